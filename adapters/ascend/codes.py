@@ -75,6 +75,7 @@ class _Codes(Struct, frozen=True):
     codes: dict[str, tuple[str, str]]
     mask: bool = False
     advice: str = ""
+    group: Group | None = None
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +83,7 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     host_built: dict[str, ErrorCode]
     unexplained: dict[str, str]
     stall: dict[str, StallClass]
-    cann: dict[Group, _Codes]
+    cann: dict[str, _Codes]
 
 
 @cache
@@ -90,11 +91,15 @@ def _file() -> _File:
     return read_data("codes.toml", _File)
 
 
+def _name(name: str) -> str:
+    return name if name.startswith("ACL") else f"ACL_ERROR_RT_{name}"
+
+
 @cache
 def cann_codes() -> Mapping[int, CannCode]:
     """The codes of CANN that are known, by number."""
     return {
-        int(number): CannCode(int(number), f"ACL_ERROR_RT_{name}", meaning, table.mask, table.advice, group)
+        int(number): CannCode(int(number), _name(name), meaning, table.mask, table.advice, table.group or Group(group))
         for group, table in _file().cann.items()
         for number, (name, meaning) in table.codes.items()
     }

@@ -263,7 +263,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
         core, what, error_code, pc_start, pc, stream, task, kernel, unit, aicpu: where on the NPU, and what ran there.
         tried, bytes, free, total, allocated: of an allocation that failed.
         driver_call, driver: a call of the driver, and what it returned.
-        module, first_error: of an error line of CANN's logs.
+        module, function, first_error: of an error line of CANN's logs.
         hccl, tag, waited, remote, role, socket, limit, port, group, member, size: of a collective operation.
         lost, lost_at, lost_how, server: of a device that was lost.
         torch: torch_npu's error code.
@@ -309,6 +309,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     driver_call: str = ""
     driver: str = ""
     module: str = ""
+    function: str = ""
     first_error: str = ""
     hccl: str = ""
     tag: str = ""

@@ -33,6 +33,8 @@ _DLOG: Final = lazy_re(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
 _HEAD: Final = 300  # characters in which the head of a line of CANN's logs stands
 _PID: Final = lazy_re(r"\bpid=(\d{1,10})")
 _RANK: Final = lazy_re(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
+_CHECKED: Final = " function error: "
+"""In torch_npu's message of a call that failed; the next line of it has the pid (NPUException.h)."""
 _WARNED: Final = "Warning: NPU warning"
 _RAISED: Final = (
     "Error: ",
@@ -97,6 +99,8 @@ class CannDecoder(LogDecoder):
         rank = _RANK.search(record.text.partition("\n")[0]) if raised and "\n" in record.text else None
         links: dict[str, None] = {}
         writer = _writer(record)
+        if writer and log.reports:
+            _take_below(log, record, writer)
         for number, line, body in _lines(record.text):
             found = found_in(body)
             if not found and log.current is None:
@@ -174,11 +178,30 @@ def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> 
     own = str(record.pid or "") if _DLOG.search(record.text, 0, _HEAD) else ""  # else it may be a wrapper's
     pid = next((fact.fields["pid"] for fact in found if "pid" in fact.fields), own)
     known = log.pids.get(pid, "")
+    if not known and not writer and any(fact.kind == "torch" for fact in found) and _right_above(log, record):
+        known = log.pids[pid] = log.current or ""  # torch_npu prints it below its message, whose prefix was another
     if known:
         return known
     if writer and pid and len(log.pids) < _MOST:
         log.pids[pid] = writer
     return writer or (f"pid {pid}" if pid else log.current or "")
+
+
+def _right_above(log: _Log, record: LogRecord) -> bool:
+    """Whether the line above is one of the current report, whose pid is not known yet."""
+    report = log.reports.get(log.current or "")
+    last = report.last if report is not None and "pid" not in report.fields else None
+    return last is not None and last.line is not None and record.line == last.line + 1 and _CHECKED in last.text
+
+
+def _take_below(log: _Log, record: LogRecord, writer: str) -> None:
+    """Give a writer the report that torch_npu's line right below its record began: records of writers come late."""
+    last = record.last_line if _CHECKED in record.text.rpartition("\n")[2] else None
+    report = next((one for one in log.reports.values() if last is not None and one.first.line == last + 1), None)
+    if report is not None and "torch" in report.kinds and report.owner.startswith("pid ") and writer not in log.reports:
+        log.pids[report.fields["pid"]] = writer
+        log.reports[writer] = log.reports.pop(report.owner)
+        report.owner = writer
 
 
 def _writer(record: LogRecord) -> str:

@@ -69,7 +69,10 @@ _SETUP_BLOCKS: Final = frozenset({"EJ0001", "EJ0002", "EJ0003", "EJ0004"})
 _COLLECTIVE_BLOCKS: Final = frozenset(
     {"EI0002", "EI0005", "EI0006", "EI0008", "EI0009", "EI0010", "EI0012", "EI0013", "EI0015"}
 )
-_INNER: Final = ("Inner Error", "Internal error", "Inner error")
+_NO_REASON: Final = lazy_re(
+    r"(?:Inner|Internal) [Ee]rror|(?:\A|.* )rt\w{1,60} execut(?:e|ion) failed, reason=|.*\bruntime result = \d"
+)
+"""Texts of a block that only pass on a code, or the reason that stands for it."""
 _EXCEPTIONS: Final = lazy_re(
     r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend\b|Launch kernel failed|\bERR\d{5} "
     r"|Inner error is reported"
@@ -81,8 +84,12 @@ _OPERATION: Final = lazy_re(
     r"(?:Hcom|hcom_?)?(?P<name>All-?Reduce|AllGather\w*|ReduceScatter\w*|Broadcast|AllToAll\w*|Send|Recv\w*|Reduce|Scatter|Gather|Barrier|BatchSendRecv)",
     re.IGNORECASE,
 )
-_BLOCK: Final = b"[PID: "  # in a message of any module: `E10007: [PID: 441] …`
-_MASKED_CODES: Final = 500_000  # the numbers from here on are CANN's alone
+_EXACT: Final = {
+    b"[PID: ": rb"(?<=\d: )\[PID: \d",  # in a message of any module: `E10007: [PID: 441] …`
+    b"aicpu_scheduler):": rb"aicpu_scheduler\):\S{10,40} \[(?!device_log\.)[\w.:]{1,60}\](?:\[\w{1,60}\])?\[tid:",
+}
+"""Words of anybody's lines, and what must match where they begin; simpler's own lines are of device_log.cpp."""
+_ALONE: Final = 507  # thousands: such a number is CANN's, also without a word beside it
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,7 +112,6 @@ class Texts(Struct, frozen=True, forbid_unknown_fields=True):
 
     words: tuple[str, ...]
     blocks: tuple[str, ...]
-    codes: tuple[int, ...]
     details: tuple[str, ...]
     said: tuple[Said, ...]
     steps: dict[str, str]
@@ -141,16 +147,15 @@ def _forms() -> Forms:
 @cache
 def triggers() -> tuple[bytes, ...]:
     """What stands in every record that says something of a failure on an NPU, and hardly in any other."""
-    known, rare = texts(), [number for number in cann_codes() if number < _MASKED_CODES]
-    codes = [str(number) for number in cann_codes() if number > _MASKED_CODES]
-    codes += [f"{word}{number}" for word in ("error code is ", "error code:", "failed: ") for number in rare]
-    codes += [f"error code is {number}" for number in known.codes]
-    return (_BLOCK, *(word.encode() for word in (*known.words, *known.blocks, *codes)))
+    known, alone = texts(), [number for number in cann_codes() if number // 1000 == _ALONE]
+    rare = cann_codes().keys() - set(alone)
+    codes = [f"{word}{number}" for word in ("error code is ", "error code:", "failed: ") for number in rare]
+    return (*_EXACT, *(word.encode() for word in (*known.words, *known.blocks, *map(str, alone), *codes)))
 
 
 def exact() -> Mapping[bytes, re.Pattern[bytes]]:
     """As `LogDecoder.exact`."""
-    return {_BLOCK: re.compile(rb"(?<=\d: )\[PID: \d")}
+    return {word: re.compile(pattern) for word, pattern in _EXACT.items()}
 
 
 def found_in(line: str) -> list[Fact]:
@@ -235,7 +240,7 @@ class Report(Struct):
             if block not in self.blocks and len(self.blocks) < _CODES:
                 self.blocks.append(block)
             text = fields.pop("text", "")
-            if not text.startswith(_INNER) and fact.kind in ("block", "titled"):
+            if _NO_REASON.match(text) is None and fact.kind in ("block", "titled"):
                 self.fields.setdefault("text", text)
                 self.fields.setdefault("text_of", block)
         if fact.kind in _FIRST_WINS and fact.kind in self.kinds:

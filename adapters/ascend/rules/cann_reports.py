@@ -223,6 +223,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "at": _at(facts, npu),
         "why": _short(facts.words or facts.reason or meaning or facts.said or facts.text),
         "meaning": meaning,
+        "advice": code.advice if code is not None else "",
         "number": str(code.number) if code is not None else "",
         "code": str(facts.codes[0]) if facts.codes else "",
         "codes": ", ".join(map(str, facts.codes[:4])),

@@ -265,6 +265,133 @@ def test_in_any_wrapping(name: str, begins: str, wrap: str) -> None:
     assert begins.rpartition(": ")[2].lower() in judged.sentence.lower()
 
 
+_ERR = "[ERROR] 2026-07-01-02:42:57 (PID:{pid}, Device:{device}, RankID:-1) ERR{code} PTA call acl api failed\n"
+_CALL = "RuntimeError: copy:compiler_depend.ts:51 NPU function error: {call}, error code is {number}\n"
+
+
+@pytest.mark.parametrize(
+    ("call", "number", "more", "says"),
+    [
+        ("AclmdlRICaptureEnd(s)", 107025, "", "failed on NPU 8: a stream was not joined before the capture"),
+        (
+            "copy_",
+            107027,
+            "EE9999: synchronize stream failed, runtime result = 107027[FUNC:A][FILE:b]",
+            "being captured",
+        ),
+        ("AclrtStreamWaitEvent(s)", 207005, "EE9999: rtStreamWaitEvent execution failed, reason=x[FUNC:A]", "resource"),
+        ("SetDevice(d)", 507033, "", "NPU 8 could not be started for the process"),
+        ("LaunchTask", 561112, "", "the binaries of the operators' kernels are not loaded"),
+        (
+            "LaunchTask",
+            561002,
+            "EZ9999: Tile 3 is too large[FUNC:Tile][FILE:t.cc]",
+            "failed on NPU 8: Tile 3 is too large.",
+        ),
+        ("LaunchTask", 500002, "", "LaunchTask failed with 500002: the graph engine (GE) failed."),
+        ("LaunchTask", 507999, "", "LaunchTask failed with 507999. Returned"),
+    ],
+)
+def test_a_code_says_what_it_means_where_no_line_says_more(call: str, number: int, more: str, says: str) -> None:
+    told = _CALL.format(call=call, number=number) + _ERR.format(pid=4, device=8, code="00100") + more + "\n"
+    judged = verdict(f'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n{told}')
+    assert judged.state is VerdictState.CRASHED
+    assert says in judged.sentence.replace(", raised at t.py:3", "") and "FUNC" not in judged.sentence
+
+
+@pytest.mark.invariant("cann_reports.R1")
+@pytest.mark.parametrize(("code", "call", "together"), [("00100", True, True), ("99999", False, False)])
+def test_R1_a_line_with_a_pid_below_a_worker_s_message_is_of_it_only_if_the_message_asks_for_it(
+    code: str, call: bool, together: bool
+) -> None:
+    message = (
+        _CALL.format(call="LaunchTask", number=507018)
+        if call
+        else "RuntimeError: NPU out of memory. Tried to allocate 3.00 MiB\n"
+    )
+    trace = 'Traceback (most recent call last):\n  File "/w/s.py", line 3, in run\n    f()\n'
+    below = _ERR.format(pid=14, device=8, code=code)
+    world = seen(f"[2026-07-01 02:42:58 TP8 EP8] Scheduler hit an exception: {trace}{message}{below}")
+    told = [said.facts for said in world.snapshot().diagnostics.values() if said.code == "cann-report"]
+    assert (len(told) == 1) is together
+    assert not together or (told[0].who, told[0].pid, told[0].device) == ("rank 8", "14", "8")
+
+
+_AICPU = "[{level}] {module}(30,aicpu_scheduler):2026-03-02-05:10:40.101.210 [{place}]{rest}\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "state", "says"),
+    [
+        (
+            _AICPU.format(
+                level="ERROR",
+                module="CCECPU",
+                place="aicpu_tf_kernel.cc:348",
+                rest="[tid:2][TFAdapter] AICPUKernelAndDevice::Run failure, op_type=UniqueExt, error=one dimension.",
+            ),
+            VerdictState.CRASHED,
+            "AICPU kernel UniqueExt failed: one dimension.",
+        ),
+        (
+            _AICPU.format(
+                level="ERROR",
+                module="CCECPU",
+                place="ae_kernel_lib_aicpu_kfc.cpp:105",
+                rest="[CallKernelApi][tid:5][AICPU_PROCESSER] Get api X success, but func is nullptr: (null)",
+            ),
+            VerdictState.CRASHED,
+            "an AICPU kernel failed: Get api X success, but func is nullptr: (null).",
+        ),
+        (
+            _AICPU.format(
+                level="ERROR", module="AICPU", place="check_v3.cc:250", rest="[ComputeL1][tid:26]val = [nan]"
+            ),
+            VerdictState.UNKNOWN,  # CANN's check of values prints such lines and goes on
+            "the first error line of CANN's AICPU, of ComputeL1, is: val = [nan].",
+        ),
+        (
+            _AICPU.format(level="INFO", module="AICPU", place="main.cpp:28", rest="[main][tid:11]begin"),
+            VerdictState.UNKNOWN,
+            "",
+        ),
+        (
+            _AICPU.format(
+                level="ERROR", module="AICPU", place="device_log.cpp:89", rest='2 run "[a.cpp:6] Thread 3: x"'
+            ),
+            VerdictState.UNKNOWN,
+            "",
+        ),
+    ],
+)
+def test_lines_of_the_aicpu_in_a_device_s_log(line: str, state: VerdictState, says: str) -> None:
+    found = reports(seen(line))
+    assert [one.state for one in found] == ([state] if says else [])
+    assert not says or says in found[0].sentence
+
+
+def test_the_device_that_the_daemon_could_not_open_and_its_reason() -> None:
+    head = "(9,main):2026-05-19-15:59:37.80{n}.211 "
+    log = (
+        f"[ERROR] TDT{head.format(n=1)}[hdc_client.cpp:188][Create][tid:9] deviceId[3] create session failed\n"
+        f"[ERROR] RUNTIME{head.format(n=2)}[api.cc:55]9 rtSetDevice:ErrCode=507033, desc=[tsd open failed]\n"
+        f"[ERROR] ASCENDCL{head.format(n=3)}[device.cpp:70]9 aclrtSetDevice: open device 3 failed\n"
+    )
+    (found,) = reports(seen(log))
+    assert "NPU 3 could not be started for the process:" in found.sentence
+    assert "process: deviceId[3] create session failed. Returned" in found.sentence
+
+
+def test_an_error_string_stands_without_its_codes_too() -> None:
+    fault = (
+        "EZ9999: [PID: 5] 2026-01-21-18:33:07.914.556 The error from device(chipId:1, dieId:0), serial number is 9, "
+        "there is an aivec error exception, core id is 6, error code = 0x80, dump info: pc start: 0x10, current: 0x12, "
+        "vec error info: 0x1, para base: 0x1, errorStr: The address is out of range.[FUNC:Print]\n"
+    )
+    (found,) = reports(seen(fault))
+    assert "failed on vector core 6 of chip 1: The address is out of range." in found.sentence
+
+
 def test_the_exception_that_passes_a_report_on_is_no_finding_of_its_own() -> None:
     world = seen(text("aicore-kernel"))
     (hit,) = world.snapshot().exceptions.values()
