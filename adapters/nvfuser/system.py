@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.session.systems import Command, Lazy, MarkerPair, Signs, System
+from livedbg.session.systems import Command, Framework, Lazy, MarkerPair, Signs, System
 
 SYSTEM: Final = System(
     name="nvfuser",
@@ -16,6 +16,12 @@ SYSTEM: Final = System(
         arguments=(r"(?i:nvfuser)",),
         formats=("nvfuser",),
         modules=("(?:lib)?nvfuser",),
+    ),
+    framework=Framework(  # of the packages alone: whoever works on nvFuser has its C++ as code of their own
+        files=(
+            r"/nvfuser(?:_direct|_common)?/(?:__init__|\w{0,40}utils)\.py$",
+            r"/thunder/(?:core|dynamo|executors|extend|transforms)/|/thunder/__init__\.py$",
+        ),
     ),
     on_signs=True,
     adapters={"nvfuser": Lazy("livedbg.adapters.nvfuser.adapter:NvfuserAdapter")},

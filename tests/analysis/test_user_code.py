@@ -152,12 +152,29 @@ def test_a_system_adds_its_framework_and_packages_come_before_it() -> None:
         python("all_reduce", "/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py"),
         python("__call__", "/home/me/pytorch/torch/_ops.py"),
         python("synchronize", "/venv/lib/python3.11/site-packages/torch_npu/npu/utils.py"),
+        python("execute", "/opt/pytorch/nvfuser/nvfuser/__init__.py"),
+        python("execute", "/opt/pytorch/Fuser/python/nvfuser_direct/__init__.py"),
+        python("__call__", "/opt/pytorch/lightning-thunder/thunder/executors/nvfuserex_impl.py"),
     ],
 )
 def test_the_built_in_systems_name_their_frameworks(frame: Frame) -> None:
     code = user_code()
     assert code.inside(frame) is Inside.FRAMEWORK
     assert chosen(FUTEX, frame, TRAIN, code=code) == TRAIN
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        native(
+            "nvfuser::IndexCompute::handle(Split*)", "test_nvfuser", "/opt/pytorch/nvfuser/csrc/index_compute.cpp", 3
+        ),
+        python("test_cat", "/opt/pytorch/nvfuser/tests/python/test_ops.py"),
+        python("main", "/home/me/nvfuser/bench.py"),
+    ],
+)
+def test_code_of_those_who_work_on_a_framework_is_their_own(frame: Frame) -> None:
+    assert user_code().inside(frame) is Inside.USER
 
 
 @pytest.mark.parametrize(
