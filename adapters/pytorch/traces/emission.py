@@ -87,11 +87,12 @@ def _task(program: Program, one: Compilation) -> Task:
 def _times(program: Program) -> str:
     """What the compilations that have ended took, and in which phases."""
     took = f"{many(program.finished, 'compilation')} took {duration(program.finished_ns)}"
+    phases = ", ".join(f"{name} {duration(ns)}" for name, ns in program.spent_ns.most_common(_SHOWN) if ns)
+    said = f"{took}: {phases}." if phases else f"{took}."
     longest = program.longest
-    if longest is not None and longest.place.function and program.finished > 1:
-        took += f", longest {place_words(longest.place)} {duration(longest.took_ns)}"
-    phases = [f"{name} {duration(ns)}" for name, ns in program.spent_ns.most_common(_SHOWN) if ns]
-    return f"{took}: {', '.join(phases)}." if phases else f"{took}."
+    if longest is None or not longest.place.function or program.finished < 2:
+        return said
+    return f"{said} The longest was that of {place_words(longest.place)}: {duration(longest.took_ns)}."
 
 
 class _Speaker:
