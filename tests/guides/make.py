@@ -1,4 +1,5 @@
-"""`python -m tests.guides.make [NAME…]`: run the commands of guides for real, and write docs/guides/NAME.md.
+"""`python -m tests.guides.make [NAME…]`: run the commands of guides for real, and write docs/guides/NAME.md; with
+`--lay FOLDER` only put the files there that the commands work on.
 
 A page is tests/guides/pages/NAME.toml. Each step has a question, a command, and what its answer must say: a page whose
 answer lacks that is not written. Steps on the logs of this folder and short ones are run again by tests/guides.
@@ -20,9 +21,14 @@ from typing import Final
 import msgspec
 
 HERE: Final = Path(__file__).parent
+FIXTURES: Final = HERE.parent / "fixtures"
 DOCS: Final = HERE.parents[1] / "docs" / "guides"
 _LIMIT_S: Final = 600.0
 _WIDTH: Final = 300
+_FOLLOW: Final = (
+    "To follow it, in a checkout of livedbg: `python -m tests.guides.make --lay job && cd job` makes a folder with "
+    "the\nprograms and logs of this page."
+)
 
 
 class Step(msgspec.Struct, forbid_unknown_fields=True):
@@ -58,6 +64,7 @@ class Page(msgspec.Struct, forbid_unknown_fields=True):
         needs: a module of Python that must be there; "" for none.
         tried: with which releases it was run.
         untried: what could not be tried here.
+        fixtures: folders of tests/fixtures that are runs of the page, by their names below `runs`.
     """
 
     title: str
@@ -66,12 +73,22 @@ class Page(msgspec.Struct, forbid_unknown_fields=True):
     untried: str
     step: list[Step]
     needs: str = ""
+    fixtures: dict[str, str] = {}
 
 
 def pages() -> dict[str, Page]:
     """All pages, by name."""
     found = sorted((HERE / "pages").glob("*.toml"))
     return {path.stem: msgspec.toml.decode(path.read_bytes(), type=Page) for path in found}
+
+
+def lay(folder: Path) -> None:
+    """Put the programs and logs of the guides into a new folder."""
+    shutil.copytree(HERE / "programs", folder)
+    shutil.copytree(HERE / "logs", folder / "logs")
+    for page in pages().values():
+        for name, fixture in page.fixtures.items():
+            shutil.copytree(FIXTURES / fixture, folder / "runs" / name)
 
 
 class Bench:
@@ -81,8 +98,7 @@ class Bench:
         self._folder = tempfile.TemporaryDirectory()
         self.folder = Path(self._folder.name) / "job"
         self.state = Path(self._folder.name) / "state"
-        shutil.copytree(HERE / "programs", self.folder)
-        shutil.copytree(HERE / "logs", self.folder / "logs")
+        lay(self.folder)
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -159,7 +175,7 @@ def _all_said(step: Step, said: str) -> bool:
 
 def written(page: Page, answers: list[str]) -> str:
     """The text of a page."""
-    parts = [f"# {page.title}\n", f"{page.intro.strip()}\n"]
+    parts = [f"# {page.title}\n", f"{page.intro.strip()}\n", f"{_FOLLOW}\n"]
     for number, (step, answer) in enumerate(zip(page.step, answers, strict=True), 1):
         shown = answer.splitlines()
         cut = [*shown[: step.lines], "…"] if len(shown) > step.lines else shown
@@ -176,7 +192,12 @@ def main() -> None:
     """Run the commands of some guides, or of all, and write their pages."""
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
-    names = parser.parse_args().names
+    parser.add_argument("--lay", metavar="FOLDER", type=Path)
+    given = parser.parse_args()
+    if given.lay is not None:
+        lay(given.lay)
+        return
+    names = given.names
     DOCS.mkdir(exist_ok=True)
     for name, page in pages().items():
         if names and name not in names:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from tests.guides.make import DOCS, Bench, Step, pages
+from tests.guides.make import DOCS, Bench, Step, lay, pages
 from tests.probes.refused import refused
 
 
@@ -24,9 +26,17 @@ def test_an_answer_is_had_again(name: str, step: Step, bench: Bench) -> None:
     bench.answer(step)
 
 
+def test_the_files_of_the_guides_can_be_laid_out(tmp_path: Path) -> None:
+    lay(tmp_path / "job")
+    runs = {name for page in pages().values() for name in page.fixtures}
+    assert {path.name for path in (tmp_path / "job" / "runs").iterdir()} == runs
+    assert (tmp_path / "job" / "logs" / "ratio.log").is_file()
+
+
 @pytest.mark.parametrize("name", pages())
 def test_a_page_has_all_questions_with_their_commands(name: str) -> None:
     text = (DOCS / f"{name}.md").read_text()
+    assert "--lay job" in text
     for step in pages()[name].step:
         assert step.asks in text and f"$ {step.run}\n" in text
     assert not any(place in text for place in (str(DOCS.parents[1]), "/root", "/tmp"))
