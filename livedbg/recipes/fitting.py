@@ -100,8 +100,8 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
         yield "catches", pattern
     for files in recipe.grows:
         yield "reports", f"{files.file} while the command runs"
-    for end in recipe.after:
-        yield "at the end", " ".join(end.command) or end.opens
+    for text in dict.fromkeys(" ".join(end.command) or end.opens for end in recipe.after):
+        yield "at the end", text
     for way in recipe.effect[:_MOST_WAYS]:
         if way.says:
             yield "verified by", f"output that matches /{way.says}/"

@@ -97,7 +97,7 @@ def test_C6_each_of_several_runs_is_said_with_its_own_end(tmp_path: Path) -> Non
     said = look(tmp_path, logs).verdict.sentence
     fault = 'in test Net.Two, after "[Passes] Running Split"'
     assert said.startswith(f"gpu1.log: Crashed: SIGSEGV: Segmentation fault, {fault}. ")
-    assert "gpu0.log: the test run passed (1 tests); gpu2.log: KeyError: 'input_ids'; " in said
+    assert "gpu0.log: the test run passed (1 test); gpu2.log: KeyError: 'input_ids'; " in said
     assert f"gpu3.log: SIGBUS: Bus error, {fault}. " in said
 
 

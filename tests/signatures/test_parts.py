@@ -129,6 +129,13 @@ def test_D3_what_a_later_line_says_to_be_over_is_a_note_until_it_is_said_again()
     assert verdict(waits + "nfs: server fs2 OK\n").state.value == "stalled"  # another server
 
 
+@pytest.mark.invariant("signature_decoder.D3")
+def test_D3_so_a_run_of_tests_whose_failures_are_counted_below_those_that_passed() -> None:
+    passed, failed = "[  PASSED  ] 1 test.\n", "[  FAILED  ] 2 tests, listed below:\n[  FAILED  ] Net.One\n"
+    assert verdict(passed).state.value == "exited"
+    assert verdict(passed + failed).state.value == "crashed"
+
+
 @pytest.mark.invariant("signatures.F2")
 def test_F2_no_file_is_read_before_a_log_is() -> None:
     read: list[str] = []

@@ -27,7 +27,9 @@ _AT_THE_END: Final = 2**62
 
 def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
     """What says that a run completed, in all logs or in one."""
-    told = (said for said in snapshot.diagnostics.values() if said.message.ends == "completes")
+    told = (
+        said for said in snapshot.diagnostics.values() if said.message.ends == "completes" and not said.message.over
+    )
     return (said for said in told if log in ("", said.evidence[0].log) and _counts(said, snapshot))
 
 
