@@ -35,7 +35,6 @@ class Stall(Struct):
         stuck_task, stuck_core: its own guess; None where it has none.
         anomalies: cores that are done but were not collected.
         mark: the line that said it.
-        dispatches: how many dispatches the log held then (more now: it went on).
         drained: the line that says that all cores' threads have ended since (simulator): no kernel runs any more.
     """
 
@@ -50,7 +49,6 @@ class Stall(Struct):
     ready: set[int] = field(default_factory=set)
     waiting: set[int] = field(default_factory=set)
     anomalies: dict[int, int] = field(default_factory=dict)
-    dispatches: int = 0
     drained: Mark | None = None
 
     def class_by(self, counts: Counts) -> str:
@@ -89,7 +87,7 @@ class StallReader:
         """The round of that many idle iterations: the present one, or a new one; older lines have no number."""
         stall, idle = self.stall, optional_number(fields, "idle")
         if stall is None or (idle is not None and stall.idle != idle and not stall.exit):
-            stall = self.stall = Stall(idle or 0, mark, dispatches=self.run.dispatches)
+            stall = self.stall = Stall(idle or 0, mark)
             self.run.confirmed.clear()
         return stall
 

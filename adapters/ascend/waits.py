@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.names import local_of
+from livedbg.adapters.ascend.names import local_of, ring_of
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import Stall
 from livedbg.adapters.ascend.tasks import TaskRecord
@@ -99,19 +99,18 @@ def wait_edges(
     if run.phase == "completed" or not stuck:
         return
     if run.graph is None and not linked:
-        yield from _undeclared(run, suspicion)
+        yield from _undeclared(run, suspicion, stall)
     told = stall is not None and stall.orchestrator_done is not False
     yield from _orchestrator(run, suspicion, trouble, quiet and not told)
 
 
-def _undeclared(run: Run, suspicion: Suspicion) -> Iterator[Edge]:
-    """Without a graph: every task that waits can only wait for what is still open."""
+def _undeclared(run: Run, suspicion: Suspicion, stall: Stall | None) -> Iterator[Edge]:
+    """Without a graph: every task that waits can only wait for what is still open, and was submitted before it."""
     names = run.names
     single = len(suspicion.tasks) == 1
-    waiting = [
-        t for t in run.tasks.values() if t.state is TaskState.SUBMITTED and t.raw not in suspicion.tasks and t.open
-    ]
-    alone = len(waiting) == 1
+    waiting = [t for t in run.tasks.values() if t.state is TaskState.SUBMITTED and t.raw not in suspicion.tasks]
+    alone = single and len(waiting) == 1
+    dumped = _dumped(run, stall)
     if not single:
         why = "it waits, and this is one of the tasks that are still open (no task graph was written)"
     elif suspicion.certain:
@@ -120,7 +119,9 @@ def _undeclared(run: Run, suspicion: Suspicion) -> Iterator[Edge]:
         why = f"it waits, and of the tasks that are open this is the likeliest: {suspicion.reason}"
     whole = _MOST_EDGES // max(1, len(suspicion.tasks))
     for number, record in enumerate(waiting):
-        behind = suspicion.tasks
+        before = _before(record, dumped) if record.raw in run.confirmed else ()
+        sure = before or (suspicion.tasks if alone and record.missing == 1 else ())
+        behind = sure or suspicion.tasks
         if number >= whole and not single and behind:  # each has one edge then: who waits is counted all the same
             behind = (behind[number % len(behind)],)
         for raw in behind:
@@ -128,10 +129,27 @@ def _undeclared(run: Run, suspicion: Suspicion) -> Iterator[Edge]:
                 kind=EdgeKind.DEPENDS_ON,
                 source=names.task(record.raw),
                 target=names.task(raw),
-                evidence=why,
-                any_of=not single,
-                inferred=not (single and alone and record.missing == 1),
+                evidence="so many dependencies are missing as tasks before it are open" if before else why,
+                any_of=not (single or sure),
+                inferred=not sure,
             )
+
+
+def _dumped(run: Run, stall: Stall | None) -> tuple[TaskRecord, ...]:
+    """All tasks that are open, if the newest dump counts as many; else none."""
+    counts = (run.counts.running, run.counts.ready, run.counts.waiting)
+    known = [count for count in counts if count is not None]
+    if stall is None or len(known) < len(counts):
+        return ()
+    found = tuple(task for task in run.tasks.values() if task.open)
+    return found if len(found) == sum(known) else ()
+
+
+def _before(record: TaskRecord, dumped: Sequence[TaskRecord]) -> tuple[int, ...]:
+    """What a task waits for: all open tasks that can have been submitted before it, if it lacks that many."""
+    ring, local = ring_of(record.raw), local_of(record.raw)
+    before = [task.raw for task in dumped if ring_of(task.raw) != ring or local_of(task.raw) < local]
+    return tuple(before) if len(before) == record.missing else ()
 
 
 def _orchestrator(run: Run, suspicion: Suspicion, trouble: Trouble, guess: bool) -> Iterator[Edge]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.drawing import to_dot, to_text
 from livedbg.graphs.fromdeclared import drawing_of_state
@@ -24,17 +26,40 @@ LINES = [
 ]
 
 
+PERHAPS = "(perhaps not directly)"
+
+
 def notes(snapshot: Snapshot) -> list[str]:
     return [row.note for row in wait_tree(report_of(snapshot, diagnose(snapshot))) if row.depth]
 
 
-def test_without_a_graph_each_says_that_it_may_wait_for_another_one() -> None:
+def test_without_a_graph_one_that_may_wait_for_another_one_says_so() -> None:
     snapshot = replay_lines(LINES)
-    assert notes(snapshot) == ["(perhaps not directly)"] * 2
+    assert notes(snapshot) == ["", PERHAPS]  # the first can wait for nothing else, the second also for the first
     drawing = drawing_of_state(snapshot, "run")
-    assert to_text(drawing, 50).count("after r1t0 (perhaps not directly)") == 2
-    assert to_dot(drawing).count("style=dotted") == 2
-    assert to_html(drawing).count('class="perhaps') == 2
+    assert to_text(drawing, 50).count("after r1t0 (perhaps not directly)") == 1
+    assert to_dot(drawing).count("style=dotted") == 1
+    assert to_html(drawing).count('class="perhaps') == 1
+
+
+DISPATCH = (
+    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 4294967299 "
+    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=9 reg_task_id=1"
+)
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        ([*LINES[:3], LINES[3].replace("deps=1", "deps=2"), LINES[4]], ["", ""]),
+        ([*LINES[:4], LINES[4].replace("scan_waiting=2", "scan_waiting=3")], [PERHAPS] * 2),  # one is not listed
+        ([*LINES[:3], LINES[3].replace(str((1 << 32) + 2), "5"), LINES[4]], [PERHAPS] * 2),  # of another ring: earlier?
+        ([*LINES, DISPATCH], []),  # it went on
+    ],
+    ids=["as many as are open", "more are open", "two rings", "a dispatch since"],
+)
+def test_who_lacks_as_many_as_are_open_before_it_waits_for_all_of_them(lines: list[str], says: list[str]) -> None:
+    assert sorted(notes(replay_lines(lines)))[:2] == says
 
 
 def test_the_only_one_that_lacks_one_dependency_waits_directly() -> None:
