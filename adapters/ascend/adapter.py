@@ -92,6 +92,14 @@ def folders_of(patterns: Iterable[str]) -> list[Path]:
     return list(found)
 
 
+def named_in(patterns: Iterable[str]) -> tuple[Path, ...]:
+    """The folders, and the files of the kinds that are looked for, that log arguments name themselves."""
+    paths = [(pattern, Path(pattern).expanduser().absolute()) for pattern in patterns]
+    files = (path for _, path in paths if path.name in _NAMES)
+    whole = (pattern for pattern, path in paths if any(mark in pattern for mark in "*?[") or is_folder(path))
+    return (*files, *folders_of(whole))
+
+
 class FileWatch:
     """Looks for the files below some folders, and gives each again when it has changed."""
 
@@ -306,7 +314,9 @@ class AscendAdapter(PolledAdapter):
             await self._logs_read(lambda: self.model.settled, context)
         folders = await asyncio.to_thread(folders_of, [*context.request.logs, *self._logs_of(context)])
         files = await asyncio.to_thread(self._files.scan, folders, last=last)
+        named = await asyncio.to_thread(named_in, context.request.logs)
         with self.model.lock:
+            self.model.named = named
             for file in files:
                 self.model.take(file)
         if self._compile.failed or self._compile.news:

@@ -80,6 +80,7 @@ class AscendModel:
         self._process: dict[str, str] = {}
         self.loads = LoadHistory()
         self._unclaimed: list[JobFile] = []
+        self.named: tuple[PurePath, ...] = ()
         self._given: dict[tuple[str, PurePath], JobFile] = {}
         self._logs_read = False
         self.lock = threading.RLock()
@@ -247,9 +248,13 @@ class AscendModel:
             waiting, self._unclaimed = self._unclaimed, []
             for file in waiting:
                 self.take(file)
-        graph = next((file for file in self._unclaimed if file.graph is not None), None)
+        graph = next((file for file in self._unclaimed if file.graph is not None and self._is_named(file)), None)
         if graph is not None and self._logs_read and not self._records:
             self._add(str(graph.path), graph.path).of_file = True
+
+    def _is_named(self, file: JobFile) -> bool:
+        """Whether the user named it, or a folder that it is in; else it lies beside a log, maybe of another run."""
+        return any(file.path.is_relative_to(path) for path in self.named)
 
     def _give(self, record: _Record, file: JobFile) -> None:
         if self._given.get((record.key, file.path)) == file:

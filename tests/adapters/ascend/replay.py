@@ -76,6 +76,7 @@ class Replay:
 def replay_folder(folder: Path, *, files_first: bool = False, stamp: Stamp = NOW) -> Snapshot:
     """The state after one look at everything below `folder`."""
     replay = Replay(stamp)
+    replay.model.named = (folder,)
     if files_first:
         replay.files(folder)
         replay.flush()

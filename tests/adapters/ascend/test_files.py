@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend import adapter
-from livedbg.adapters.ascend.adapter import FileWatch, folders_of
+from livedbg.adapters.ascend.adapter import FileWatch, folders_of, named_in
 from livedbg.adapters.ascend.dumps.graphs import parse_graph
 from livedbg.model import EdgeKind, EdgeState
-from tests.adapters.ascend.replay import replay_folder
+from tests.adapters.ascend.replay import Replay, replay_folder
 
 
 def test_a_file_that_is_being_written(recorded: Path, tmp_path: Path) -> None:
@@ -67,6 +67,27 @@ def test_a_graph_without_any_log_shows_nobody_waiting(recorded: Path, tmp_path: 
     (tmp_path / "deps.json").write_bytes((recorded / "01_healthy_trb/dfx/deps.json").read_bytes())
     edges = replay_folder(tmp_path).edges.values()
     assert edges and {edge.state for edge in edges if edge.kind is EdgeKind.DEPENDS_ON} == {EdgeState.SATISFIED}
+
+
+def test_a_graph_beside_the_log_of_something_else_is_of_nobody(recorded: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "deps.json").write_bytes((recorded / "09_dep_lost/dfx/deps.json").read_bytes())
+    replay = Replay()
+    source = replay.open(tmp_path / "run.log")
+    replay.feed(source, b"step 1\ndone")
+    replay.end(source)
+    replay.files(tmp_path)
+    assert not replay.flush().diagnostics
+    replay.model.named = named_in([str(tmp_path)])
+    assert "missing-edge" in {said.code for said in replay.flush().diagnostics.values()}
+
+
+def test_what_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.log").touch()
+    given = [str(tmp_path / name) for name in ("a.log", "deps.json", "*.log")]
+    assert named_in(given) == (tmp_path / "deps.json", tmp_path)
+    assert named_in(given[:1]) == ()
+    assert named_in([str(tmp_path)]) == (tmp_path,)
 
 
 def test_names(tmp_path: Path) -> None:
