@@ -9,6 +9,7 @@ from livedbg.adapters.nvfuser.facts import PassFacts, fusion_facts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import thrown_at
 from livedbg.analysis.rules.words import duration, many
 from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic, Process, Severity, ThreadState
@@ -67,14 +68,14 @@ class Failed:
         """One finding a group that failed; one an error without a group."""
         alive = _goes_on(state)
         for said in (*_said("group-failed", state), *_said("failed", state)):
-            yield unless_survived(self._finding(said, alive), state.snapshot)
+            yield unless_survived(self._finding(said, alive, thrown_at(said, state)), state.snapshot)
 
-    def _finding(self, said: Diagnostic, alive: bool) -> Finding:
+    def _finding(self, said: Diagnostic, alive: bool, place: str) -> Finding:
         about = fusion_facts(said)
         behind = about.behind
         who = f"{sentence_case(said.writer)}: " if rank_of(said.writer) is not None else ""
         sentence = sentences(
-            f"{who}{said.sentence}",
+            f"{who}{said.sentence}{place}",
             f"{many(behind, 'group')} behind it never ran" if behind else "",
             "The process continues" if alive else "",
         )

@@ -13,6 +13,7 @@ from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.survived import OwnLines, goes_on_after, unless_survived
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.user_code import Inside
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import sentence_case
 
@@ -26,15 +27,16 @@ def steps_of(*said: Diagnostic) -> tuple[str, ...]:
 
 
 def thrown_at(said: Diagnostic, state: RuleInput) -> str:
-    """`, at step (train.py:14)`: the user's frame in the traceback of a message; "" without one."""
-    last = said.message.last
+    """`, at step (train.py:14)`: the frame in the traceback of a message that is of no framework; "" without one."""
+    last = said.message.last or next((proof.line for proof in said.evidence if proof.line), 0)
     around = [
         hit
         for hit in state.snapshot.exceptions.values()
         if hit.source == said.log and hit.stack and (hit.first_line or hit.line or 0) <= last <= (hit.line or 0)
     ]
     frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
-    return f", at {place_text(frame)}" if frame is not None else ""
+    known = frame is not None and frame.file and state.code.inside(frame) < Inside.FRAMEWORK
+    return f", at {place_text(frame)}" if frame is not None and known else ""
 
 
 def _who(said: Diagnostic) -> str:

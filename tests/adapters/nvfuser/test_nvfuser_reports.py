@@ -218,3 +218,28 @@ def test_errors_of_pytorch_are_not_those_of_nvfuser(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text(PYTORCH)
     _, document = report(tmp_path / "train.log")
     assert not [one for one in document["findings"] if one["rule"] == "nvfuser-failed"]
+
+
+THROWN = """\
+Traceback (most recent call last):
+{frames}  File "/usr/lib/python3.12/site-packages/thunder/executors/nvfuserex_impl.py", line 602, in __call__
+    return fd.execute(args)
+RuntimeError: INTERNAL ASSERT FAILED at "/opt/nvfuser/csrc/evaluator.cpp":402, please report a bug with repro script to
+NVFuser at https://x.org. Conflicting sizes found for iS12: 128 and 96
+Exception raised from bind at /opt/nvfuser/csrc/evaluator.cpp:402 (most recent call first):
+frame #0: nvfuser::nvfCheckFail(char const*) + 0xc3 (0x7f)
+"""
+USER = '  File "/w/block.py", line 18, in <module>\n    y = jfn(x)\n'
+
+
+@pytest.mark.parametrize(
+    ("frames", "ends"), [(USER, "evaluator.cpp:402), at block.py:18."), ("", "evaluator.cpp:402).")]
+)
+def test_what_was_thrown_names_the_line_of_the_user_and_none_of_nvfuser_s_own(
+    tmp_path: Path, frames: str, ends: str
+) -> None:
+    (tmp_path / "run.log").write_text(THROWN.format(frames=frames).replace("script to\n", "script to "))
+    sentence = report(tmp_path)[1]["verdict"]["sentence"]
+    assert sentence.startswith("nvFuser threw: Conflicting sizes found for iS12: 128 and 96") and sentence.endswith(
+        ends
+    )
