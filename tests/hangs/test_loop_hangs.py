@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.zygote import run_livedbg, stalls_after, until_reported
 from tests.conftest import TARGETS, Target
 from tests.cpython.interpreters import gevent_environment, gevent_interpreters, interpreters, label
+from tests.reports import STALL_S, USERS_STALL_S, line_of, report_when, stalled_report_when
 
 PROGRAM = TARGETS / "py_asyncio.py"
 GEVENT = TARGETS / "py_gevent.py"
@@ -20,31 +18,18 @@ TRIO = TARGETS / "py_trio.py"
 KNOWN = interpreters("3.12", "3.13")
 
 
-def report_when(target: Target, state: str, stall_s: float = 3.0) -> dict[str, Any]:
-    """The first report of a program with that verdict: it may take a moment to be stuck for long enough."""
-    said: dict[str, Any] = {}
-
-    def is_said() -> bool:
-        done = run_livedbg(["report", target.pid, "--json", "--timeout", "90"], 150, env=stalls_after(stall_s))
-        assert done.stdout, done.stderr.decode()
-        said.update(json.loads(done.stdout), exit=done.returncode)
-        return bool(said["verdict"]["state"] == state)
-
-    until_reported(is_said, told=lambda: said["verdict"])
-    assert said["exit"] == 10 and said["intrusions"]["stops"] == 0
+def hung(target: Target, state: str, stall_s: float = STALL_S) -> dict[str, Any]:
+    """The first report of a program with that verdict."""
+    report_of = stalled_report_when if state == "stalled" else report_when
+    said = report_of(target.pid, lambda one: one["verdict"]["state"] == state, stall_s=stall_s)
+    assert said["exit"] == 10
     return said
-
-
-def line_of(words: str, program: Path = PROGRAM) -> int:
-    """The number of the line of the program with these words."""
-    lines = program.read_text().splitlines()
-    return next(number for number, line in enumerate(lines, 1) if words in line)
 
 
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 def test_crossed_asyncio_locks(python: str, spawn: Callable[..., Target]) -> None:
-    said = report_when(spawn([python, str(PROGRAM), "crossed-beside-work"]), "deadlock")
-    line = line_of("async with second")
+    said = hung(spawn([python, str(PROGRAM), "crossed-beside-work"]), "deadlock")
+    line = line_of("async with second", PROGRAM)
     assert f"left take → right take → left take (all in take py_asyncio.py:{line})" in said["verdict"]["sentence"]
     assert [root.rpartition("/")[2] for root in said["verdict"]["roots"]] == ["left", "right"]
     (left,) = (one for key, one in said["entities"].items() if key.endswith("/left"))
@@ -54,8 +39,8 @@ def test_crossed_asyncio_locks(python: str, spawn: Callable[..., Target]) -> Non
 @pytest.mark.invariant("idle_by_design.D1")
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 def test_a_pool_of_connections_that_nobody_gives_back(python: str, spawn: Callable[..., Target]) -> None:
-    said = report_when(spawn([python, str(PROGRAM), "pool-leaked"]), "stalled")
-    where = f"and 1 other task wait in Queue.get in asks (py_asyncio.py:{line_of('await pool.get()')}) for "
+    said = hung(spawn([python, str(PROGRAM), "pool-leaked"]), "stalled")
+    where = f"and 1 other task wait in Queue.get in asks (py_asyncio.py:{line_of('await pool.get()', PROGRAM)}) for "
     assert where in said["verdict"]["sentence"]
 
 
@@ -73,22 +58,16 @@ def test_a_pool_of_connections_that_nobody_gives_back(python: str, spawn: Callab
 )
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 def test_loops_that_may_be_idle(python: str, mode: str, state: str, words: str, spawn: Callable[..., Target]) -> None:
-    program = spawn([python, str(PROGRAM), mode])
-    said: dict[str, Any] = {}
-
-    def is_said() -> bool:
-        done = run_livedbg(["report", program.pid, "--json", "--timeout", "90"], 150, env=stalls_after(3.0))
-        said.update(json.loads(done.stdout))
-        return words in said["verdict"]["sentence"]
-
-    until_reported(is_said, told=lambda: said["verdict"])
+    report_of = stalled_report_when if state == "unknown" else report_when
+    said = report_of(spawn([python, str(PROGRAM), mode]).pid, lambda one: words in one["verdict"]["sentence"])
     assert said["verdict"]["state"] == state
 
 
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 def test_a_blocked_event_loop(python: str, spawn: Callable[..., Target]) -> None:
-    said = report_when(spawn([python, str(PROGRAM), "blocked"]), "stalled", 10.0 if python == sys.executable else 3.0)
-    where = f"is blocked in Event.wait in call_that_blocks (py_asyncio.py:{line_of('# blocks the loop')})"
+    stall_s = USERS_STALL_S if python == sys.executable else STALL_S
+    said = hung(spawn([python, str(PROGRAM), "blocked"]), "stalled", stall_s)
+    where = f"is blocked in Event.wait in call_that_blocks (py_asyncio.py:{line_of('# blocks the loop', PROGRAM)})"
     assert where in said["verdict"]["sentence"]
     assert "4 tasks wait, 3 ready." in said["verdict"]["sentence"]
     chief = next(one for one in said["findings"] if one["rule"] == "loop-blocked")
@@ -97,7 +76,7 @@ def test_a_blocked_event_loop(python: str, spawn: Callable[..., Target]) -> None
 
 @pytest.mark.parametrize("python", gevent_interpreters(), ids=label)
 def test_a_blocked_hub_of_gevent(python: str, spawn: Callable[..., Target]) -> None:
-    said = report_when(spawn([python, str(GEVENT), "blocked"], env=gevent_environment(python)), "stalled")
+    said = hung(spawn([python, str(GEVENT), "blocked"], env=gevent_environment(python)), "stalled")
     where = f"is blocked in Event.wait in call_that_blocks (py_gevent.py:{line_of('# blocks the hub', GEVENT)})"
     assert where in said["verdict"]["sentence"] and "4 tasks wait, 3 ready." in said["verdict"]["sentence"]
     chief = next(one for one in said["findings"] if one["rule"] == "loop-blocked")
@@ -105,7 +84,7 @@ def test_a_blocked_hub_of_gevent(python: str, spawn: Callable[..., Target]) -> N
 
 
 def test_crossed_trio_locks(spawn: Callable[..., Target]) -> None:
-    said = report_when(spawn([sys.executable, str(TRIO), "crossed-beside-work"]), "deadlock")
+    said = hung(spawn([sys.executable, str(TRIO), "crossed-beside-work"]), "deadlock")
     line = line_of("async with second", TRIO)
     sentence = said["verdict"]["sentence"]
     assert sentence.startswith("Deadlock of 2 tasks over 2 Python locks: ")

@@ -13,11 +13,8 @@ from typing import Any
 import pytest
 
 from livedbg.session.hostinfo import host_name
-from tests.cli.zygote import run_livedbg, stalls_after, until_reported
 from tests.conftest import TARGETS, Target
-
-STALL_S = 3.0
-"""After how many seconds a wait is a stall; users wait for 10 s."""
+from tests.reports import report_when, stalled_report_when
 
 HOST = host_name()
 EXIT = {"deadlock": 10, "stalled": 10, "running": 0, "unknown": 5}
@@ -159,13 +156,6 @@ PYTHON = [
 ]
 
 
-def report(pid: int) -> tuple[int, dict[str, Any]]:
-    """What `livedbg report PID --json` says and exits with."""
-    done = run_livedbg(["report", pid, "--json", "--timeout", "90"], 150, env=stalls_after(STALL_S))
-    assert done.stdout, done.stderr.decode()
-    return done.returncode, json.loads(done.stdout)
-
-
 def spell(target: Target, name: str) -> str:
     """The identifier of a name in the target's READY line, as far as the test knows it."""
     known = json.loads(target.ready.partition("READY ")[2])
@@ -196,15 +186,13 @@ def place_missing(case: Case, source: Path, sentence: str) -> str:
     return "" if source.name in first or not case.functions else f"{source.name} is not in: {first}"
 
 
-def check(case: Case, target: Target, source: Path) -> str:
-    """Why the verdict is not what it should be, or ""."""
-    pid = json.loads(target.ready.partition("READY ")[2])["pid"]
-    code, said = report(pid)
+def check(case: Case, target: Target, source: Path, said: dict[str, Any]) -> str:
+    """Why the verdict of a report is not what it should be, or ""."""
     verdict = said["verdict"]
     if verdict["state"] not in case.state:
         return f"state {verdict['state']}: {verdict['sentence']}"
-    if code != EXIT[verdict["state"]]:
-        return f"exit code {code} with {verdict['state']}"
+    if said["exit"] != EXIT[verdict["state"]]:
+        return f"exit code {said['exit']} with {verdict['state']}"
     chief = next((f for f in said["findings"] if f["id"] in verdict["findings"]), {"entities": []})
     named = [*verdict["roots"], *chief["entities"]] if case.state[0] not in {"deadlock"} else chief["entities"]
     for name in case.members:
@@ -216,22 +204,21 @@ def check(case: Case, target: Target, source: Path) -> str:
     called = {entity.get("called") for entity in said["entities"].values()}
     if not called.issuperset(case.calls):
         return f"{case.calls} is not in what is called: {called}"
-    touched = said["intrusions"]
-    if touched["paused_ms"] or touched["stops"] or {touch["what"] for touch in touched["touches"]} - {"samples"}:
+    if {touch["what"] for touch in said["intrusions"]["touches"]} - {"samples"}:
         return f"touched: {said['intrusions']}"
     return place_missing(case, source, verdict["sentence"])
 
 
 def settle(case: Case, target: Target, source: Path) -> None:
     """Look until the verdict is right: the target may take a moment to be stuck."""
-    problem = ""
+    pid = json.loads(target.ready.partition("READY ")[2])["pid"]
+    report_of = stalled_report_when if case.state[0] == "stalled" else report_when
 
-    def is_right() -> bool:
-        nonlocal problem
-        problem = check(case, target, source)
-        return not problem
+    def is_right(said: dict[str, Any]) -> bool:
+        said["problem"] = check(case, target, source, said)
+        return not said["problem"]
 
-    until_reported(is_right, told=lambda: problem)
+    report_of(pid, is_right)
 
 
 @pytest.mark.parametrize("case", NATIVE, ids=lambda case: case.mode)

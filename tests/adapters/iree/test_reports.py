@@ -2,48 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 
 from tests.adapters.iree.conftest import FOR, SOURCES, Compile, RunModule, needs_lavapipe
-from tests.cli.zygote import run_livedbg, stalls_after, until_reported
 from tests.conftest import Target, gives_way
+from tests.reports import STALL_S, report_of, report_when, stalled_report_when
 
 pytestmark = pytest.mark.iree
-
-STALL_S: Final = 3.0
-"""After how many seconds a wait is a stall here: users wait for 10 s."""
 
 Calls = Callable[[str, str, Path], Target]
 
 
-def report(pid: int) -> dict[str, Any]:
-    done = run_livedbg(["report", pid, "--json", "--timeout", "120"], 200, env=stalls_after(STALL_S))
-    assert done.stdout, done.stderr.decode()
-    said: dict[str, Any] = json.loads(done.stdout)
-    assert said["intrusions"]["stops"] == 0 and said["intrusions"]["paused_ms"] == 0
-    return said | {"exit": done.returncode}
+def said_of(pid: int, words: str, state: str) -> dict[str, Any]:
+    """The first report whose verdict has these words, none of which says anything wrong."""
 
-
-def report_when(pid: int, words: str, state: str) -> dict[str, Any]:
-    """The first report whose verdict has these words: it takes a while until a hang has lasted for long enough."""
-    said: dict[str, Any] = {}
-
-    def is_said() -> bool:
-        said.clear()
-        said.update(report(pid))
+    def is_said(said: dict[str, Any]) -> bool:
         found = said["verdict"]["state"]
         assert found in {"unknown", "running", state}, said["verdict"]
         return found == state and words in said["verdict"]["sentence"]
 
-    until_reported(is_said, told=lambda: said["verdict"])
+    said = stalled_report_when(pid, is_said) if state == "stalled" else report_when(pid, is_said, stall_s=STALL_S)
     assert said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5, "running": 0}[state]
     return said
 
@@ -58,7 +43,7 @@ def test_R1_a_dispatch_that_loops_is_named_with_its_line_and_what_waits_behind_i
 ) -> None:
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
     target = gives_way(run_module(compiled("gated"), *words, "--task_topology_group_count=2"))
-    said = report_when(target.pid, "Dispatch main_dispatch_1", "stalled")
+    said = said_of(target.pid, "Dispatch main_dispatch_1", "stalled")
     sentence = said["verdict"]["sentence"]
     assert "(gated.mlir:" in sentence and "on local-task (iree-worker-" in sentence
     assert "2 of its 8 workgroups are begun" in sentence
@@ -72,7 +57,7 @@ def test_R1_a_dispatch_that_loops_is_named_with_its_line_and_what_waits_behind_i
 
 def test_a_semaphore_that_nobody_signals(calls: Calls, compiled: Compile) -> None:
     target = calls("never", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    said = report_when(target.pid, "no queued operation signals it", "stalled")
+    said = said_of(target.pid, "no queued operation signals it", "stalled")
     assert "waits for value 5 of a semaphore at 0" in said["verdict"]["sentence"]
 
 
@@ -80,12 +65,12 @@ def test_a_semaphore_that_nobody_signals(calls: Calls, compiled: Compile) -> Non
 @needs_lavapipe
 def test_the_same_on_vulkan(calls: Calls, compiled: Compile) -> None:
     module = compiled("stage", "--iree-execution-model=async-external", device="vulkan")
-    report_when(calls("never", "vulkan", module).pid, "no queued operation signals it", "stalled")
+    said_of(calls("never", "vulkan", module).pid, "no queued operation signals it", "stalled")
 
 
 def test_one_that_another_thread_signals_later_is_no_stall(calls: Calls, compiled: Compile) -> None:
     target = calls("late", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    report_when(target.pid, "could signal it", "unknown")
+    said_of(target.pid, "could signal it", "unknown")
     target.stdin.write(b"\n")
     target.until("DONE")
 
@@ -94,14 +79,14 @@ def test_a_wait_with_a_time_limit_is_no_stall(calls: Calls, compiled: Compile) -
     target = calls("limit", "local-task", compiled("stage", "--iree-execution-model=async-external"))
     end = time.monotonic() + 2 * STALL_S  # by the clock, as a stall is
     while time.monotonic() < end:
-        said = report(target.pid)
+        said = report_of(target.pid)
         assert said["verdict"]["state"] not in {"stalled", "deadlock"}, said["verdict"]
     assert [one for one in said["findings"] if one["rule"] == "iree-missing-signal"]
 
 
 def test_a_call_that_nobody_waits_for_is_a_note(calls: Calls, compiled: Compile) -> None:
     target = calls("alone", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    said = report(target.pid)
+    said = report_of(target.pid)
     assert said["verdict"]["state"] not in {"stalled", "deadlock"}
     [note] = [one for one in said["findings"] if one["rule"] == "iree-missing-signal"]
     assert note["severity"] == "info" and "waits for value 5 of a semaphore at 0" in note["sentence"]
@@ -109,20 +94,20 @@ def test_a_call_that_nobody_waits_for_is_a_note(calls: Calls, compiled: Compile)
 
 def test_calls_that_wait_for_each_other(calls: Calls, compiled: Compile) -> None:
     target = calls("circle", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    said = report_when(target.pid, "Deadlock of 4 tasks", "deadlock")
+    said = said_of(target.pid, "Deadlock of 4 tasks", "deadlock")
     assert len([root for root in said["verdict"]["roots"] if root.startswith("task:iree/")]) == 4
 
 
 def test_a_circle_that_another_thread_could_end_is_unknown(calls: Calls, compiled: Compile) -> None:
     target = calls("open", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    said = report_when(target.pid, "4 queue operations wait for each other", "unknown")
+    said = said_of(target.pid, "4 queue operations wait for each other", "unknown")
     assert "could signal it" in said["verdict"]["sentence"]
 
 
 def test_a_dispatch_that_loops_in_the_calling_thread_is_named(run_module: RunModule, compiled: Compile) -> None:
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
     target = gives_way(run_module(compiled("gated"), *words, device="local-sync"))
-    said = report_when(target.pid, "loops on local-sync (iree-run-module)", "unknown")
+    said = said_of(target.pid, "loops on local-sync (iree-run-module)", "unknown")
     sentence = said["verdict"]["sentence"]
     assert sentence.startswith("Dispatch main_dispatch_1") and "(gated.mlir:" in sentence
     frames = [frame for one in said["entities"].values() for frame in one.get("stack", ())]
@@ -144,15 +129,7 @@ def test_what_waits_for_a_dispatch_is_told_by_the_dispatch_graph_and_its_lines_b
     subprocess.run([*command, "-o", tmp_path / "gated.vmfb"], check=True, cwd=SOURCES, timeout=250)
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
     target = gives_way(run_module(tmp_path / "gated.vmfb", *words, device="local-sync"))
-    said: dict[str, Any] = {}
-
-    def is_said() -> bool:
-        done = run_livedbg(["report", target.pid, "--logs", tmp_path, "--json", "--timeout", "120"], 200)
-        said.clear()
-        said.update(json.loads(done.stdout))
-        return "main_dispatch_1" in said["verdict"]["sentence"]
-
-    until_reported(is_said, told=lambda: said["verdict"])
+    said = report_when(target.pid, lambda one: "main_dispatch_1" in one["verdict"]["sentence"], "--logs", tmp_path)
     assert "1 task or thread waits behind it" in said["verdict"]["sentence"], said["verdict"]
     [behind] = [one for one in tasks(said) if "main_dispatch_2" in one]
     [edge] = [edge for edge in said["edges"] if edge["from"] == behind]
@@ -168,14 +145,14 @@ def test_what_waits_for_a_dispatch_is_told_by_the_dispatch_graph_and_its_lines_b
 
 def test_a_long_dispatch_whose_workgroups_are_finished_runs(run_module: RunModule, compiled: Compile) -> None:
     words = ("--input=4096x64xf32=1.0", "--input=1xi32=20000", "--task_topology_group_count=2")
-    said = report_when(run_module(compiled("steps"), *words).pid, "workgroups of its command buffer", "running")
+    said = said_of(run_module(compiled("steps"), *words).pid, "workgroups of its command buffer", "running")
     assert "Dispatch main_dispatch_0" in said["verdict"]["sentence"]
 
 
 def test_a_long_workgroup_that_counts_is_no_stall(run_module: RunModule, compiled: Compile) -> None:
     words = ("--input=4096x64xf32=1.0", "--input=1xi32=2000000000", "--task_topology_group_count=2")
     target = gives_way(run_module(compiled("steps"), *words))
-    said = report_when(target.pid, "no workgroup begun or ended: endless, or long", "unknown")
+    said = said_of(target.pid, "no workgroup begun or ended: endless, or long", "unknown")
     assert "on local-task (iree-worker-" in said["verdict"]["sentence"]
 
 
@@ -189,11 +166,11 @@ def test_Q1_a_long_loop_that_counts_in_floating_point_registers_only_is_no_stall
 ) -> None:
     made = compiled(module, "--iree-input-demote-f64-to-f32=false")
     target = gives_way(run_module(made, *(f"--input={one}" for one in inputs), device="local-sync"))
-    said = report_when(target.pid, "how far it is can't be read: endless, or long", "unknown")
+    said = said_of(target.pid, "how far it is can't be read: endless, or long", "unknown")
     assert not [one for one in said["findings"] if "the same registers" in one["sentence"]]
 
 
 def test_calls_one_after_another_are_no_hang(calls: Calls, compiled: Compile) -> None:
     target = calls("busy", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    said = report(target.pid)
+    said = report_of(target.pid)
     assert said["verdict"]["state"] == "running" and said["exit"] == 0, said["verdict"]

@@ -15,9 +15,10 @@ from livedbg.adapters.pytorch.traces.workers import Roles
 from livedbg.analysis import VerdictState
 from livedbg.model import Severity, TaskState
 from tests.adapters.pytorch.compile_logs import BEGUN_NS, Logs, fixture, read
-from tests.adapters.pytorch.conftest import Job, line_of, report_when
+from tests.adapters.pytorch.conftest import PROGRAM, Job
 from tests.analysis.world import World
 from tests.cli.zygote import run_livedbg
+from tests.reports import line_of, report_when
 
 BROKE = (
     "A graph broke at breaks (models.py:4): Failed to trace builtin operator: Dynamo does not know how to trace "
@@ -366,7 +367,7 @@ def test_P1_what_is_kept_is_bounded() -> None:
 def test_a_rank_that_compiles_is_running_and_says_what(job: Job) -> None:
     """torch writes a trace; the other rank waits for it."""
     begun = re.compile(
-        rf"Compiling frame \d+/0 of large \(torch_jobs\.py:{line_of('def large(')}\) on rank 1 for .+, "
+        rf"Compiling frame \d+/0 of large \(torch_jobs\.py:{line_of('def large(', PROGRAM)}\) on rank 1 for .+, "
         r"now in bytecode_tracing\."
     )
 
@@ -380,7 +381,7 @@ def test_a_rank_that_compiles_is_running_and_says_what(job: Job) -> None:
     )
     assert said["exit"] == 0
     assert [one.partition(": ")[2] for one in sentences(said, "graph-breaks")] == [
-        f"A graph broke at broken (torch_jobs.py:{line_of('torch._dynamo.graph_break()')}): Call to "
+        f"A graph broke at broken (torch_jobs.py:{line_of('torch._dynamo.graph_break()', PROGRAM)}): Call to "
         "`torch._dynamo.graph_break()`: User-inserted graph break. Message: None."
     ]
     (again,) = sentences(said, "recompiled")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.adapters.pytorch.conftest import STALL_S, Job, hung, line_of, report_when, sentence
-from tests.cli.zygote import stalls_after
+from tests.adapters.pytorch.conftest import PROGRAM, Job, hung, sentence
+from tests.reports import STALL_S, line_of, report_when
 
-FETCH = f"in fetch_batch (torch_jobs.py:{line_of('return batches.get()')}) on a queue that nobody fills"
-MUTUAL = line_of("dist.recv(torch.ones(8), 1 - me.rank, group=me.dp)")
+FETCH = f"in fetch_batch (torch_jobs.py:{line_of('return batches.get()', PROGRAM)}) on a queue that nobody fills"
+MUTUAL = line_of("dist.recv(torch.ones(8), 1 - me.rank, group=me.dp)", PROGRAM)
 
 NOBODY = "Ranks 0 and 1 both receive from each other (torch_jobs.py:{}); no matching send was seen."
 
@@ -22,12 +22,12 @@ def test_another_thread_may_send(job: Job) -> None:
     said = hung(
         job("feeder", 2), "unknown", "both receive from each other", "another of their threads may do it in feed"
     )
-    assert f"(torch_jobs.py:{line_of('            time.sleep(3600)')})." in sentence(said)
+    assert f"(torch_jobs.py:{line_of('            time.sleep(3600)', PROGRAM)})." in sentence(said)
 
 
 def test_a_broadcast_from_two_ranks(job: Job) -> None:
     said = hung(job("wrong_root"), "stalled", "broadcast #5 of group dp: rank 2 expects it from rank 1 (torch_jobs.py:")
-    where = f"(torch_jobs.py:{line_of('1 if me.last else 0, group=me.dp')})"
+    where = f"(torch_jobs.py:{line_of('1 if me.last else 0, group=me.dp', PROGRAM)})"
     assert sentence(said).endswith(f"rank 2 expects it from rank 1 {where}, the others from rank 0 {where}.")
 
 
@@ -47,7 +47,7 @@ def test_a_receiver_whose_sender_computes(job: Job) -> None:
     def is_said(one: dict[str, Any]) -> bool:
         return "which does not send: it computes" in one["verdict"]["sentence"]
 
-    said = report_when(job("slow_stage"), is_said, env=stalls_after(STALL_S))
+    said = report_when(job("slow_stage"), is_said, stall_s=STALL_S)
     assert (said["verdict"]["state"], said["exit"]) in (("running", 0), ("unknown", 5))
 
 
@@ -65,7 +65,7 @@ def test_a_rank_that_does_not_join_the_job(job: Job) -> None:
 
 def test_two_ranks_that_wait_for_what_they_have_posted(job: Job) -> None:
     said = hung(job("posted_wait", 2), "stalled", "both receive from each other")
-    line = line_of("awaited.wait()")
+    line = line_of("awaited.wait()", PROGRAM)
     assert sentence(said) == NOBODY.format(line)
 
 
@@ -78,5 +78,5 @@ def test_a_key_of_the_store_that_nobody_sets(job: Job) -> None:
 
 def test_what_a_worker_was_asked_for_by_rpc(job: Job) -> None:
     said = hung(job("asks", 2), "stalled", "Rank 1 waits for serves of worker0 in asks (torch_jobs.py:")
-    line = line_of("return batches.get()")
+    line = line_of("return batches.get()", PROGRAM)
     assert f"worker0 waits in Queue.get() in fetch_batch (torch_jobs.py:{line}) for " in sentence(said)

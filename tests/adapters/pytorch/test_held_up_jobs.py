@@ -4,8 +4,8 @@ like them and is healthy. `make jobs` runs all cases, also those that cost more.
 from __future__ import annotations
 
 from livedbg.linux.procfs import child_pids
-from tests.adapters.pytorch.conftest import FURTHER, LIBRARIES, STALL_S, Job, hung, line_of, report_when, sentence
-from tests.cli.zygote import stalls_after
+from tests.adapters.pytorch.conftest import FURTHER, LIBRARIES, Job, hung, sentence
+from tests.reports import line_of, report_when, stalled_report_when
 
 TAKE = f"take_row (torch_library_cases.py:{line_of('return rows.get()', LIBRARIES)})"
 
@@ -43,7 +43,7 @@ def test_a_checkpoint_into_a_pipe_that_nobody_reads(job: Job) -> None:
         stalled = one["verdict"]["state"] == "stalled"  # and not yet: a wait of 2.9 s is none
         return stalled and "Rank 0 of 2 has not entered barrier #1" in str(one["findings"])
 
-    said = report_when(job("checkpoint_pipe", 2), meant, env=stalls_after(STALL_S))
+    said = stalled_report_when(job("checkpoint_pipe", 2), meant)
     assert said["exit"] == 10
     assert TAKE in sentence(said)  # of who should read it
     (missing,) = [one["sentence"] for one in said["findings"] if one["rule"] == "collective-missing"]

@@ -9,17 +9,17 @@ import pytest
 from livedbg.adapters.pytorch.collectives.recorder import find_recorders
 from livedbg.linux.procfs import child_pids
 from livedbg.session.targets import ranks_of_job
-from tests.adapters.pytorch.conftest import STALL_S, Job, hung, line_of, report_when, sentence
-from tests.cli.zygote import stalls_after
+from tests.adapters.pytorch.conftest import PROGRAM, Job, hung, sentence
 from tests.conftest import eventually
+from tests.reports import STALL_S, line_of, report_when
 
-STEP = line_of("dist.all_reduce(torch.ones(8), group=group)")
+STEP = line_of("dist.all_reduce(torch.ones(8), group=group)", PROGRAM)
 
 
 @pytest.mark.invariant("collectives_adapter.C1")
 def test_C1_a_missing_rank_is_named_with_what_it_waits_for(job: Job) -> None:
     said = hung(job("third_of_four", 4), "stalled", "Rank 2 of 4 has not entered all_reduce #6 of group dp: it waits ")
-    place = f"fetch_batch (torch_jobs.py:{line_of('return batches.get()')})"
+    place = f"fetch_batch (torch_jobs.py:{line_of('return batches.get()', PROGRAM)})"
     assert sentence(said).endswith(f"in {place} on a queue that nobody fills; ranks 0, 1, 3 wait for it.")
     (chief,) = (one for one in said["findings"] if one["rule"] == "collective-missing")
     assert chief["entities"][2] == "task:collective/dp.1/6"
@@ -41,7 +41,7 @@ def test_one_batch_fewer(job: Job) -> None:
 
 def test_another_call(job: Job) -> None:
     said = hung(job("other_call"), "stalled", "is not the same on all ranks")
-    line = line_of("dist.broadcast(torch.ones(8), 0, group=me.dp)")
+    line = line_of("dist.broadcast(torch.ones(8), 0, group=me.dp)", PROGRAM)
     words = f"ranks 0, 1: all_reduce [8] (torch_jobs.py:{STEP}); rank 2: broadcast [8] (torch_jobs.py:{line})."
     assert words in sentence(said)
 
@@ -67,13 +67,13 @@ def test_what_holds_the_missing_rank_up_is_named_and_not_who_joins_it(job: Job) 
 
 def test_a_checkpoint_into_a_fifo(job: Job) -> None:
     said = hung(job("fifo"), "stalled", "Rank 0 has been opening ckpt.fifo for writing for ")
-    line = line_of('"ckpt.fifo").open("wb")')
+    line = line_of('"ckpt.fifo").open("wb")', PROGRAM)
     assert sentence(said).endswith(f" (torch_jobs.py:{line}); ranks 1, 2 wait for it in barrier #1.")
 
 
 def test_parameters_that_one_rank_did_not_use(job: Job) -> None:
     said = hung(job("unused_branch", 2), "stalled", "Rank 1 waits in backward for all_reduce #")
-    line = line_of("dist.barrier(me.ep)")
+    line = line_of("dist.barrier(me.ep)", PROGRAM)
     assert sentence(said).endswith(
         f" of dp; rank 0 has left the step and is in barrier #5 of ep (torch_jobs.py:{line}): parameters unused on "
         "rank 0?"
@@ -89,7 +89,7 @@ def test_a_rank_that_works_lets_the_others_wait(job: Job) -> None:
     def is_said(one: dict[str, Any]) -> bool:
         return "it computes" in one["verdict"]["sentence"]
 
-    said = report_when(job("computes"), is_said, env=stalls_after(STALL_S))
+    said = report_when(job("computes"), is_said, stall_s=STALL_S)
     assert (said["verdict"]["state"], said["exit"]) in (("running", 0), ("unknown", 5))
     assert "Rank 2 of 3 has not entered all_reduce #5 of group dp: it computes" in sentence(said)
 
@@ -131,7 +131,5 @@ def test_all_ranks_of_a_job_that_only_memory_knows(job: Job) -> None:
     assert sorted(ranks[:3]) == child_pids(launcher)
     assert ranks[3:] == [launcher]
     of_all = ("--all-ranks", "--no-tree")
-    said = report_when(
-        ranks[1], lambda one: "Rank 2 of 3" in one["verdict"]["sentence"], *of_all, env=stalls_after(STALL_S)
-    )
+    said = report_when(ranks[1], lambda one: "Rank 2 of 3" in one["verdict"]["sentence"], *of_all, stall_s=STALL_S)
     assert {(one["pid"], one["rank"]) for one in said["targets"]} == {*zip(ranks, (0, 1, 2, None), strict=True)}

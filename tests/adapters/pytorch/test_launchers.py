@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.adapters.pytorch.conftest import hung, report_when, sentence
+from tests.adapters.pytorch.conftest import hung, sentence
 from tests.conftest import TARGETS, start
+from tests.reports import report_when
 
 PROGRAM = TARGETS / "torch_launchers.py"
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.pytorch.collectives.python_calls import rank_of_all
-from tests.adapters.pytorch.conftest import STALL_S, Job, at_rest, hung, line_of, report_when, sentence
-from tests.cli.zygote import stalls_after
+from tests.adapters.pytorch.conftest import PROGRAM, Job, hung, sentence
+from tests.reports import line_of, stalled_report_when
 
-FETCH = f"fetch_batch (torch_jobs.py:{line_of('return batches.get()')})"
+FETCH = f"fetch_batch (torch_jobs.py:{line_of('return batches.get()', PROGRAM)})"
 
 
 def test_a_rank_that_does_not_come_to_a_sharded_model(job: Job) -> None:
@@ -39,9 +39,7 @@ def test_workers_that_are_forked_with_a_held_lock(job: Job) -> None:
         return one["verdict"]["state"] == "stalled" and any(words in text for text in missing)
 
     words = "Rank 1 of 2 has not entered all_reduce #5 of group dp: its DataLoader waits for a worker: "
-    launcher = job("forked_lock", 2)
-    at_rest(launcher, STALL_S)
-    assert report_when(launcher, meant, env=stalls_after(STALL_S))["exit"] == 10
+    assert stalled_report_when(job("forked_lock", 2), meant)["exit"] == 10
 
 
 @pytest.mark.invariant("python_calls.G1")
