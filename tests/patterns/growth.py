@@ -22,9 +22,9 @@ _DEEP: Final = 16_384
 """Also tried by `python -m tests.patterns.growth --deep`, in two minutes: for patterns whose steps are quick."""
 _SUSPICIOUS_NS_PER_CHARACTER: Final = 150
 """Slower calls are looked at again; a linear pattern takes 1 to 100."""
-_LEAST_NS: Final = 250_000
+_LEAST_NS: Final = 100_000
 """A shorter time is no measurement."""
-_MOST_NS: Final = 150_000_000
+_MOST_NS: Final = 50_000_000
 """No larger text is tried after a call that took so long."""
 _LARGEST: Final = 100_000
 _LIMIT_S: Final = 600
@@ -34,6 +34,8 @@ _STEP: Final = 6
 _TURNS: Final = 4
 _GROWTH: Final = 8.0
 """Of the time, for four times the text. Linear: 4; quadratic: 16."""
+_CLEARLY_QUADRATIC: Final = 12.0
+"""What grows by less is looked at over a further size too, which one with a large bound passes."""
 _CLEARLY_LINEAR: Final = 6.0
 """What grows by less in the first two turns gets no more turns."""
 
@@ -84,8 +86,8 @@ def _growing(
         growth = longer / max(took, 1) * _FACTOR / linear
         if growth < _GROWTH:
             return None  # it has a large constant, or a bound
-        seen = Superlinear(len(large), growth, make(12)[:120])
-        if longer > _MOST_NS:
+        again, seen = seen is not None, Superlinear(len(large), growth, make(12)[:120])
+        if longer > _MOST_NS and (again or growth > _CLEARLY_QUADRATIC):
             break
         size *= _FACTOR
     return seen
