@@ -6,6 +6,7 @@ more than everything else that is done to a line).
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -24,6 +25,12 @@ from livedbg.text.sanitize import clean_line
 _NO_ERRORS: Final = ErrorLines()
 _AT_ONCE: Final = 500  # records that are searched at once
 _MANY: Final = 50_000  # records after which an automaton of 5 MB, which is faster, is worth its making
+
+
+@functools.lru_cache(maxsize=2)
+def _matcher_of(words: tuple[bytes, ...], implementation: Implementation | None = None) -> AhoCorasick:
+    """An automaton that finds words; making it costs more than searching a log of some thousand lines."""
+    return AhoCorasick([word.decode("utf-8", "replace") for word in words], implementation=implementation)
 
 
 class Decoding:
@@ -57,16 +64,16 @@ class Decoding:
         opens = {decoder: frozenset(decoder.opens) for decoder in decoders}
         self._opening = frozenset(number for number, (word, decoder) in enumerate(words) if word in opens[decoder])
         self._following: dict[str, dict[LogDecoder, int]] = {}
-        self._only = [self._wanted_by(number, word) for number, (word, _) in enumerate(words)]
-        self._words = [word.decode("utf-8", "replace") for word, _ in words]
-        self._matcher = AhoCorasick(self._words)
+        self._only = functools.cache(self._wanted_by)
+        self._words = tuple(word for word, _ in words)
+        self._matcher = _matcher_of(self._words)
         self._left = _MANY
 
-    def _wanted_by(self, number: int, word: bytes) -> tuple[LogDecoder, Feed] | None:
+    def _wanted_by(self, number: int) -> tuple[LogDecoder, Feed] | None:
         """The decoder that gets a record with one trigger, if that is all there is to do."""
         owner = self._owners[number]
         more = self._eager or number >= self._first_beat or number in self._opening
-        return None if more else (owner, owner.alone(word))
+        return None if more else (owner, owner.alone(self._words[number]))
 
     @property
     def triggers(self) -> tuple[bytes, ...] | None:
@@ -141,7 +148,7 @@ class Decoding:
         if self._left > 0:
             self._left -= len(records)
             if self._left <= 0:
-                self._matcher = AhoCorasick(self._words, implementation=Implementation.DFA)
+                self._matcher = _matcher_of(self._words, Implementation.DFA)
         matcher = self._matcher
         of_each = _of_each(records, matcher.find_matches_as_indexes(text, overlapping=True))
         stored = may_store_others(text)
@@ -152,7 +159,7 @@ class Decoding:
                 words = tuple(word for word, _, _ in found)
             if words and stored and stores_others(record.text):
                 fed.append(record)  # what others logged
-            elif len(words) == 1 and not (beats or self._following) and (only := self._only[words[0]]) is not None:
+            elif len(words) == 1 and not (beats or self._following) and (only := self._only(words[0])) is not None:
                 fed.append(self._alone(*only, record, stamp))
             elif words or self._eager or self._following:
                 fed.append(self._one(record, words, beats, stamp))

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from livedbg.model import Diagnostic
+from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnose, judged
 from livedbg.session.signatures import book
 from livedbg.signatures.book import Entry
@@ -34,14 +35,19 @@ EXAMPLES: Final = [
 ]
 
 
+def told_by(entry: Entry, snapshot: Snapshot) -> list[Diagnostic]:
+    """What the signatures of this room say."""
+    told = [said for said in snapshot.diagnostics.values() if said.system == entry.room.system]
+    ends = [said for said in told if said.message.signature]
+    well = entry.usual.ends is Ends.COMPLETES
+    return [said for said in ends if well or said.message.ends != Ends.COMPLETES]
+
+
 def said_of(entry: Entry, text: str) -> tuple[str, str, list[Diagnostic]]:
     """The state and the sentence of the verdict, and what the signatures of this room say."""
     snapshot = read(text).snapshot()
     verdict = diagnose(snapshot).verdict
-    told = [said for said in snapshot.diagnostics.values() if said.system == entry.room.system]
-    ends = [said for said in told if said.message.signature]
-    well = entry.usual.ends is Ends.COMPLETES
-    return verdict.state.value, verdict.sentence, [said for said in ends if well or said.message.ends != Ends.COMPLETES]
+    return verdict.state.value, verdict.sentence, told_by(entry, snapshot)
 
 
 def going_on(text: str) -> str:
@@ -52,7 +58,7 @@ def going_on(text: str) -> str:
 
 def sentences_of(entry: Entry, text: str) -> list[str]:
     """What the signatures of this room say."""
-    return [said.sentence for said in said_of(entry, text)[2]]
+    return [said.sentence for said in told_by(entry, read(text).snapshot())]
 
 
 @pytest.mark.invariant("signature_decoder.D1")
