@@ -55,7 +55,6 @@ SYSTEM: Final = System(
         Demo(
             "ascend",
             "a recorded hang of an Ascend kernel, replayed in real time",
-            4.0,
             "livedbg.adapters.ascend.demo.player",
         ),
     ),

@@ -69,7 +69,6 @@ SYSTEM: Final = System(
         Demo(
             "iree",
             "an IREE module whose second dispatch never ends (needs the wheels of IREE)",
-            8.0,
             "livedbg.adapters.iree.demo.hang",
         ),
     ),

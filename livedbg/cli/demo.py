@@ -48,7 +48,6 @@ def command(name: str, screen: AppOptions) -> int:
         with running(request) as view:
             end = time.monotonic() + _PATIENCE_S
             view.wait_settled(_PATIENCE_S)
-            time.sleep(_DEMOS[name].stuck_s)
             while code_of(update := view.latest()) not in _FOUND and time.monotonic() < end:
                 time.sleep(0.2)
         click.echo(render(update, "text"))

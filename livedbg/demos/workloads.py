@@ -21,9 +21,9 @@ from livedbg.session.launch import Launched, launch, launch_folder
 from livedbg.session.systems import Demo, systems
 
 _OWN: Final = (
-    Demo("deadlock", "a C++ program: deadlock of three threads, workers wait behind them", 0.5),
-    Demo("gil", "a Python data loader whose C decoder holds the GIL", 2.5),
-    Demo("pipeline", "three processes that wait for each other over pipes", 1.0),
+    Demo("deadlock", "a C++ program: deadlock of three threads, workers wait behind them"),
+    Demo("gil", "a Python data loader whose C decoder holds the GIL"),
+    Demo("pipeline", "three processes that wait for each other over pipes"),
 )
 
 

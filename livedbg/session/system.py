@@ -115,13 +115,11 @@ class Demo(Struct, frozen=True):
 
     Attributes:
         summary: what it is, one line.
-        stuck_s: seconds until it is stuck.
         module: of a system's demo: `python -m MODULE FOLDER` runs it, and its logs are read in FOLDER.
     """
 
     name: str
     summary: str
-    stuck_s: float
     module: str = ""
 
 

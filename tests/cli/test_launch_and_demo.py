@@ -137,10 +137,8 @@ def test_a_demo_that_is_interrupted_leaves_nothing(
 ) -> None:
     mark = f"{tmp_path}-demo"
     program = (  # it waits for the signal, however late that comes
-        "import sys\nfrom msgspec.structs import replace\nfrom livedbg.cli import main\n"
-        "from livedbg.demos.workloads import all_demos\nDEMOS = all_demos()\n"
-        "DEMOS['pipeline'] = replace(DEMOS['pipeline'], stuck_s=600)\n"
-        "sys.exit(main(['demo', 'pipeline']))"
+        "import sys\nfrom livedbg.cli import demo, main\n"
+        "demo._FOUND, demo._PATIENCE_S = (), 600\nsys.exit(main(['demo', 'pipeline']))"
     )
     line = [sys.executable, "-c", program]
     environment = {**os.environ, **home, "LIVEDBG_TEST_MARK": mark}
