@@ -6,7 +6,23 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from textual.css.model import RuleSet
+from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
+
+_parse = Stylesheet._parse_rules
+_parsed: dict[tuple[object, ...], list[RuleSet]] = {}
+"""The rules of the app and of Textual's widgets, which the next app has too: to parse them costs a fifth of a test."""
+
+
+def _parse_once(sheet: Stylesheet, css: str, *place: object, **kind: object) -> list[RuleSet]:
+    key = (css, *place, *sorted(kind.items()), *sorted(sheet._variables.items()))
+    if key not in _parsed:
+        _parsed[key] = _parse(sheet, css, *place, **kind)  # type: ignore[arg-type]
+    return _parsed[key]
+
+
+Stylesheet._parse_rules = _parse_once  # type: ignore[method-assign]
 
 
 @pytest.fixture(autouse=True)
