@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,30 @@ import pytest
 
 from tests.adapters.iree.conftest import FOR, SOURCES, Compile, RunModule, needs_lavapipe
 from tests.conftest import Target, gives_way
-from tests.reports import STALL_S, report_of, report_when, stalled_report_when
+from tests.reports import STALL_S, at_rest, report_of, report_when, stalled_report_when
 
 pytestmark = pytest.mark.iree
 
 Calls = Callable[[str, str, Path], Target]
 
 
-def said_of(pid: int, words: str, state: str) -> dict[str, Any]:
-    """The first report whose verdict has these words, none of which says anything wrong."""
+def said_of(pid: int, words: str, state: str, rests: bool = False) -> dict[str, Any]:
+    """The first report whose verdict has these words, none of which says anything wrong.
+
+    Args:
+        pid: the program.
+        words: of the sentence.
+        state: of the verdict.
+        rests: whether its main thread sleeps meanwhile, as it does in a stall.
+    """
 
     def is_said(said: dict[str, Any]) -> bool:
         found = said["verdict"]["state"]
         assert found in {"unknown", "running", state}, said["verdict"]
         return found == state and words in said["verdict"]["sentence"]
 
-    said = stalled_report_when(pid, is_said) if state == "stalled" else report_when(pid, is_said, stall_s=STALL_S)
+    made = stalled_report_when if rests or state == "stalled" else report_when
+    said = made(pid, is_said, stall_s=STALL_S)
     assert said["exit"] == {"stalled": 10, "deadlock": 10, "unknown": 5, "running": 0}[state]
     return said
 
@@ -70,17 +77,16 @@ def test_the_same_on_vulkan(calls: Calls, compiled: Compile) -> None:
 
 def test_one_that_another_thread_signals_later_is_no_stall(calls: Calls, compiled: Compile) -> None:
     target = calls("late", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    said_of(target.pid, "could signal it", "unknown")
+    said_of(target.pid, "could signal it", "unknown", rests=True)
     target.stdin.write(b"\n")
     target.until("DONE")
 
 
 def test_a_wait_with_a_time_limit_is_no_stall(calls: Calls, compiled: Compile) -> None:
     target = calls("limit", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    end = time.monotonic() + 2 * STALL_S  # by the clock, as a stall is
-    while time.monotonic() < end:
-        said = report_of(target.pid)
-        assert said["verdict"]["state"] not in {"stalled", "deadlock"}, said["verdict"]
+    at_rest(target.pid)
+    said = report_of(target.pid)
+    assert said["verdict"]["state"] not in {"stalled", "deadlock"}, said["verdict"]
     assert [one for one in said["findings"] if one["rule"] == "iree-missing-signal"]
 
 
@@ -100,7 +106,7 @@ def test_calls_that_wait_for_each_other(calls: Calls, compiled: Compile) -> None
 
 def test_a_circle_that_another_thread_could_end_is_unknown(calls: Calls, compiled: Compile) -> None:
     target = calls("open", "local-task", compiled("stage", "--iree-execution-model=async-external"))
-    said = said_of(target.pid, "4 queue operations wait for each other", "unknown")
+    said = said_of(target.pid, "4 queue operations wait for each other", "unknown", rests=True)
     assert "could signal it" in said["verdict"]["sentence"]
 
 
