@@ -18,10 +18,13 @@ TRIO = TARGETS / "py_trio.py"
 KNOWN = interpreters("3.12", "3.13")
 
 
-def hung(target: Target, state: str, stall_s: float = STALL_S) -> dict[str, Any]:
-    """The first report of a program with that verdict."""
-    report_of = stalled_report_when if state == "stalled" else report_when
-    said = report_of(target.pid, lambda one: one["verdict"]["state"] == state, stall_s=stall_s)
+def hung(target: Target, state: str, words: str = "", stall_s: float = STALL_S) -> dict[str, Any]:
+    """The first report of a program with that verdict; a thread's wait may be a stall a moment before its loop's."""
+
+    def meant(one: dict[str, Any]) -> bool:
+        return one["verdict"]["state"] == state and words in one["verdict"]["sentence"]
+
+    said = (stalled_report_when if state == "stalled" else report_when)(target.pid, meant, stall_s=stall_s)
     assert said["exit"] == 10
     return said
 
@@ -66,7 +69,7 @@ def test_loops_that_may_be_idle(mode: str, state: str, words: str, spawn: Callab
 @pytest.mark.parametrize("python", KNOWN, ids=label)
 def test_a_blocked_event_loop(python: str, spawn: Callable[..., Target]) -> None:
     stall_s = USERS_STALL_S if python == sys.executable else STALL_S
-    said = hung(spawn([python, str(PROGRAM), "blocked"]), "stalled", stall_s)
+    said = hung(spawn([python, str(PROGRAM), "blocked"]), "stalled", "is blocked in ", stall_s)
     where = f"is blocked in Event.wait in call_that_blocks (py_asyncio.py:{line_of('# blocks the loop', PROGRAM)})"
     assert where in said["verdict"]["sentence"]
     assert "4 tasks wait, 3 ready." in said["verdict"]["sentence"]
@@ -76,7 +79,7 @@ def test_a_blocked_event_loop(python: str, spawn: Callable[..., Target]) -> None
 
 @pytest.mark.parametrize("python", gevent_interpreters(), ids=label)
 def test_a_blocked_hub_of_gevent(python: str, spawn: Callable[..., Target]) -> None:
-    said = hung(spawn([python, str(GEVENT), "blocked"], env=gevent_environment(python)), "stalled")
+    said = hung(spawn([python, str(GEVENT), "blocked"], env=gevent_environment(python)), "stalled", "is blocked in ")
     where = f"is blocked in Event.wait in call_that_blocks (py_gevent.py:{line_of('# blocks the hub', GEVENT)})"
     assert where in said["verdict"]["sentence"] and "4 tasks wait, 3 ready." in said["verdict"]["sentence"]
     chief = next(one for one in said["findings"] if one["rule"] == "loop-blocked")

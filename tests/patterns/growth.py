@@ -22,7 +22,7 @@ _DEEP: Final = 16_384
 """Also tried by `python -m tests.patterns.growth --deep`, in two minutes: for patterns whose steps are quick."""
 _SUSPICIOUS_NS_PER_CHARACTER: Final = 150
 """Slower calls are looked at again; a linear pattern takes 1 to 100."""
-_LEAST_NS: Final = 100_000
+_LEAST_NS: Final = 250_000
 """A shorter time is no measurement."""
 _MOST_NS: Final = 50_000_000
 """No larger text is tried after a call that took so long."""
@@ -32,6 +32,8 @@ _FACTOR: Final = 4
 _SMALL: Final = 64
 _STEP: Final = 6
 _TURNS: Final = 4
+_TURNS_NS: Final = 75_000_000
+"""No turn comes after one that took so long."""
 _GROWTH: Final = 8.0
 """Of the time, for four times the text. Linear: 4; quadratic: 16."""
 _CLEARLY_QUADRATIC: Final = 12.0
@@ -103,7 +105,7 @@ def _times(run: Callable[[Any], object], texts: Sequence[Any], enough: float = 0
     """
     shortest = [_once(run, text) for text in texts]
     for _ in range(_TURNS):
-        if sum(shortest) > _MOST_NS // 2:
+        if sum(shortest) > _TURNS_NS:
             break
         shortest = [min(least, _once(run, text)) for least, text in zip(shortest, texts, strict=True)]
         if shortest[1] < enough * shortest[0]:
