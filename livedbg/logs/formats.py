@@ -17,19 +17,19 @@ from msgspec import Struct
 
 from livedbg.logs.clock import NS, SourceClock, month_of
 from livedbg.logs.multiline import ErrorDetails, error_details
-from livedbg.logs.shapes import SEVERITY_OF_LETTER, SEVERITY_OF_WORD, SYSLOG, Header, Shape, severity_of_word
+from livedbg.logs.shapes import SEVERITY_OF_LETTER, SYSLOG, Header, Shape, severity_of_word
 from livedbg.model import Severity
 from livedbg.text.patterns import lazy_re
 
 DATED: Final = lazy_re(
-    r"[\[(]?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?(?!\d) ?(Z|[+-]\d\d:?\d\d)?[\])]?[\s|:,-]*"
+    r"[\[(]?(\d{4}[-/.]\d\d[-/.]\d\d[T ]\d\d:\d\d:\d\d)(?:([.,])(\d{1,9}))?(?!\d) ?(Z|[+-]\d\d:?\d\d)?[\])]?[\s|:,-]*"
 )
 _LEVEL: Final = lazy_re(
     r"[DTVINWECFPl\[|<(]"  # one set of characters, which is searched for faster than words
     r"(?:(?<!\w.)(?:(?<=D)EBUG|(?<=T)RACE|(?<=V)ERBOSE|(?<=I)NFO|(?<=N)OTICE|(?<=W)ARN(?:ING)?|(?<=E)(?:RR(?:OR)?|XCEPTION)"
     r"|(?<=C)RITICAL|(?<=F)ATAL|(?<=P)ANIC)\b"
     r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)"
-    r"(trace|debug|info|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic)\b)"
+    r"((?i:trace|debug|info(?:rmation)?|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic))\b)"
 )
 _LEVEL_CHARACTERS: Final = 120
 _KEPT: Final = 256
@@ -40,7 +40,7 @@ def read_dated(match: re.Match[str], clock: SourceClock) -> Header:
     """The header of a line that DATED matches."""
     second, point, fraction, zone = match.groups()
     level = _level(match)
-    severity = Severity.INFO if level is None else SEVERITY_OF_WORD[level[1] or level[0]]
+    severity = Severity.INFO if level is None else severity_of_word(level[1] or level[0])
     name = "python" if point == "," else "dated"
     return Header(name, severity, match.end(), clock.date_time(second, fraction, zone))
 
@@ -138,7 +138,7 @@ def _glog_in_brackets(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # logging.basicConfig: `LEVEL:logger:message`; uvicorn: `INFO:     message`.
-_BASIC = lazy_re(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {2,8})")
+_BASIC = lazy_re(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {2,8})")
 
 # Formatters that put the level before asctime: `ERROR:2026-03-26 21:59:41,526:message`, `[INFO] 2026-03-26 21:59:41 …`.
 _LEVEL_DATED = lazy_re(
@@ -192,12 +192,22 @@ def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # The rest: `[LEVEL] message`.
-_BRACKETED = lazy_re(r"\[ ?(DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
+_BRACKETED = lazy_re(r"\[ ?(?P<level>DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
+
+# logfmt, up to the message: logrus, slog and go-kit of Go, Prometheus, Grafana and Loki.
+_LOGFMT = lazy_re(
+    r"(?:[\w.@-]{1,30}=(?:\"(?:[^\"\\\n]|\\.){0,300}\"|[^\s\"]{0,100}) ){0,8}?"
+    r"level=(?P<quote>\"?)(?P<level>[A-Za-z]{3,9})(?P=quote)(?: |$)"
+    r"(?:(?:source|caller)=\S{1,100} )?(?:msg=(?=\"))?"
+)
+_LOGFMT_TIME = lazy_re(r"\b(?:t|ts|time)=\"?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)?")
 
 
 def _level_alone(match: re.Match[str], clock: SourceClock) -> Header:
-    name = "bracketed" if match[0].startswith("[") else "python"
-    return Header(name, severity_of_word(match[1]), match.end())
+    name = "bracketed" if match[0].startswith("[") else "logfmt" if "=" in match[0] else "python"
+    when = _LOGFMT_TIME.search(match[0]) if name == "logfmt" else None
+    wall_ns = clock.date_time(when[1], when[2], when[3]) if when is not None else None
+    return Header(name, severity_of_word(match["level"]), match.end(), wall_ns)
 
 
 SHAPES: Final = (
@@ -210,6 +220,7 @@ SHAPES: Final = (
     Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
     Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _kernel, general=True),
+    Shape("logfmt", "abcdefghijklmnopqrstuvwxyz", _LOGFMT, _level_alone, general=True, holds="level="),
     Shape("bracketed", "[", _BRACKETED, _level_alone, general=True),
 )
 """The core's shapes; where two can match one line, the more specific one comes first."""

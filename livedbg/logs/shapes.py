@@ -36,9 +36,10 @@ SEVERITY_OF_LETTER: Final = {"V": _D, "D": _D, "T": _D, "I": _I, "W": _W, "E": _
 
 
 def severity_of_word(word: str) -> Severity:
-    """The severity that a word of a header names; INFO for one that is not known."""
+    """The severity that a word or a letter of a header names; INFO for one that is not known."""
     known = SEVERITY_OF_WORD.get(word)
-    return SEVERITY_OF_WORD.get(word.upper(), _I) if known is None else known
+    known = SEVERITY_OF_WORD.get(word.upper()) if known is None else known
+    return SEVERITY_OF_LETTER.get(word, _I) if known is None else known
 
 
 _FIRSTS = 256  # first characters that are remembered

@@ -94,6 +94,6 @@ def test_the_check_comes_before_the_shell_s_word() -> None:
 
 def test_a_shell_s_word_of_a_process_that_aborted() -> None:
     judged = verdict("step 3\n./run.sh: line 34:  1930 Aborted                 (core dumped) ./solve in.dat\n")
-    assert (judged.state, judged.sentence) == (CRASHED, "Crashed: SIGABRT: Aborted.")
+    assert (judged.state, judged.sentence) == (CRASHED, "Crashed: SIGABRT: Aborted: ./solve in.dat.")
     assert verdict("Aborted transfers: 3\n").state is UNKNOWN
     assert verdict("see run.sh: line 34: the 2 Aborted runs\n").state is UNKNOWN

@@ -37,6 +37,7 @@ from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, sum
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.logs.last_words import (
+    aborts,
     announces,
     cells_of,
     detail,
@@ -191,7 +192,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     by_signal, bare, last, details = False, None, None, 0
     for at in range(told.last(records), -1, -1):
         numbers = _numbers(records[at])
-        unjudged = judged.isdisjoint(numbers)
+        unjudged, line = judged.isdisjoint(numbers), _first_line(records[at])
         if told.accounts(numbers) or (proven and told.follows(numbers)) or (unjudged and says_exit(records[at])):
             own = None if proven or told.accounts(numbers) else _said(records[at], proven)
             last = last if own is None else _End(source, records, at, *own)  # it says itself why
@@ -205,9 +206,9 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             break
         row = found is not None and found.at == at + 1 and records[at].severity.rank >= Severity.ERROR.rank
         said = _said(records[at], proven or row)
-        if bare is None and found is None and not proven and ends_without_reason(_first_line(records[at])):
+        if bare is None and found is None and not proven and (ends_without_reason(line) or aborts(line)):
             bare, last = at, None if said is None else _End(source, records, at, *said)
-            found = last if speaks_of_failure(_first_line(records[at])) is not None else None
+            found = last if speaks_of_failure(line) is not None and not aborts(line) else None
         elif said is not None:
             found = _End(source, records, at, *said)
         elif (

@@ -18,9 +18,11 @@ from msgspec import Struct
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.entries import (
     LIKELY_ENTRY,
+    LIKELY_LOGGED,
     collected_json,
     docker_json,
     journal_json,
+    logged_json,
     stamp_ns,
 )
 from livedbg.logs.wrapping.prefixes import MONTH, Layer, by, program_tag
@@ -155,6 +157,7 @@ _MPI: Final = r"(?:[\w.-]{1,100}@)?\d{1,9}"
 CERTAIN: Final = (
     Certain("docker-json", "{", r'.*?"log":', docker_json, escaped=True),
     Certain("journal-json", "{", r'.*?"MESSAGE":', journal_json, escaped=True),
+    Certain("logged-json", "{", LIKELY_LOGGED, logged_json, escaped=True),
     Certain("collected-json", "{", LIKELY_ENTRY, collected_json, escaped=True),
     Certain(  # before lines that are printed in colour, or folded
         "github-mark", "#", r"##\[", by(r"##\[(?:error|warning|notice|debug|group|endgroup|command|section)\]")

@@ -4,6 +4,10 @@ Sources of the formats: docker's json-file driver (moby daemon/logger/jsonfilelo
 Loki (`logcli --output=jsonl`, Grafana's download), Cloud Logging (LogEntry with `textPayload`), CloudWatch Logs
 (`get-log-events`), Fluent Bit's `json_lines`, Elastic's Filebeat and Logstash, Vector, Kaggle's log of a kernel,
 Colab's of a runtime.
+
+Records of a program's own logger are lines of logfmt then, with level, message and error. Sources of their fields:
+zap, zerolog, logrus, slog and Caddy of Go; pino, bunyan and winston; logback's encoder, Log4j's and Quarkus' layouts,
+Elastic's ECS loggers; python-json-logger, structlog and dbt; Rust's tracing; Serilog's CLEF; MongoDB.
 """
 
 from __future__ import annotations
@@ -15,10 +19,13 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.logs.clock import SourceClock
+from livedbg.logs.shapes import severity_of_word
 from livedbg.logs.wrapping.prefixes import program_tag
 from livedbg.logs.writers import Opened, Tag
+from livedbg.model import Severity
 from livedbg.text.patterns import lazy_re
 
+LIKELY_LOGGED: Final = r'.*?"(?:level|lvl|severity|levelname|log\.level|@l|s)" ?: ?(?:"|\d0\b)'
 LIKELY_ENTRY: Final = r'.*?"(?:textPayload|line|message|log|stream_name|jupyter)"'
 
 _NS: Final = {10: 10**9, 13: 10**6, 16: 10**3, 19: 1}  # by digits of a number of seconds, ms, us, ns
@@ -38,15 +45,22 @@ _FIELDS: Final = (  # the text, and what stands beside it where a collector wrot
     ("log", ("kubernetes",)),
     ("message", ("kubernetes", "@timestamp")),
 )
-_TIMES: Final = ("timestamp", "@timestamp", "date", "time")
+TIMES: Final = ("timestamp", "@timestamp", "date", "time")
 _decoder = msgspec.json.Decoder(dict[str, Any])
+
+
+def decode_entry(line: str) -> dict[str, Any] | None:
+    """The fields of a line that is one object of JSON; None for any other line."""
+    try:
+        return _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
 
 
 def collected_json(line: str, clock: SourceClock) -> Opened | None:
     """The text in a collector's line; None for a program's own JSON."""
-    try:
-        entry = _decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    entry = decode_entry(line)
+    if entry is None:
         return None
     payload = entry.get("jsonPayload")
     if isinstance(payload, dict) and "message" not in entry:
@@ -54,13 +68,14 @@ def collected_json(line: str, clock: SourceClock) -> Opened | None:
     for name, beside in _FIELDS:
         text = entry.get(name)
         if isinstance(text, str) and all(one in entry for one in beside):
-            when = next((entry[one] for one in _TIMES if one in entry), None)
+            when = next((entry[one] for one in TIMES if one in entry), None)
             part = name == "data" and not text.endswith("\n")  # pieces of a stream, as they came
-            return Opened(text.removesuffix("\n"), _tag(entry), _wall_ns(when, clock), part)
+            return Opened(text.removesuffix("\n"), _tag(entry), wall_ns_of(when, clock), part)
     return None
 
 
-def _wall_ns(when: object, clock: SourceClock) -> int | None:
+def wall_ns_of(when: object, clock: SourceClock) -> int | None:
+    """The time that a field says, as a number since 1970 or in words."""
     if isinstance(when, float):
         return int(when * 1e9) if when > 1e9 else None  # smaller ones count from a start
     text = str(when)
@@ -161,3 +176,95 @@ def journal_json(line: str, clock: SourceClock) -> Opened | None:
 def entry_json(line: str, clock: SourceClock) -> Opened | None:
     """The text in any entry of JSON that is known."""
     return docker_json(line, clock) or journal_json(line, clock) or collected_json(line, clock)
+
+
+# what a program's own logger writes
+
+_LEVELS: Final = ("level", "lvl", "severity", "levelname", "log.level", "@l", "s")
+_TEXTS: Final = ("msg", "message", "@m", "@mt", "event")
+_ERRORS: Final = (
+    *("error", "err", "exception", "exc_info", "thrown", "cause", "@x", "error.message", "message"),
+    *("stack_trace", "stackTrace", "stacktrace", "stack", "error.stack_trace", "extendedStackTrace"),
+)
+_KINDS: Final = ("type", "name", "exceptionType", "kind")
+_INNER: Final = ("info", "fields", "attr", "log", "data")
+"""Objects in which some put what belongs to the record itself."""
+_OF_COLLECTORS: Final = (
+    *({one} for one in ("agent", "kubernetes", "insertId", "labels", "source_type", "ingestionTime")),
+    {"pid", "type", "v"},
+)
+"""Fields that a collector adds to a line of any program."""
+_NUMBERS: Final = {10: "trace", 20: "debug", 30: "info", 40: "warn", 50: "error", 60: "fatal"}
+"""Of pino and bunyan."""
+_WORDS: Final = {
+    Severity.DEBUG: "debug",
+    Severity.INFO: "info",
+    Severity.WARNING: "warn",
+    Severity.ERROR: "error",
+    Severity.CRITICAL: "fatal",
+}
+_CLOCKS: Final = ("@t", "ts", "t")
+_STACK: Final = lazy_re(r"\n {0,6}\t?at |\n  File \"")
+"""Of an exception: its lines are kept as they are."""
+_LONGEST: Final = 200  # characters of another field
+
+
+def logged_json(line: str, clock: SourceClock) -> Opened | None:
+    """A logger's record as `level=error MESSAGE: ERROR key=value …`; None for any other JSON."""
+    entry = decode_entry(line)
+    if entry is None or any(one <= entry.keys() for one in _OF_COLLECTORS):
+        return None
+    inner = {name: value for one in _INNER for name, value in _object(entry.get(one)).items()}
+    fields = inner | entry
+    level = _level(fields)
+    text = next((fields[one] for one in _TEXTS if isinstance(fields.get(one), str)), "").strip()
+    errors = [error for one in _ERRORS if one not in _TEXTS and (error := _error(fields.get(one)))]
+    if not level or not (text or errors):
+        return None
+    said, stack = text if _STACK.search(text) else " ".join(text.split()), ""
+    for error in errors:
+        first, _, below = error.partition("\n")
+        if first not in said:
+            said = f"{said.rstrip(' .:')}: {first}" if said else first
+        stack = stack or below
+    known = {*_LEVELS, *_TEXTS, *_ERRORS, *TIMES, *_INNER, *_CLOCKS}
+    more = " ".join(f"{name}={_shown(value)}" for name, value in fields.items() if name not in known and value)
+    when = next((fields[one] for one in (*TIMES, *_CLOCKS) if one in fields), None)
+    wall_ns = wall_ns_of(_object(when).get("$date", when), clock)
+    joined = " " if "\n" not in said and not stack else "\n\t"
+    parts = [f"level={level} {said}", *([stack] if stack else [])]
+    return Opened("\n".join(parts) + (f"{joined}{more}" if more else ""), wall_ns=wall_ns)
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _level(fields: dict[str, Any]) -> str:
+    """The word of its level; "" for what names none."""
+    found = next((fields[one] for one in _LEVELS if one in fields), None)
+    if isinstance(found, int):
+        return _NUMBERS.get(found, "")
+    if not isinstance(found, str) or not found.isascii() or not found[:1].isalpha():
+        return ""
+    return _WORDS[severity_of_word(found.rstrip("12345"))]
+
+
+def _error(value: object) -> str:
+    """What an error field says: a text, or an object with the kind, the message and the stack.
+
+    A stack that names no error is left out.
+    """
+    if isinstance(value, str):
+        text = value.strip()
+        return text if _STACK.search(text) is not None else "" if "\n\t" in text else " ".join(text.split())
+    fields = _object(value)
+    parts = [part for one in _ERRORS if isinstance(fields.get(one), str) and (part := _error(fields[one]))]
+    text = next((part for part in parts if "\n" in part), next(iter(parts), ""))
+    kind = next((fields[one] for one in _KINDS if isinstance(fields.get(one), str)), "")
+    return f"{kind}: {text}" if text and kind and kind not in text else text
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return " ".join(text.split())[:_LONGEST]
