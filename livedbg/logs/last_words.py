@@ -1,12 +1,8 @@
 """What one line of a log says for how its run ended: an error that ends it, what follows such an end, progress, a wait.
 
 They are words that any program writes, so most count only at the end of a log: the same words stand in the midst of
-logs of programs that go on. livedbg.analysis.postmortem puts them together.
-
-Sources of the forms: getopt's and argparse's `NAME: error: …`, GNU's `NAME: cannot …`, glibc's dynamic loader
-(elf/dl-error-skeleton.c, rtld.c), bash's `FILE: line N: …`, git's `fatal: …`, cmake, ctest, pip, R, and the
-place that checking macros of C, C++ and Rust print. Of collectors: logfmt (`ts=… level=info msg="stored" line="…"`:
-Loki, Prometheus exporters; JSON comes in that form, too), Fluentd's stdout (`TIME TAG: {"…`).
+logs of programs that go on. `last_words.toml` has them as data, by what they say; here is what takes more than words.
+livedbg.analysis.postmortem puts them together.
 
 Invariants:
     last_words.G1. What is tried again, ignored or only warned of is no end.
@@ -18,14 +14,15 @@ from __future__ import annotations
 
 import re
 import signal
+import tomllib
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import cache, cached_property, lru_cache
+from importlib.resources import files
 from itertools import pairwise, takewhile
 from types import MappingProxyType
 from typing import Final
 
 from ahocorasick_rs import AhoCorasick
-from msgspec import Struct
 
 from livedbg.logs.assertions import STACK, without_plea
 from livedbg.logs.error_lines import EXPLICIT
@@ -36,167 +33,80 @@ from livedbg.text.patterns import lazy_re
 _LONGEST: Final = 400
 
 
-class Words(Struct, frozen=True):
-    """What words of a line say.
+class Words:
+    """What words of a line say: a table of `last_words.toml`, which says what that is.
 
-    Attributes:
-        said: they are there; capital letters don't count.
-        unless: they say something else where these are there too.
+    Args:
+        name: of the table.
     """
 
-    said: re.Pattern[str]
-    unless: re.Pattern[str] | None = None
+    def __init__(self, name: str) -> None:
+        self._name = name
 
     def __call__(self, line: str) -> bool:
-        """True if the beginning of a line says it."""
-        text = line[:_LONGEST]
-        return self.said.search(text) is not None and (self.unless is None or self.unless.search(text) is None)
+        """True if a line says it."""
+        said, unless = self._patterns
+        text = line if "lines" in self.form else line[:_LONGEST]
+        return said.search(text) is not None and (unless is None or unless.search(text) is None)
+
+    @cached_property
+    def form(self) -> dict[str, list[str]]:
+        """The table."""
+        return forms()[self._name]
+
+    @cached_property
+    def _patterns(self) -> tuple[re.Pattern[str], re.Pattern[str] | None]:
+        flags = (0 if "case" in self.form else re.IGNORECASE) | (re.MULTILINE if "lines" in self.form else 0)
+        unless = self.form.get("unless")
+        return re.compile("|".join(self.form["said"]), flags), re.compile("|".join(unless), flags) if unless else None
 
 
-def _words(said: str, unless: str = "", flags: int = re.IGNORECASE) -> Words:
-    return Words(lazy_re(said, flags), lazy_re(unless, re.IGNORECASE) if unless else None)
+@cache
+def forms() -> dict[str, dict[str, list[str]]]:
+    """The tables of words, by what they say."""
+    return tomllib.loads(files("livedbg.logs").joinpath("last_words.toml").read_text("utf-8"))
 
+
+aborts: Final = Words("aborts")
+begins: Final = Words("begins")
+ends_without_reason: Final = Words("ends_without_reason")
+gives_up: Final = Words("gives_up")
+is_of_a_debugger: Final = Words("is_of_a_debugger")
+may_end_by_signal: Final = Words("may_end_by_signal")
+printed_at_an_end: Final = Words("printed_at_an_end")
+restarts: Final = Words("restarts")
+says_caught: Final = Words("says_caught")
+serves: Final = Words("serves")
+shuts_down: Final = Words("shuts_down")
+waits: Final = Words("waits")
+
+_announced: Final = Words("announces")
+_closes: Final = Words("closes")
+_ends: Final = Words("ends")
+_ends_logged: Final = Words("ends_logged")
+_ends_tests: Final = Words("ends_tests")
+_failed: Final = Words("failed")
+_is_no_end: Final = Words("is_no_end")
+_names_no_step: Final = Words("names_no_step")
+_placed: Final = Words("placed")
+_reasons: Final = Words("reasons")
+_says_exit: Final = Words("says_exit")
+_speaks: Final = Words("speaks")
 
 # errors by which programs end, and what is printed after one
 
-_SOURCES: Final = (
-    r"(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|hip|inl|ipp|mm?|rs|go|py|pyx|f90|F90|f|jl|mlir|java|scala|kt|cs|js|ts|swift)"
-)
-_PLACE: Final = rf"(?<![\w.])[\w./+\\-]{{1,300}}\.{_SOURCES}[:(]\d{{1,9}}\b"
-_FAILED: Final = lazy_re(
-    r"\b(?:fail(?:ed|ure)?(?!\.)|errors?(?!\.)|assert(?:ion)?|abort(?:ed|ing)?|panic(?:ked)?|fatal|check|invalid|unhandled|uncaught"
-    r"|illegal|out of memory|exception)\b|[a-z]Error\b|[a-z]Exception\b|\w_ASSERT\b|_ERROR\b",
-    re.IGNORECASE,
-)
-_PLACED: Final = lazy_re(_PLACE)
-_BEGINS: Final = lazy_re(
-    r"(?:(?:[\w.+-]{1,60}(?:/[\w.+-]{1,80}){0,12}|[\w.-]{1,40} [\w-]{1,30}): ){0,2}"
-    r"(?:fatal error|fatal|panic|error|Error|ERROR|FATAL|Fatal)(?:\[\w{1,12}\])?(?: -|:) {0,4}"
-    r"(?!\d|[Nn]one\b|True|False|null)\S"
-    r"|[\w.-]{1,40}: [Ff]atal error (?:in|at|on|while|during) \S|Error termination\b"
-    r"|flag provided but not defined: "
-    r"|(?:[\w./-]{1,80}: )?(?:unknown|unrecogni[sz]ed|invalid|illegal) (?:option|flag|argument)s?\b"
-    r"|[A-Za-z][\w ]{2,60} (?:[Ee]rror|ERROR|failed): {1,4}[A-Za-z]\S* (?:\S+ )\S|\*\* \([A-Z][\w.]{1,80}\) \S"
-    r"|(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|NotFound)\b: ?(?:\S|$)"
-    r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error)\b"
-    r"|(?:[\w.-]{1,40}: )?Error (?!rate|count|code|bound|bars?\b)[a-z][\w ]{2,60}: [A-Za-z'\"]\S* \S"
-    r"|Error using \S{1,200}$"
-    r"|Error in (?:.{1,200} :(?: |$)|\S{1,100} \(line \d{1,6}\)$)|Execution halted$|CMake Error\b"
-    r"|Errors while running CTest"
-    r"|An? (?:[a-z]+ )?error (?:has )?occurred\b|E: (?=[A-Z])"
-    r"|Unhandled exception\b|Uncaught exception\b|unhandled exception\b|Aborting\b"
-)
-"""What a line without a header begins with."""
-_ANYWHERE: Final = lazy_re(
-    r"error while loading shared libraries: |symbol lookup error: |: version `[^'\n]{1,80}' not found"
-    r"|: line \d{1,9}: .{1,200}: "
-    r"(?:command not found|Permission denied|No such file or directory|cannot execute.{0,300})$"
-    r"|: (?:command not found|cannot execute binary file.{0,300}|Exec format error)$"
-    r"|(?:: |\bbecause )(?i:no space left on device|disk quota exceeded|read-only file system"
-    r"|stale (?:nfs )?file handle|input/output error)[\"')\]]{0,3}$"
-    r"|can't open file '.{1,300}': \[Errno \d|\baborting(?:\.| now|!)?$|\bAborting\b|\bcannot continue\b"
-    r"|\b(?:unrecoverable|irrecoverable)\b|\bgiving up\b"
-)
 _FRAME: Final = "\u2502\u2503\u2551"
 """What stands before each line of a box."""
-ends_without_reason: Final = _words(
-    r"\b(?:exiting(?: now)?|execution halted|bailing out|(?<!early )stopping)[.! ]{0,3}$"
-)
-"""It says that its program ends, and not why: what ends well says so, too. The reason stands in the same line before
-it, or above, or there is none."""
-aborts: Final = _words(r"^\W{0,5}abort(?:ing|ed)?[.! ]{0,3}$")
-"""It says the same, and nothing more: the reason can't stand in it."""
-_LEVEL: Final = lazy_re(
-    r"(?<![\w=`'\"$/.-])(?<!level )(?<!level: )(?:FATAL|CRITICAL|PANIC)\b[\]:) ]"
-    r"|\blevel=\"?(?:fatal|panic|crit(?:ical)?|emerg)\b"
-)
 _BRACKETED: Final = lazy_re(
-    r"(?:[\w.-]{1,30}: )?(?:\[[\w .:/-]{1,60}\] ?){0,3}"
-    r"\[(?:\w{1,20}:)?"
+    r"(?:[\w.-]{1,30}: )?(?:\[[\w .:/-]{1,60}\] ?){0,3}\[(?:\w{1,20}:)?"
     r"(?P<level>trace|debug|info|notice|warn|warning|err|error|crit|critical|alert|emerg|fatal|[VDIWEF])\] "
 )
 """A level in brackets, as spdlog and its kin write it."""
-_ANNOUNCES: Final = lazy_re(
-    r"Error using \S{1,200}$"
-    r"|(?:[-=*!>#]{2,5} ?)?(?:[A-Z]\w{1,20} )?(?:FATAL|Fatal) (?:\w{1,10} )?(?:ERROR|Error):? ?(?:\([^)]{1,60}\))?$"
-    r"|ERROR in \S{1,200}(?: [\d:-]{1,20})?$"
-)
-_REASON: Final = lazy_re(
-    r"\balready in use\b|\bdenied\b|\bno such (?:file|host|device|option|table|key)\b|\bnot found\b"
-    r"|\bdoes(?: not|n't) exist\b"
-    r"|\binvalid \w|\bunsupported \w|\bnot supported\b|\bunknown (?:option|flag|argument|key|type)\b"
-    r"|\bmissing \w|\bis required\b"
-    r"|\bis not (?:a|an|in|valid)\b"
-    r"|(?<![\w-])error(?! ?(?:rate|bound|bar|count|code)s?\b)(?!\W{0,3}[\d.-])(?= [a-z])",
-    re.IGNORECASE,
-)
-"""What a program that ends says of the reason without calling it an error."""
-_HEADED: Final = lazy_re(
-    r"\balready in use\b|\b[Ss]hutdown\b|\b(?:[Ss]hutting|[Ss]hut) down\b|[Nn]ow exiting\b"
-    r"|\bexit(?:s|ed|ing)?\b|\babort|\bterminat(?:ed|ing)\b|\bcannot continue\b|\bgiving up\b"
-    r"|\bfail(?:ed|ure|s)? (?:to|in) (?:start|init|load|launch|creat|connect|open|alloc|build|run|compil|execut|bring)"
-    r"|\b(?:start|load|build|execution|compilation|launch|inference|job|task|training) failed\b"
-    r"|\binitiali[sz](?:ation|ing|e) (?:error|fail)|\bunrecoverable\b|\b(?:died|dead|killed|crashed)\b|\bException\b"
-    r"|\bexception\b|\bFatal\b|\bfatal\b|\bpanic|\bout of memory\b|\bAssertion\b|\bhalted\b|\btimed? ?out\b"
-    r"|\b(?:could not|can(?:no|')t|unable to) (?:start|init|load|open|creat|alloc|connect|launch|run|find)"
-)
-"""What a logger's line at the level of errors must say."""
-_NO_END: Final = lazy_re(
-    r"\bretr(?:y|ies|ying)\b|\bagain\b|\bignor(?:e|ed|ing)\b|\bskip(?:ped|ping)?\b|\bfall(?:ing)? ?back\b|\bwarning\b"
-    r"|\bnon-?fatal\b|\bcaught\b|\bhandled\b|\bexpected\b|\bcontinu(?:e|es|ing)\b(?<!cannot continue)|\bdeprecat"
-    r"|not a git repository|dependency resolver does not|\b0 (?:errors?|fail)|\bno errors?\b|\berrors?: ?0\b"
-    r"|\bthread '(?!main)|(?<!not )(?<!not complete )(?<!not completed )\bsucce(?:ss|eded)"
-    r"|\btelemetry\b|\bPASS(?:ED)?\b|\boptional\b|\bnote: "
-    r"|^srun: error: \S+: tasks?\b|^\[?[IWD]\d{3,8} \d\d:|^\[[IWD] [\w./]{1,100}:\d|^\[ ?\d+\] |^at "
-    r"|^=> (?:ERROR|CANCELED) \["
-    r"|^Exception raised from |\bpanicked at\b|\bdebug(?:ging)?\b:|\bhealth ?check\b"
-    r"|^FAILED: (?:\[code=\d{1,3}\] )?\S{1,200}(?: [^\s./]{0,80}[./]\S{0,200}){0,9} ?$",
-    re.IGNORECASE,
-)
-printed_at_an_end: Final = _words(
-    r"error|exit|fail|abort|kill|signal|terminat|crash|exception|warn|leak|traceback|core|dump|cancel|interrupt|stop"
-    r"|shut|clean|destroy|clos|finish|done|elapsed|total\b|summar|history|sync|upload|saved|saving|report|see |wandb"
-    r"|srun|slurm|make"
-    r"|root cause|host|rank|worker|process|pid|returned|status|code|^(?:real|user|sys|at|in|from|#\d+|0x)\b"
-    r"|assert|backtrace|stack|thread|debug|skip|disabled test|environ|version|https?://|memory|alloc|import |module"
-    r"|\w:\d+:\d+ \[\d+\] \w+ info\b"
-    r"|^(?:usage|for|set|you|please|try|use|run|compile|consider|search|note|hint|if|to|and|frame)\b"
-    r"|^[\w.]+ = |\bfd\.|^\w[\w:~<>]*\(.*\)$|[;{}]\s*$"
-    r"|\[<[0-9a-f]{8,16}>\]|\+0x[0-9a-f]+/0x[0-9a-f]+|(?:^|\] )\s{0,4}(?:[0-9a-f]{8,16} ){2,8}[0-9a-f]{8,16}$"
-    r"|\bcall trace:|hung_task_timeout"
-    r"|attempted to trace the following|compilation metrics"
-    r"|\] (?:\]|  \* .+:\d+|Function, Runtimes .+|[\w.]+, \d+\.\d{4})$"
-    r"|^[^\w\[(<]|^\d{1,6} +\||^\s*$"
-)
-"""It may be printed after an end, and is no sign that a program goes on: words of programs, launchers, runtimes and
-shells; tables, advice, source text and the call traces of kernels."""
-
 _DETAIL: Final = lazy_re(
     r" ?[A-Z][A-Za-z]{1,30}(?: [A-Za-z]{1,30}){0,3}(?: \([^()\n]{1,60}\))?"
     r"(?: ?:(?: {1,20}(?![-+.\d]+%?\s*$|ok\b|OK\b)\S|$)|(?P<table> {2,20}: )\S)"
 )
 """What programs print below an error of what they did then: a label, and what is no mere number."""
-
-_TESTS: Final = lazy_re(
-    r"^=* ?(?:\d+ [a-z]+, )*\d+ (?:passed|failed|skipped|errors?|warnings?) in \d+\.\d+ ?s\b"
-    r"|^\[={10}\] \d+ tests? from \d+ test (?:suites?|cases?) ran\."
-    r"|^\[  FAILED  \] \d+ tests?, listed below:"
-    r"|^Ran \d+ tests? in \d+\.\d+s|^\d{1,3}% tests passed, \d+ tests? failed out of \d+"
-    r"|(?:^|[ :=])\d+ passed,? (?:and )?\d+ failed\b"
-    r"|^Test Suites: {1,4}\d[^\n]{0,100} total$|^ {1,4}Test Files {1,4}\d[^\n]{0,100}$|^ {1,8}\d+ passing \("
-    r"|^Tests: \d+, Assertions: \d|^OK \(\d+ tests?, "
-    r"|^\d+ (?:examples?|tests?|runs), (?:\d+ assertions, )?\d+ failures?\b|\bTests run: \d+, Failures: \d+, Errors: \d"
-    r"|^\d+ tests? completed, \d+ failed|^(?:Failed|Passed)! +- Failed: |^(?:\[doctest\] )?test cases: +\d+ \|"
-    r"|^All tests passed \(|^Failed Tests \(\d+\):$|^Fail: {15}\d+ *$|^# fail +\d+$|^ℹ fail \d+$"
-    r"|^\*\*\* (?:No errors|\d+ failures?)\b|\bExecuted \d+ (?:tests?, with|out of)\b|^Result: (?:FAIL|PASS)$"
-    r"|^(?:ok|FAILED) \| \d+ passed|^# FAIL: +\d+$|^\d+ passed; \d+ skipped; \d+ failed",
-    re.MULTILINE,
-)
-"""The lines with which the summary of a run of tests begins."""
-_IN_EACH: Final = (
-    *(" in ", " ran.", " passed", "Test Suites", "Test Files", "Tests (", "ests: ", "passing (", "OK (", "fail"),
-    *("listed below:", "Failed: ", "est cases: ", "Fail: ", "Executed ", "Result: ", "FAIL: ", "*** No errors"),
-)
 
 
 def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = False) -> bool:
@@ -215,20 +125,17 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     level = None if headed else _BRACKETED.match(text)
     if level is not None:
         severity, headed = severity_of_word(level["level"]), True
-    if severity is Severity.WARNING or severity is Severity.DEBUG or _NO_END.search(text) is not None:
+    if severity is Severity.WARNING or severity is Severity.DEBUG or _is_no_end(text):
         return False
     explicit = severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None
-    if proven and (explicit or _speaks(text) or _REASON.search(text) is not None):
+    if proven and (explicit or _speaks(text) or _reasons(text)):
         return True
     if headed:
         if severity is Severity.CRITICAL:
             return True
-        return severity is Severity.ERROR and _HEADED.search(text) is not None
-    if _BEGINS.match(text) is not None or _ANYWHERE.search(text) is not None:
-        return True
-    if ends_without_reason(text) and (_speaks(text) or _FAILED.search(text) is not None):
-        return True
-    return _LEVEL.search(text) is not None or (_PLACED.search(text) is not None and _FAILED.search(text) is not None)
+        return severity is Severity.ERROR and _ends_logged(text)
+    bare = ends_without_reason(text) and (_speaks(text) or _failed(text))
+    return bare or _ends(text) or (_placed(text) and _failed(text))
 
 
 _STATUS: Final = lazy_re(
@@ -239,15 +146,6 @@ _STATUS: Final = lazy_re(
 )
 _FROM_OUTSIDE: Final = frozenset((signal.SIGILL, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV))
 """No program ends itself by one of these for an error that it has printed."""
-_EXIT_SAID: Final = lazy_re(
-    r"\b[Ee]xit(?:ed|s)?\b(?: abnormally| unexpectedly)?(?: with)?(?: an?)?(?: non-?zero)?(?: exit| return| error)?"
-    r"(?: code| status| value)(?: of| was| is)?[ :=(]{1,3}['\"]?-?[1-9]\d{0,9}\b(?![.%]\d)"
-    r"|\bExit [Cc]ode ?[:=] ?[1-9]|\bexited with (?:errors?\b|non-?zero|[1-9]\d{0,2}$)|^ ?Error termination\b"
-    r"|\b(?:[Cc]ompil|[Cc]omplet|[Ff]inish|[Ee]nd|[Ff]ail)ed with "
-    r"(?:errors?\b|[1-9]\d{0,5} (?:error|failure|problem)s?\b)"
-    r"|\([1-9]\d{0,5} errors?, \d{1,6} warnings?\)|\breturned (?:a )?non-?zero (?:exit )?(?:code|status|value)\b"
-)
-"""Who says that something ended with a status that is not 0, or with errors."""
 _ASKED: Final = frozenset((signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
 _WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
     {
@@ -258,8 +156,6 @@ _WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
         "FLOATING POINT EXCEPTION": signal.SIGFPE,
     }
 )
-may_end_by_signal: Final = _words(r"memory|oom|kill|signal|fault|corrupt|stack|abort|evict|preempt")
-"""It speaks of what a signal comes from."""
 
 
 def ended_by_signal(text: str) -> bool | None:
@@ -286,7 +182,7 @@ def says_exit(record: LogRecord) -> bool:
     if record.head and record.severity.rank <= Severity.INFO.rank:
         return False
     line = record.text[record.head : record.head + _LONGEST].partition("\n")[0]
-    return _EXIT_SAID.search(line) is not None and _NO_END.search(line) is None
+    return _says_exit(line) and not _is_no_end(line)
 
 
 def unframed(line: str) -> str:
@@ -296,7 +192,7 @@ def unframed(line: str) -> str:
 
 def announces(line: str) -> bool:
     """Whether what an error line says stands in the line below it."""
-    return line.rstrip().endswith(":") or _ANNOUNCES.match(line) is not None
+    return line.rstrip().endswith(":") or _announced(line)
 
 
 def cells_of(text: str) -> str:
@@ -313,7 +209,7 @@ def cells_of(text: str) -> str:
 
 def ends_tests(text: str) -> bool:
     """Whether a run of tests ends in a text."""
-    return any(word in text for word in _IN_EACH) and _TESTS.search(text) is not None
+    return any(word in text for word in _ends_tests.form["hints"]) and _ends_tests(text)
 
 
 def detail(record: LogRecord) -> str:
@@ -323,12 +219,9 @@ def detail(record: LogRecord) -> str:
     if record.head or (more and not line.endswith(":")) or step_of(line) is not None or begins(line):
         return ""
     found = _DETAIL.match(line)
-    if found is None or _NO_END.search(record.text[:_LONGEST]) is not None:
+    if found is None or _is_no_end(record.text):
         return ""
     return "row" if found["table"] else "line"
-
-
-_CLOSES: Final = lazy_re(r"(?:stopp(?:ed|ing)|clos(?:ed|ing))\b", re.IGNORECASE)
 
 
 def follows_an_end(record: LogRecord) -> bool:
@@ -336,9 +229,9 @@ def follows_an_end(record: LogRecord) -> bool:
     if step_of(record.text) is not None or ends_tests(record.text):
         return False
     if record.head and record.severity.rank <= Severity.INFO.rank:
-        said = record.text[record.head : record.head + _LONGEST]
-        return _HEADED.search(said) is not None or _CLOSES.match(said) is not None
-    return printed_at_an_end(record.text[:_LONGEST])
+        said = record.text[record.head :]
+        return _ends_logged(said) or _closes(said)
+    return printed_at_an_end(record.text)
 
 
 # how far a run is: steps and progress bars, workers that are started again
@@ -350,32 +243,6 @@ _STEP: Final = lazy_re(
     r"[:=\[#]?\s{0,10}(\d{1,12}(?:\.\d{1,6})?)(?![\w.-])",
     re.IGNORECASE,
 )
-_NO_STEP: Final = lazy_re(
-    r"error|exception|fail|abort|resum|restor|load|every|max|total|checkpoint|kill", re.IGNORECASE
-)
-begins: Final = _words(
-    r"\b(?:start(?:ed|ing)|beginning|launching|loading(?! best)|initiali[sz]ing|building|resuming|running"
-    r"|entering|processing|(?<!done )waiting for)\b"
-)
-"""It says that something begins or is waited for."""
-shuts_down: Final = _words(
-    r"\b(?:shutting down|shut down|exiting|exited|terminated|terminating|killed|giving up|gave up|cancell?ed|aborted"
-    r"|stopped|received signal|received SIG[A-Z]+)\b"
-)
-"""It says that the program ends, or has ended."""
-restarts: Final = _words(
-    r"will restart worker group|\brestart_count=[1-9]\d{0,5}\b|\brestarting (?:the )?workers?(?: group)?\b"
-    r"|\bscheduled restart job, restart counter is at \d"
-    r"|\b(?:starting|beginning|launching|running) attempt (?:#|no\.? ?)?(?:[2-9]|[1-9]\d)\b|\bre-?submitted process\b"
-)
-"""It says that a launcher starts the workers again."""
-gives_up: Final = _words(r"repeated too quickly|start-limit-hit|\bfailed to start\b|entered FATAL state")
-"""It says that what was started again and again is started no more."""
-says_caught: Final = _words(
-    r"\bretr(?:y|ying)\b|\btr(?:y|ying) again\b|\b(?:ignor|skipp|continu)ing\b|\bwas never retrieved\b",
-    unless=r"\bgiv(?:e|ing) up\b|\bno more\b|\bexhausted\b|\blast attempt\b",
-)
-"""Above an exception, it says that the program goes on with it."""
 
 
 def step_of(line: str) -> float | None:
@@ -384,20 +251,10 @@ def step_of(line: str) -> float | None:
     bar = _BAR.search(line) if "%|" in line else None
     if bar is not None:
         return float(bar[1])
-    if _NO_STEP.search(line) is not None:
+    if _names_no_step(line):
         return None
     found = list(_STEP.finditer(line))
     return float(found[-1][1]) if found else None
-
-
-serves: Final = _words(
-    r"\b(?:GET|POST|PUT|PATCH|DELETE) (?!\S{0,40}(?:health|metric|ready|live|ping))/\S{0,400}"
-    r"(?: HTTP/[\d.]{1,3})?\"?:? (?:status=)?[23]\d\d\b"
-    r"|\bmethod=\"?(?:GET|POST|PUT|PATCH|DELETE)\b(?!.{0,200}(?:health|metric|ready|live|ping))"
-    r".{0,200} status=\"?[23]\d\d\b",
-    flags=0,
-)
-"""It says that a server answered a request well, which is no probe of whether it lives."""
 
 
 def is_full(line: str) -> bool:
@@ -407,15 +264,6 @@ def is_full(line: str) -> bool:
 
 # who waits
 
-waits: Final = _words(
-    r"\b(?:still )?(?:waiting|awaiting|waits|blocked|pending|queued|polling)\b"
-    r"|\bnot (?:yet )?(?:ready|available|reachable|joined|up|connected)\b"
-    r"|\b(?:retrying|trying again|reconnecting|connecting to|no response|unreachable)\b"
-    r"|\byet to (?:join|arrive|respond)\b",
-    unless=r"\b(?:done|finished|stopped|no longer|without|after|stop) (?:waiting|being blocked|polling)"
-    r"|\bif\b|\bwhen\b",
-)
-"""It says that somebody waits, or tries again what did not work."""
 _BARRIER: Final = (
     r"(?: at| in| into| for| on| the| a| all| ranks| of){0,4}[ :'\"]{1,3}"
     r"(?P<name>(?:[\w./:-]{1,40} ){0,3}?barrier\b[^\n]{0,40})"
@@ -446,34 +294,15 @@ def without_numbers(line: str) -> str:
 
 # failures that don't call themselves errors
 
-_MI: Final = r'(?:\d*(?:\^(?:done|error|running|connected|exit)\b|[*=+][a-z-]{1,40},|[~@&]"))'
-"""Records of gdb/MI: what a debugger read in a program that may go on."""
-is_of_a_debugger: Final = _words(rf"^{_MI}", flags=0)
-_speaks: Final = _words(
-    r"(?<![\w-])(?:fail(?:ed|ure|s)?|severe|fatal|abort(?:ed|ing)|unable to|could not|can(?:no|')t|refused|timed out"
-    r"|killed|lost|crash(?:ed)?|panic(?:ked)?|terminated|unreachable|corrupted|evicted)(?![\w=-])(?! ?[:=] ?0\b)"
-    r"|\bexit(?:ed)?(?: with)? (?:code|status) [1-9-]|\b(?:result|rc|ret|retcode|errno|status)[ =:]{1,3}-\d"
-    r"|\b(?:[Ee]xit [Cc]ode|Reason): +(?!0\b|Completed)\w|\b(?:CrashLoopBackOff|NodeLost)\b"
-    r"|\b(?:no|lack of|missed|lost) (?:\w+ )?heart-?beats?\b",
-    unless=r"\b0 (?:(?!has |was )\w{1,40}s )?(?:fail|crash|abort|lost)"
-    r"|\b(?:fail\w{0,5}|crash\w{0,3}|abort\w{0,3}|lost) ?[:=]? ?0\b(?![.,]?\d)"
-    r"|\b(?:no|none|not|never|without|if|skip\w*|retry\w*|n't) (?:\w+ )?(?:fail|crash|abort|lost)"
-    rf"|\bcaught\b(?! signal)|\bhandled\b|^{_MI}",
-)
-_CODES: Final = tuple(f"{name}{sign}" for name in ("result", "rc", "ret", "code", "errno", "status") for sign in " =:")
-_WORDS: Final = AhoCorasick(
-    (
-        *("fail", "severe", "fatal", "abort", "unable to", "could not", "cannot", "can't", "refused", "timed out"),
-        *("killed", "lost", "crash", "panic", "terminated", "unreachable", "corrupted", "evicted", "exit", "reason:"),
-        *("heartbeat", "heart-beat", *_CODES),
-    )
-)
-"""One of these, in small letters, is in whatever `_speaks` finds; most lines have none."""
+
+@cache
+def _hints() -> AhoCorasick:
+    return AhoCorasick(_speaks.form["hints"])
 
 
 def speaks_of_failure(text: str) -> int | None:
     """Number of the first line that speaks of a failure; None for a text without one."""
-    if not _WORDS.find_matches_as_indexes(text.lower()):
+    if not _hints().find_matches_as_indexes(text.lower()):
         return None
     for number, line in enumerate(text.split("\n")):
         if _speaks(line):

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.logs.last_words import speaks_of_failure
 from tests.analysis.test_causes import look
 
 STEPS = "".join(f"step {number} loss 0.1\n" for number in range(3))
@@ -67,33 +66,3 @@ def test_P2_where_something_else_is_known_or_nothing_failed(log: str, tmp_path: 
     found = look(tmp_path, {"run.log": STEPS + log})
     assert "speaks of a failure" not in found.verdict.sentence
     assert [one for one in found.findings.values() if one.rule == "failure-lines"] == []
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        *(
-            "it FAILS",
-            "a SEVERE one",
-            "Fatal",
-            "Aborting now, aborted",
-            "unable to go on",
-            "could not bind",
-        ),
-        *(
-            "Cannot bind",
-            "can't bind",
-            "it was refused",
-            "It timed out",
-            "Killed",
-            "link lost",
-            "it crashed",
-            "panicked",
-        ),
-        *("terminated", "unreachable", "corrupted", "evicted", "exited with code 5", "Exit status 9", "result = -3"),
-        *("rc=-1", "ret: -5", "retcode -7", "errno:-2", "status -1", "Exit Code:  137", "Reason:  Evicted"),
-        *("CrashLoopBackOff", "NodeLost", "no heartbeat", "missed 3 heart-beats", "a lack of heartbeats"),
-    ],
-)
-def test_each_way_to_speak_of_a_failure(line: str) -> None:
-    assert speaks_of_failure(f"step 3\n{line}") == 1

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.logs.last_words import restarts, step_of, stores_others
+from livedbg.logs.last_words import Words, forms, speaks_of_failure, step_of, stores_others
+
+
+@pytest.mark.parametrize("name", forms())
+def test_the_examples_of_each_table_of_words(name: str) -> None:
+    words, form = Words(name), forms()[name]
+    assert ([line for line in form["yes"] if not words(line)], [line for line in form["no"] if words(line)]) == ([], [])
+
+
+def test_a_failure_is_found_among_lines() -> None:
+    assert {speaks_of_failure(f"step 3\n{line}") for line in forms()["speaks"]["yes"]} == {1}
 
 
 @pytest.mark.parametrize(
@@ -38,11 +48,6 @@ def test_the_step_of_a_line(line: str, step: float) -> None:
 @pytest.mark.invariant("last_words.M1")
 def test_M1_a_line_that_only_names_a_step(line: str) -> None:
     assert step_of(line) is None
-
-
-def test_a_start_of_workers() -> None:
-    assert restarts("[default] Worker group FAILED. 3/3 attempts left; will restart worker group")
-    assert restarts("  restart_count=1") and not restarts("  restart_count=0")
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def collected() -> list[Used]:
 
 def _of_signatures() -> Iterator[tuple[str, str, str]]:
     """The patterns of all files of signatures: they are compiled when one of their words was found."""
+    from livedbg.logs.last_words import forms
     from livedbg.session.signatures import book
     from livedbg.signatures.model import Let
 
@@ -99,6 +100,8 @@ def _of_signatures() -> Iterator[tuple[str, str, str]]:
         yield from ((entry.name, pattern, "fullmatch") for case in entry.cases for pattern in case.when.values())
         yield from ((entry.name, pattern, "search") for case in entry.cases for pattern in case.has.values())
         yield from ((entry.name, pattern, "search") for pattern in (signature.unless, signature.over) if pattern)
+    for name, form in forms().items():
+        yield from ((name, "|".join(form[key]), "search") for key in ("said", "unless") if key in form)
     for room in book()[0].rooms:
         yield from ((room.name, aside, "search") for aside in room.file.asides)
         if room.file.quiet is not None:
