@@ -16,7 +16,7 @@ from ahocorasick_rs import AhoCorasick, Implementation
 
 from livedbg.logs.decoder import FOLLOWED, Feed, LogDecoder
 from livedbg.logs.error_lines import ERROR_CHARACTERS, EXPLICIT, ErrorLines, UnreadErrors
-from livedbg.logs.last_words import may_store_others, stores_others
+from livedbg.logs.last_words import stores_others
 from livedbg.model import SOURCE_FAILED, LogRecord, LogSource, Severity, SourceHealth, SourceStatus
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, StatusSeen
 from livedbg.model.foreign_code import in_words, plain
@@ -151,13 +151,13 @@ class Decoding:
                 self._matcher = _matcher_of(self._words, Implementation.DFA)
         matcher = self._matcher
         of_each = _of_each(records, matcher.find_matches_as_indexes(text, overlapping=True))
-        stored = may_store_others(text)
+        stored = "level=" in text or ': {"' in text
         for record, these in zip(records, of_each, strict=True):
             words = these
             if matcher is not self._matcher:  # a decoder has failed: others have these numbers now
                 found = self._matcher.find_matches_as_indexes(record.text, overlapping=True)
                 words = tuple(word for word, _, _ in found)
-            if words and stored and stores_others(record.text):
+            if words and stored and stores_others(record):
                 fed.append(record)  # what others logged
             elif len(words) == 1 and not (beats or self._following) and (only := self._only(words[0])) is not None:
                 fed.append(self._alone(*only, record, stamp))

@@ -57,37 +57,14 @@ _NAMED_EXACT: Final = lazy_re(
 _LEVELS: Final = ("error", "fatal", "crit", "panic", "emerg")
 _JSON_LEVELS: Final = ("error", "Error", "fatal", "Fatal", "critical", "Critical")
 ALARMS: Final = (
-    *(
-        b"ERROR",
-        b"FATAL",
-        b"CRITICAL",
-        b"PANIC",
-        b"EMERG",
-        b"ALERT",
-        b"Exception: ",
-        b"Exception in thread",
-        b"nhandled exception",
-        b"ncaught exception",
-        b"panicked at ",
-    ),
+    *(b"ERROR", b"FATAL", b"CRITICAL", b"PANIC", b"EMERG", b"ALERT", b"Exception: ", b"Exception in thread"),
+    *(b"nhandled exception", b"ncaught exception", b"panicked at "),
     *_NAMED,
     *(b"\nE0", b"\nE1", b"\nF0", b"\nF1", b"\n[ERR]", b"\n<ERR>", b"\nERR!", b"rror - ", b"rror, "),
-    *(
-        b"FAILED: ",
-        b"] Error ",
-        b"rror code",
-        b"\nError ",
-        *(f"level={quote}{level}".encode() for quote in ("", '"') for level in _LEVELS),
-        *(f'{colon}"{level}"'.encode() for colon in (":", ": ") for level in _JSON_LEVELS),
-    ),
-    *(
-        b"core dumped",
-        b"_ERROR_",
-        b"command not found",
-        b"Permission denied",
-        b"No such file",
-        b"No space left",
-    ),
+    *(b"FAILED: ", b"] Error ", b"rror code", b"\nError ", b"core dumped", b"_ERROR_", b"command not found"),
+    *(f"level={quote}{level}".encode() for quote in ("", '"') for level in _LEVELS),
+    *(f'{colon}"{level}"'.encode() for colon in (":", ": ") for level in _JSON_LEVELS),
+    *(b"Permission denied", b"No such file", b"No space left"),
     *(f"{status}: ".encode() for status in _STATUSES),
     *(f"status: {status}".encode() for status in _STATUSES),
 )

@@ -369,23 +369,12 @@ def names_process(text: str, pid: str) -> bool:
     return _naming(pid).search(text) is not None
 
 
-_LOGFMT: Final = lazy_re(
-    r"(?:[\w.]{1,30}=(?:\"(?:[^\"\\]|\\.){0,500}\"|[^\s\"]{0,200}) ){0,12}?"
-    r"level=\"?(?:trace|debug|info|notice)\b",
-    re.IGNORECASE,
-)
-_KEY: Final = 30
-_PAIR: Final = lazy_re(rf"[\w.]{{1,{_KEY}}}=\S")
+_HARMLESS: Final = lazy_re(r"(?:^| )level=\"?(?:trace|debug|info|notice)\b", re.IGNORECASE)
 _FLUENTD: Final = lazy_re(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [+-]\d{4} [\w.*-]{1,200}: \{\"")
 
 
-def may_store_others(text: str) -> bool:
-    """Whether one of many lines can be a collector's: a quick look at all of them."""
-    return "=" in text or "{" in text
-
-
-def stores_others(line: str) -> bool:
-    """Whether a line is a collector's, which says that nothing is wrong with it."""
-    if line.find("=", 1, _KEY + 1) > 0 and _PAIR.match(line) is not None:
-        return _LOGFMT.match(line) is not None
-    return line[:2] == "20" and ': {"' in line and _FLUENTD.match(line) is not None
+def stores_others(record: LogRecord) -> bool:
+    """Whether a record is a collector's, which says that nothing is wrong with it: of logfmt, or Fluentd's."""
+    if record.head and _HARMLESS.search(record.text, 0, record.head) is not None:
+        return True
+    return record.text[:2] == "20" and ': {"' in record.text and _FLUENTD.match(record.text) is not None

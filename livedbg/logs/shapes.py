@@ -220,20 +220,8 @@ _GUESS = lazy_re(
 _GUESS_CHARACTERS = 200
 _HINTS = (
     *("err", "exception", "warn", "fatal", "critical", "fault", "abort", "terminate", "assert", "debug", "trace"),
-    *(
-        "xid",
-        "core dump",
-        "double free",
-        "smash",
-        "fail",
-        "panic",
-        "status: ",
-        "denied",
-        "not found",
-        "no such",
-        "no space",
-    ),
-    *("_exhausted", "internal: ", "unavailable"),
+    *("xid", "core dump", "double free", "smash", "fail", "panic", "status: ", "denied", "not found", "no such"),
+    *("no space", "_exhausted", "internal: ", "unavailable"),
 )
 
 

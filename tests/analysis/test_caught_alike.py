@@ -129,3 +129,27 @@ def test_E3_an_error_that_the_log_says_all_along_ended_nothing() -> None:
 def test_E3_one_that_comes_at_the_end_alone_ended_the_run() -> None:
     text = "".join(f"batch {n} took 0.{n} s\n" for n in range(9)) + "Error: the answers can't be opened.\n"
     assert verdict(text).state is CRASHED
+
+
+TESTS = "FAILED tests/test_a.py::test_b - assert 1 == 2\n1 failed, 3 passed in 0.41s\n"
+STAGES = "".join(f"[Stage] deploy {n} is left out\n" for n in "abcdef")
+
+
+@pytest.mark.invariant("survived.V10")
+@pytest.mark.parametrize(
+    ("after", "tests"),
+    [
+        (f"{STAGES}ERROR: script returned exit code 1\n", True),
+        (STAGES, False),
+        (f"{STAGES}{TIMED_OUT}ERROR: script returned exit code 1\n", False),
+    ],
+)
+def test_V10_after_tests_that_failed_come_a_launchers_lines_up_to_its_account(after: str, tests: bool) -> None:
+    judged = verdict(TESTS + after)
+    assert ("test_b" in judged.sentence) is tests
+
+
+def test_an_attempt_that_is_started_again() -> None:
+    failed = "Task failed with exception\n" + TIMED_OUT + "Task exited with return code 1\n"
+    assert verdict(failed + "Starting attempt 2 of 3\n").state is not CRASHED
+    assert verdict(failed + "attempt 3 of 3 failed\n").state is CRASHED

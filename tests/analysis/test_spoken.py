@@ -50,13 +50,7 @@ def test_how_many_there_are_and_the_first_three(tmp_path: Path) -> None:
     [
         "part 3 has failed\nTraining finished\n",
         "part 3 has failed\n[ERROR] the frobnicator has lost its flux\n",
-        "0 failed, 3 passed\n",
-        "failed: 0\n",
-        "failed=3\n",
         "the run never failed\n",
-        "exit code 0\n",
-        "--on-failure=retry\n",
-        "a fail-safe default\n",
         "caught: the last check has failed\n",
         '21^done,value="the last check failed"\n',
         '~"Could not find the frame\\n"\n',

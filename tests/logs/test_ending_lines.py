@@ -532,3 +532,13 @@ Set the environment variable HYDRA_FULL_ERROR=1 for a complete stack trace.
 @pytest.mark.invariant("last_lines.E5")
 def test_E5_what_only_says_that_somebody_is_gone_is_left_to_a_decoder_that_knows_who() -> None:
     assert verdict(f"{STEPS}{ACTOR}").sentence.startswith("Ray actor Rollout (pid 771) died")
+
+
+def test_a_bare_abort_has_its_reason_above_and_a_known_warning_between_does_not_hide_it() -> None:
+    box = "-----\nAn error occurred in line 7 of file a.cc in function\n    run()\nThe cell 3 is empty.\n-----\n\n"
+    said = "An error occurred in line 7 of file a.cc in function."
+    assert verdict(f"{STEPS}{box}Aborting!\n").sentence.endswith(said)
+    at = "[03/12/2026-14:06:47]"
+    skipped = f"{at} [W] [TRT] Skipping tactic 0 due to exception autotuning: CUDA error 3 allocating 9-byte buffer\n"
+    failed = f"{at} [E] Error[10]: no form of node 7\n{at} [E] Engine set up failed\n&&&& FAILED TensorRT.x # x\n"
+    assert "no form of node 7" in verdict(STEPS + skipped + failed).sentence

@@ -126,7 +126,7 @@ def test_records_that_are_searched_at_once_reach_the_decoders_that_each_alone_re
         "two beat",
         "on",
         "e",
-        "level=info one",
+        '2026-11-21 12:00:00 +0000 a.b: {"log":"one"}',
     ]
     fed = []
     for batches in ([texts], [[text] for text in texts]):

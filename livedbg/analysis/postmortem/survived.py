@@ -6,6 +6,8 @@ Invariants:
     survived.V2. What programs print after a crash (summaries of launchers, exit codes, further tracebacks, tables,
         advice, the other lines of a runtime that ends) is no progress, nor are a few lines of other ranks.
     survived.V7. After a launcher's account that it failed, ordinary lines are the launcher's.
+    survived.V10. After a run of tests of which some failed, what comes up to a launcher's account is the launcher's, if
+        no other error stands between.
     survived.V3. The same holds for what a system's own rules call a crash, if its evidence is lines of a log.
     survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
         that the run completed, or if a launcher starts the workers again.
@@ -34,7 +36,7 @@ from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
 from livedbg.logs.last_words import gives_up, says_caught
 from livedbg.logs.naming import older_attempts
-from livedbg.model import CauseClass, Evidence, ExceptionHit, LogSource, Severity
+from livedbg.model import FAILED_TESTS, CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
 OwnLines = Callable[[str], object]
@@ -69,6 +71,7 @@ class _Spot(Struct, frozen=True):
         wall_ns: its time.
         logged: something caught it, and a logger wrote it.
         caught: the lines right above it say that it is tried again, or that nobody asked for it.
+        over: its program says no more: a run of tests, at its end.
     """
 
     source: str
@@ -76,6 +79,7 @@ class _Spot(Struct, frozen=True):
     wall_ns: int | None
     logged: bool = False
     caught: bool = False
+    over: bool = False
 
 
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
@@ -148,7 +152,8 @@ class _Kept:
         found = self._after.get(hit.id)
         if found is None:
             caught = _is_caught(hit, snapshot)
-            spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns, logged=hit.logged, caught=caught)
+            over = hit.catchpoint == f"log: {FAILED_TESTS}"
+            spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns, logged=hit.logged, caught=caught, over=over)
             found = self._after[hit.id] = _after(spot, snapshot, None)
         return found
 
@@ -215,6 +220,8 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: OwnLines | None) -> str:
     if completes_after(source.id, spot.line, snapshot, numbers):
         return "its run went on and completed"
     failed = min((line for line in summaries(source.id, snapshot) if line > spot.line), default=None)
+    if spot.over and failed is not None and all(number >= failed for number in numbers):
+        return ""  # it is what failed
     return _seen(spot, numbers, lines, own_lines, failed)
 
 

@@ -157,7 +157,7 @@ class LastLines:
             records = newest(source, snapshot, _LOOKED_AT)
             if not records or _is_cut(source, records) or source.errors:
                 continue
-            if stores_others(records[-1].text) or is_of_a_debugger(records[-1].text):
+            if stores_others(records[-1]) or is_of_a_debugger(records[-1].text):
                 continue
             yield Finding(
                 rule=self.name,
@@ -201,6 +201,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             by_signal = by_signal if how is None else how
             apart = apart and told.aborted.isdisjoint(numbers)
             continue
+        if not unjudged and proven and records[at].severity is Severity.WARNING:
+            continue  # a note, which says nothing of the end
         if not unjudged:
             found = None if proven else found
             break
@@ -324,7 +326,7 @@ def _numbers(record: LogRecord) -> Sequence[int]:
 
 def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
     """The line of a record that a program ends with, and its number; of what others logged, none."""
-    if stores_others(record.text):
+    if stores_others(record):
         return None
     if record.text[:1] == "|" and (row := cells_of(record.text)) != record.text:
         return (row, 0) if proven and ends_a_program(row, record.severity, headed=False, proven=True) else None
