@@ -224,7 +224,7 @@ def logged_json(line: str, clock: SourceClock) -> Opened | None:
     said, stack = text if _STACK.search(text) else " ".join(text.split()), ""
     for error in errors:
         first, _, below = error.partition("\n")
-        if first not in said:
+        if first not in said and (first.partition(": ")[2] or first) not in said:
             said = f"{said.rstrip(' .:')}: {first}" if said else first
         stack = stack or below
     known = {*_LEVELS, *_TEXTS, *_ERRORS, *TIMES, *_INNER, *_CLOCKS}

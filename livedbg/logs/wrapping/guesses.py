@@ -156,9 +156,9 @@ def _services(row: Row, layer: Layer) -> Layer | None:
     names = [one.tag.container for one in row.inner]
     if len(names) < 2 or len({text.index("|") for text in row.texts}) > 1:
         return layer if row.alone else None
-    if row.sure and _repeat(names):
-        return layer
     numbered = all(map(_NUMBERED.search, names))
+    if row.sure and (_repeat(names) or (numbered and row.sure == len(names))):
+        return layer
     cells = sum(" | " in one.text for one in row.inner)
     repeated = (numbered and len(set(names)) == 1) or (_repeat(names) and cells * 2 <= len(names))
     return layer if repeated and row.long and (numbered or len(set(names)) <= 3) else None
