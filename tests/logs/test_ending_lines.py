@@ -542,3 +542,13 @@ def test_a_bare_abort_has_its_reason_above_and_a_known_warning_between_does_not_
     skipped = f"{at} [W] [TRT] Skipping tactic 0 due to exception autotuning: CUDA error 3 allocating 9-byte buffer\n"
     failed = f"{at} [E] Error[10]: no form of node 7\n{at} [E] Engine set up failed\n&&&& FAILED TensorRT.x # x\n"
     assert "no form of node 7" in verdict(STEPS + skipped + failed).sentence
+
+
+@pytest.mark.invariant("last_lines.E11")
+def test_E11_a_thread_that_panicked_above_an_end_is_its_reason() -> None:
+    panic = "thread 'decoder-2' panicked at src/lib.rs:41:14:\nattempt to subtract with overflow\nnote: run with x\n"
+    ended = verdict(f"{STEPS}{panic}Error: the decoder stopped\n")
+    assert ended.state is CRASHED
+    assert ended.sentence.startswith("A thread (decoder-2) panicked at lib.rs:41: attempt to subtract with overflow. ")
+    assert verdict(f"{panic}{STEPS}").state is not CRASHED
+    assert "panicked" not in verdict(f"{panic}{STEPS}Error: the decoder stopped\n").sentence

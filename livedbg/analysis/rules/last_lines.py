@@ -6,6 +6,7 @@ Invariants:
         nothing else is known that could have ended the run.
     last_lines.E10. One or two lines below an error that label a detail of it (`Last command: run 10`) are of its
         message, and so is a table of such lines; a label with a number, a step, or what begins is progress.
+    last_lines.E11. Right above it, an error that a decoder has understood, and that may have ended its program, is why.
     last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
         of these.
     last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
@@ -91,6 +92,7 @@ class _End(NamedTuple):
         at: index of the one.
         line: of its text that says it.
         number: of that line in the record.
+        why: what is right above it, and may have ended the program (E11).
     """
 
     source: LogSource
@@ -98,6 +100,7 @@ class _End(NamedTuple):
     at: int
     line: str
     number: int
+    why: str = ""
 
 
 class EndedWithError:
@@ -130,7 +133,7 @@ class EndedWithError:
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
-                sentence=f"{who} ends with an error, at {where}: {last}.",
+                sentence=f"{end.why}{who} ends with an error, at {where}: {last}.",
                 claim=last,
                 evidence=around(record, end.source, snapshot),
                 since_wall_ns=record.wall_ns,
@@ -204,7 +207,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         if not unjudged and proven and records[at].severity is Severity.WARNING:
             continue  # a note, which says nothing of the end
         if not unjudged:
-            found = None if proven else found
+            found = None if proven or found is None else found._replace(why=_why(numbers, source, snapshot))
             break
         row = found is not None and found.at == at + 1 and records[at].severity.rank >= Severity.ERROR.rank
         said = _said(records[at], proven or row)
@@ -267,6 +270,12 @@ class _Accounts:
     def follows(self, numbers: Sequence[int]) -> bool:
         """Whether some lines say how the rest was ended: between accounts."""
         return not self._later.isdisjoint(numbers)
+
+
+def _why(numbers: Sequence[int], source: LogSource, snapshot: Snapshot) -> str:
+    own = (said for said in snapshot.diagnostics.values() if said.log == source.id and said.message.first in numbers)
+    told = (said for said in own if said.message.ends == "perhaps" and said.severity.rank >= Severity.ERROR.rank)
+    return next((f"{said.sentence}. " for said in told), "")
 
 
 def _first_line(record: LogRecord) -> str:
