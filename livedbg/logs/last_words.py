@@ -369,8 +369,15 @@ def names_process(text: str, pid: str) -> bool:
     return _naming(pid).search(text) is not None
 
 
+_PAIR: Final = lazy_re(r" ?\b[\w.@-]{1,40}=(?!\")\S{0,400}")
 _HARMLESS: Final = lazy_re(r"(?:^| )level=\"?(?:trace|debug|info|notice)\b", re.IGNORECASE)
 _FLUENTD: Final = lazy_re(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [+-]\d{4} [\w.*-]{1,200}: \{\"")
+
+
+def message_of(record: LogRecord) -> str:
+    """The first line of a record; of logfmt what it says, without the pairs of keys and values behind that."""
+    line = record.text.partition("\n")[0]
+    return _PAIR.sub("", line[record.head :]) if "level=" in line[: record.head] else line
 
 
 def stores_others(record: LogRecord) -> bool:

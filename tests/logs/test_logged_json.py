@@ -99,7 +99,7 @@ def test_a_service_that_ends_says_why_and_one_that_goes_on_has_not_crashed() -> 
     assert ended.state is VerdictState.CRASHED
     assert ended.sentence.endswith("no table: pq: relation is missing.")
     failed = _line(1, "error", "poll failed to start", error=_JAVA)
-    served = "".join(_line(n, "info", f"row {n} stored") for n in range(2, 9))
+    served = "".join(_line(n, "info", f"row {n} stored", thread="feed-1", pid=7) for n in range(2, 9))
     assert verdict(begun + failed + served).state is not VerdictState.CRASHED
     assert verdict(begun + failed).state is VerdictState.CRASHED
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from livedbg.logs.last_words import (
     begins,
     ends_tests,
+    message_of,
     names_process,
     printed_at_an_end,
     restarts,
@@ -115,7 +116,7 @@ def _line(record: LogRecord, number: int) -> KnownLine:
         record.lines or range(number, number + record.text.count("\n") + 1),
         record.wall_ns,
         record.writer,
-        plain and not printed_at_an_end(text),
+        plain and not printed_at_an_end(message_of(record)),
         ends_tests(record.text),
         text,
         step_of(text) if plain else None,
