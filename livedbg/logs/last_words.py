@@ -22,8 +22,6 @@ from itertools import pairwise, takewhile
 from types import MappingProxyType
 from typing import Final
 
-from ahocorasick_rs import AhoCorasick
-
 from livedbg.logs.assertions import STACK, without_plea
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.shapes import severity_of_word
@@ -45,8 +43,10 @@ class Words:
 
     def __call__(self, line: str) -> bool:
         """True if a line says it."""
-        said, unless = self._patterns
+        (said, unless), hints = self._patterns, self.form.get("hints")
         text = line if "lines" in self.form else line[:_LONGEST]
+        if hints is not None and not any(map((text if "case" in self.form else text.lower()).__contains__, hints)):
+            return False
         return said.search(text) is not None and (unless is None or unless.search(text) is None)
 
     @cached_property
@@ -68,8 +68,10 @@ def forms() -> dict[str, dict[str, list[str]]]:
 
 
 aborts: Final = Words("aborts")
+announces: Final = Words("announces")
 begins: Final = Words("begins")
 ends_without_reason: Final = Words("ends_without_reason")
+ends_tests: Final = Words("ends_tests")
 gives_up: Final = Words("gives_up")
 is_of_a_debugger: Final = Words("is_of_a_debugger")
 may_end_by_signal: Final = Words("may_end_by_signal")
@@ -80,11 +82,9 @@ serves: Final = Words("serves")
 shuts_down: Final = Words("shuts_down")
 waits: Final = Words("waits")
 
-_announced: Final = Words("announces")
 _closes: Final = Words("closes")
 _ends: Final = Words("ends")
 _ends_logged: Final = Words("ends_logged")
-_ends_tests: Final = Words("ends_tests")
 _failed: Final = Words("failed")
 _is_no_end: Final = Words("is_no_end")
 _names_no_step: Final = Words("names_no_step")
@@ -190,11 +190,6 @@ def unframed(line: str) -> str:
     return line.lstrip(_FRAME)
 
 
-def announces(line: str) -> bool:
-    """Whether what an error line says stands in the line below it."""
-    return line.rstrip().endswith(":") or _announced(line)
-
-
 def cells_of(text: str) -> str:
     """The cells of a row of a table, of which long ones go on in the lines below; any other text as it is."""
     rows = [line.strip() for line in text.strip().split("\n")]
@@ -205,11 +200,6 @@ def cells_of(text: str) -> str:
         return text
     joined = ("".join(cells[number][1:-1] for cells in columns) for number in range(len(columns[0])))
     return ", ".join(filter(None, (" ".join(cell.split()) for cell in joined)))
-
-
-def ends_tests(text: str) -> bool:
-    """Whether a run of tests ends in a text."""
-    return any(word in text for word in _ends_tests.form["hints"]) and _ends_tests(text)
 
 
 def detail(record: LogRecord) -> str:
@@ -295,19 +285,9 @@ def without_numbers(line: str) -> str:
 # failures that don't call themselves errors
 
 
-@cache
-def _hints() -> AhoCorasick:
-    return AhoCorasick(_speaks.form["hints"])
-
-
 def speaks_of_failure(text: str) -> int | None:
     """Number of the first line that speaks of a failure; None for a text without one."""
-    if not _hints().find_matches_as_indexes(text.lower()):
-        return None
-    for number, line in enumerate(text.split("\n")):
-        if _speaks(line):
-            return number
-    return None
+    return next((number for number, line in enumerate(text.split("\n")) if _speaks(line)), None)
 
 
 # messages of several lines, and processes that lines name

@@ -47,10 +47,6 @@ FORMS: Final[dict[str, tuple[dict[str, Any], str]]] = {
         },
         f"level=error run failed: {_JAVA}\n\t@version=1",
     ),
-    "tracing": (
-        {"timestamp": "2026-03-04T04:53:22.5Z", "level": "INFO", "fields": {"message": "step", "n": 3}},
-        "level=info step n=3",
-    ),
     "mongod": (
         {
             "t": {"$date": "2026-03-04T04:53:22.500+00:00"},
