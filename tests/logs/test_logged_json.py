@@ -75,7 +75,6 @@ def test_a_record_of_json_comes_as_a_line_of_logfmt(form: str) -> None:
 @pytest.mark.parametrize(
     "entry",
     [
-        {"level": 3, "msg": "of a game"},
         {"level": "error"},
         {"message": "2026-03-04 ERROR x", "level": "error", "agent": {"name": "filebeat"}},
         {"pid": 7, "type": "jupyter", "level": 40, "msg": "ERROR x", "v": 0},
