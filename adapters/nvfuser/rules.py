@@ -68,7 +68,8 @@ class Failed:
         """One finding a group that failed; one an error without a group."""
         alive = _goes_on(state)
         for said in (*_said("group-failed", state), *_said("failed", state)):
-            yield unless_survived(self._finding(said, alive, thrown_at(said, state)), state.snapshot)
+            line = next((proof.line for proof in said.evidence if proof.line), 0)
+            yield unless_survived(self._finding(said, alive, thrown_at(said, state, line)), state.snapshot)
 
     def _finding(self, said: Diagnostic, alive: bool, place: str) -> Finding:
         about = fusion_facts(said)

@@ -251,10 +251,13 @@ class LiveView:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # and of all that it starts
         if not os.environ.get("LIVEDBG_DEBUG"):  # a child that ended while it was killed: no news for a screen
             logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-        with asyncio.Runner() as runner:
-            runner.run(self._run())
-        self._settled.set()
-        self._ended.set()
+        try:
+            with asyncio.Runner() as runner:
+                runner.run(self._run())
+        finally:
+            self._up.set()
+            self._settled.set()
+            self._ended.set()
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

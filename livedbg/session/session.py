@@ -14,6 +14,7 @@ Invariants:
     session.N9. Until every adapter has settled once, a verdict says what is being looked at (analysis.first_look).
     session.N10. News is in an update after _PUBLISH_MOST_S at the latest; time that passes, and what the threads of a
         working process change all the time, after _PUBLISH_CALM_S.
+    session.N11. A session whose state can't be judged any more ends, and its last update says why.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
-from livedbg.analysis.diagnosis import Diagnosis
+from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.analysis.out_of_time import looking
 from livedbg.model import SOURCE_FAILED, SourceHealth, SourceStatus
 from livedbg.model.claims import Claim
@@ -83,6 +84,8 @@ _TICK_S: Final = 1.0
 _REREAD_LIMIT_S: Final = 60.0  # for one such reading
 _REREAD_REST: Final = 4  # rest after claims were read again, in times of what that took ...
 _REREAD_MOST_S: Final = 2.0  # ... and at most
+_BROKEN: Final = "livedbg itself failed while it judged what it saw"
+_REPORT: Final = "This is a bug of livedbg: LIVEDBG_DEBUG=1 shows where."
 _CLOSE_S: Final = 10.0  # how long adapters may take to detach
 
 
@@ -199,6 +202,7 @@ class Session:
         self.take([ClaimsRead(**self.stamp())])
         self._tell_problems()
         pump = asyncio.create_task(self._pump(), name="pump")
+        pump.add_done_callback(lambda _: self.stop())
         if not self._tasks:
             self._check_settled()
         try:
@@ -206,8 +210,20 @@ class Session:
         finally:
             await _cancel([*self._tasks, *self._intents, *filter(None, (self._rereading,))])
             await _cancel([pump])
-            self._fold(len(self._queue))
-            self._update(ended=True)
+            broken = pump.exception() if pump.done() and not pump.cancelled() else None
+            if broken is not None:
+                self._break_off(broken)
+            else:
+                self._fold(len(self._queue))
+                self._update(ended=True)
+
+    def _break_off(self, error: BaseException) -> None:
+        """Publish that nothing can be judged any more (N11)."""
+        self.loop.call_exception_handler({"message": "the state can't be judged", "exception": error})
+        sentence = clean_line(f"{_BROKEN}: {in_words(error)}. {_REPORT}")
+        diagnosis = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence=sentence))
+        self._latest = Update(self._store.snapshot(), diagnosis, ended=True)
+        self._publish(self._latest)
 
     def stop(self) -> None:
         """End `run`. On the loop's thread."""

@@ -95,17 +95,17 @@ def test_C6_each_of_several_runs_is_said_with_its_own_end(tmp_path: Path) -> Non
         "gpu3.log": f"{RUNS}[Passes] Running Split...\n{FAULT.format('Bus error')}",
     }
     said = look(tmp_path, logs).verdict.sentence
-    fault = 'in test Net.Two, after "[Passes] Running Split"'
-    assert said.startswith(f"gpu1.log: Crashed: SIGSEGV: Segmentation fault, {fault}. ")
+    fault = 'bin/test_net, in test Net.Two, after "[Passes] Running Split"'
+    assert said.startswith(f"gpu1.log: Crashed: SIGSEGV: Segmentation fault: {fault}. ")
     assert "gpu0.log: the test run passed (1 test); gpu2.log: KeyError: 'input_ids'; " in said
-    assert f"gpu3.log: SIGBUS: Bus error, {fault}. " in said
+    assert f"gpu3.log: SIGBUS: Bus error: {fault}. " in said
 
 
 @pytest.mark.invariant("causes.C6")
 @pytest.mark.parametrize("end", ["[Passes] Finished Fold.\n", "[Passes] Running Split...\nlayer 3 of 4\n"])
 def test_C6_what_was_over_before_a_fault_is_not_said_to_be_open(end: str, tmp_path: Path) -> None:
     said = look(tmp_path, {"run.log": f"{RUNS}{end}{FAULT.format('Segmentation fault')}"}).verdict.sentence
-    assert said == "Crashed: SIGSEGV: Segmentation fault, in test Net.Two."
+    assert said == "Crashed: SIGSEGV: Segmentation fault: bin/test_net, in test Net.Two."
 
 
 @pytest.mark.invariant("causes.C6")

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from livedbg.analysis import VerdictState
+from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.model import Process, SourceHealth
 from livedbg.model.errors import ToolMissing
 from livedbg.model.events import CounterSeen, Event, ProcessSeen
 from livedbg.model.intents import Intent, OpenLog, Refresh
-from livedbg.model.snapshot import CounterKey
+from livedbg.model.snapshot import CounterKey, Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.live import LiveView
 from livedbg.session.view import Update
@@ -177,6 +179,22 @@ def test_N5_time_goes_on_while_nobody_speaks() -> None:
     before = view.latest().snapshot.now().mono_ns
     until(lambda: view.latest().snapshot.now().mono_ns > before + 1_000_000_000)
     view.stop()
+
+
+@pytest.mark.invariant("session.N11")
+def test_N11_a_session_ends_where_its_state_cannot_be_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Unjudged:
+        def diagnose(self, snapshot: Snapshot) -> Diagnosis:
+            raise ValueError(f"no \x1b[1msuch thing in {snapshot.revision}")
+
+    monkeypatch.setattr("livedbg.session.session.diagnostician", Unjudged)
+    adapter = Counting()
+    view = LiveView(REQUEST, adapters=[adapter])
+    view.start()
+    assert view.wait_ended(WALL_S)
+    last = view.latest()
+    assert last.ended and last.diagnosis.verdict.state is VerdictState.UNKNOWN and adapter.cancelled
+    assert "ValueError: no such thing" in last.diagnosis.verdict.sentence
 
 
 class Moving(Adapter):

@@ -26,9 +26,15 @@ def steps_of(*said: Diagnostic) -> tuple[str, ...]:
     return tuple(dict.fromkeys(step for one in said for step in one.message.steps))
 
 
-def thrown_at(said: Diagnostic, state: RuleInput) -> str:
-    """`, at step (train.py:14)`: the frame in the traceback of a message that is of no framework; "" without one."""
-    last = said.message.last or next((proof.line for proof in said.evidence if proof.line), 0)
+def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
+    """`, at step (train.py:14)`: the frame in the traceback of a message that is of no framework; "" without one.
+
+    Args:
+        said: the message.
+        state: the state.
+        line: one of its lines, where it is not known which the last one is.
+    """
+    last = said.message.last or line
     around = [
         hit
         for hit in state.snapshot.exceptions.values()

@@ -111,7 +111,7 @@ def test_no_permission(spawn: Callable[..., Target]) -> None:
         [
             sys.executable,
             "-c",
-            "import concurrent.futures.thread, encodings.idna, os, pwd\n"
+            "import concurrent.futures.thread, encodings.idna, os, pwd, tomllib\n"
             "from livedbg.session.adapter import Request, TargetProcess\n"
             "from livedbg.adapters.python import PythonAdapter\n"
             "from livedbg.session.live import LiveView\n"
