@@ -38,6 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
+    except RuntimeError as error:  # so Python 3.11 passes on what a signal raises while a class is made (__set_name__)
+        cause = error.__cause__
+        if isinstance(cause, SystemExit) and isinstance(cause.code, int):
+            return cause.code
+        if not isinstance(cause, KeyboardInterrupt):
+            raise
+        return INTERRUPTED
     except BrokenPipeError:
         drop_output()
         return NOBODY_READS

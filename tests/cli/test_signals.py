@@ -11,6 +11,7 @@ from typing import cast
 
 import pytest
 
+from livedbg.cli import main
 from livedbg.commands.signals import Quit, quit_on_signals, signals_held, started
 from livedbg.session.live import Latch, LiveView
 from tests.conftest import eventually
@@ -147,3 +148,23 @@ def test_a_latch_is_set_although_a_signal_ended_a_wait_for_it() -> None:
     assert latch.wait(250) and latch.wait() and latch.is_set()
     latch.set()
     setter.join()
+
+
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (Quit(signal.SIGTERM), 143)])
+def test_a_signal_while_a_class_is_made_is_a_signal(
+    raised: BaseException, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(_arguments: object) -> int:
+        raise RuntimeError("Error calling __set_name__") from raised
+
+    monkeypatch.setattr("livedbg.cli._run", made)
+    assert main(["ps"]) == code
+
+
+def test_another_error_of_ours_is_not_taken_for_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_arguments: object) -> int:
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr("livedbg.cli._run", fails)
+    with pytest.raises(RuntimeError, match="no such thing"):
+        main(["ps"])
