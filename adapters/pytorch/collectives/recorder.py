@@ -21,6 +21,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from functools import cache
 from typing import Any, Final
@@ -107,6 +108,7 @@ def _guarded(elf: ElfFile, start: int, length: int, *, follow: bool = True) -> s
 
 
 _MOST_ENTRIES: Final = 1 << 16
+_TRIES: Final = 3
 _SURE: Final = 4  # entries that are looked at before a ring is believed
 
 
@@ -165,10 +167,18 @@ class Recorder:
     def read(self) -> Ring | None:
         """The ring now; None where nothing was ever recorded.
 
+        What makes no sense is read again: its vector moves while it grows.
+
         Raises:
             LayoutUnknown: it makes no sense.
             OSError: gone, or not allowed.
         """
+        for _ in range(_TRIES - 1):
+            with contextlib.suppress(LayoutUnknown):
+                return self._read()
+        return self._read()
+
+    def _read(self) -> Ring | None:
         layout = self._layout
         at = self._word(self._pointer)
         if not at:

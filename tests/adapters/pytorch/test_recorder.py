@@ -10,7 +10,7 @@ import time
 import pytest
 
 from livedbg.adapters.pytorch.collectives.groups import own_rank
-from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
+from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, Ring, find_recorders
 from livedbg.adapters.pytorch.collectives.recorder_entry import layout_of, version_in
 
 LAYOUT = layout_of((2, 13))
@@ -117,6 +117,24 @@ def test_a_process_that_has_recorded_nothing_has_no_ring() -> None:
     memory = Memory()
     struct.pack_into("<Q", memory.pointer, 0, 0)
     assert memory.recorder.read() is None
+
+
+def test_a_ring_that_moved_while_it_was_read_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = Memory()
+    memory.entry(0, 0)
+    memory.put_head(1, 1, 1)
+    whole = Recorder._read
+    reads: list[Recorder] = []
+
+    def moves_once(self: Recorder) -> Ring | None:
+        reads.append(self)
+        if len(reads) == 1:
+            raise LayoutUnknown("it moved")
+        return whole(self)
+
+    monkeypatch.setattr(Recorder, "_read", moves_once)
+    ring = memory.recorder.read()
+    assert ring is not None and ring.count == 1 and len(reads) == 2
 
 
 @pytest.mark.invariant("flight_recorder.C1")
