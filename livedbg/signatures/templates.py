@@ -66,8 +66,11 @@ def _exit_signal(text: str) -> str:
 
 
 def _wait_status(text: str) -> str:
-    """`SIGSEGV` of 139, `exit code 1` of 256: a status as wait(2) gives it."""
-    code = os.waitstatus_to_exitcode(int(text))
+    """`SIGSEGV` of 139, `exit code 1` of 256: a status as wait(2) gives it; `status N` of one that is no end."""
+    try:
+        code = os.waitstatus_to_exitcode(int(text))
+    except (ValueError, OverflowError):
+        return f"status {text}"
     return _signal(str(code)) if code < 0 else f"exit code {code}"
 
 

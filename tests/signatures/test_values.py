@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.signatures.book import Book, parse
-from livedbg.signatures.templates import render
+from livedbg.signatures.templates import FILTERS, render
 from tests.logs.reading import found, read, verdict
 
 TRACE = 'Traceback (most recent call last):\n  File "/w/train.py", line 9, in main\n    next(batches)\n'
@@ -83,3 +83,17 @@ def test_an_error_outside_of_a_traceback_is_in_the_list_of_exceptions() -> None:
     line = "CUDA Error: an illegal memory access was encountered\n"
     (hit,) = read(line * 2).snapshot().exceptions.values()
     assert (hit.type, hit.count) == ("cudaErrorIllegalAddress", 2)
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [
+        ("139", "SIGSEGV"),
+        ("256", "exit code 1"),
+        ("127", "status 127"),  # stopped, not ended
+        ("65535", "status 65535"),
+        ("999999999999", "status 999999999999"),
+    ],
+)
+def test_a_status_of_wait_that_is_no_end_is_said_as_it_is(status: str, says: str) -> None:
+    assert FILTERS["wait-status"](status) == says
