@@ -84,7 +84,9 @@ class RankReader:
         if process.rank is None and time.monotonic() < self._apart_s:
             return None
         seen = self._seen(process)
-        if seen is None:
+        if seen is not None:
+            self._apart_pause_s = _SEARCH_S[0]
+        elif not self.problem:  # else it is tried again at the next look
             self._apart_s = time.monotonic() + self._apart_pause_s
             self._apart_pause_s = min(2 * self._apart_pause_s, _SEARCH_S[1])
         return seen
