@@ -72,7 +72,7 @@ _COLLECTIVE_BLOCKS: Final = frozenset(
 _NO_REASON: Final = lazy_re(
     r"(?:Inner|Internal) [Ee]rror|(?:\A|.* )rt\w{1,60} execut(?:e|ion) failed, reason=|.*\bruntime result = \d"
 )
-"""Texts of a block that only pass on a code, or the reason that stands for it."""
+"""Texts of a block that give no reason of their own: an internal error, or the code or reason of another call."""
 _EXCEPTIONS: Final = lazy_re(
     r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend\b|Launch kernel failed|\bERR\d{5} "
     r"|Inner error is reported"
