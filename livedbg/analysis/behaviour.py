@@ -510,7 +510,7 @@ def last_waited_for(thread: Thread, state: RuleInput) -> Thread:
     """
     chain = state.graph.chain(thread.id)
     fork = next((name for name in chain if len(state.graph.blockers_of(name)) > 1), None)
-    if fork is None or any(name in cycle for cycle in state.graph.cycles for name in chain):
+    if fork is None or not state.graph.stuck.isdisjoint(chain):
         return _end_of(chain, state) or thread
     ways = (state.graph.chain(name) for name in sorted(state.graph.blockers_of(fork))[:_MOST_WAYS])
     ends = [end for way in ways if (end := _end_of(way, state)) is not None]

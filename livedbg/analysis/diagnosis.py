@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -120,6 +120,11 @@ class WaitGraph(Protocol):
         ...
 
     @property
+    def stuck(self) -> Set[str]:
+        """The members of all deadlocks."""
+        ...
+
+    @property
     def roots(self) -> Sequence[str]:
         """Entities that others wait for and that wait for nothing, by what waits behind, most first."""
         ...
@@ -129,6 +134,7 @@ class _NoGraph:
     """The wait-for graph of nothing."""
 
     cycles: Sequence[tuple[str, ...]] = ()
+    stuck: Set[str] = frozenset()
     roots: Sequence[str] = ()
 
     def waits_of(self, entity: str) -> Sequence[Edge]:

@@ -180,7 +180,7 @@ class Graph:
         while at is not None and at not in path:
             path[at] = None
             ahead = self.blockers_of(at)
-            stuck = [name for name in ahead if name in self._stuck]
+            stuck = [name for name in ahead if name in self.stuck]
             onward = (name for name in ahead if self._leads_on(name))
             at = stuck[0] if stuck else next(onward, None) or next(iter(ahead), None)
         return list(path)
@@ -190,7 +190,8 @@ class Graph:
         return name.startswith(_COUNTED) or (node is not None and self._arcs.out_degree(node) > 0)
 
     @cached_property
-    def _stuck(self) -> frozenset[str]:
+    def stuck(self) -> frozenset[str]:
+        """The members of all deadlocks."""
         return frozenset(member for cycle in self.cycles for member in cycle)
 
     @cached_property
