@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Final
 
 from livedbg.adapters.samples.account import Pace, SampleAccount, Troubles
 from livedbg.adapters.samples.profiling import profile_python, profile_targets
+from livedbg.adapters.samples.rounds import LoopHistory
 from livedbg.adapters.samples.shown import Shown
 from livedbg.model import Thread, ids
 from livedbg.model.errors import LivedbgError
@@ -103,7 +104,8 @@ _ASKED_NS: Final = 20 * _MS  # the same while somebody does
 _SOON_NS: Final = 5 * _MS  # the same for the first stack
 _SOON_S: Final = 0.3  # how long the first stacks are waited for
 _CALLS_S: Final = 0.4  # how long a thread of which nothing but CPU time is seen is looked at ...
-_CALLS_HZ: Final = 100  # ... and how often in a second
+_CALLS_HZ: Final = 100  # ... and how often in a second ...
+_CALLS_APART_S: Final = 8.0  # ... and after which pause again
 _POLL_S: Final = 0.02
 _TASKS: Final = 4  # threads that execute tasks of which the place is looked for ...
 _TASKS_NS: Final = _MS // 5  # ... at this CPU time or more from sample to sample ...
@@ -132,6 +134,7 @@ class SamplesAdapter(Adapter):
         self._account = SampleAccount()
         self._troubles = Troubles(self.name)
         self._faster = Faster()
+        self._loops: dict[str, LoopHistory] = {}
         self._shown: Shown | None = None
 
     @classmethod
@@ -219,11 +222,14 @@ class SamplesAdapter(Adapter):
                 self._troubles.report(context, "", error)
 
     async def _calls(self, context: Context) -> None:
-        """Look for a moment which calls threads make that run and show nothing else: CPU time is no progress."""
+        """Look for a moment which calls threads make that run and show nothing else, and how far their loops come."""
         snapshot = context.snapshot()
-        steps = (snapshot.activity[thread.id].steps for thread in running(snapshot) if thread.id in snapshot.activity)
-        if not all(steps):
-            await profile_python(context, seconds=_CALLS_S, pace=Pace(_CALLS_HZ, _PROFILE_HZ))
+        seen = [activity for thread in running(snapshot) if (activity := snapshot.activity.get(thread.id)) is not None]
+        since_ns = snapshot.now(context.request.host).mono_ns - int(_CALLS_APART_S * 1e9)
+        if any(not activity.steps or activity.step_mono_ns < since_ns for activity in seen):
+            pace = Pace(_CALLS_HZ, _PROFILE_HZ)
+            self._loops = {of: known for of, known in self._loops.items() if of in snapshot.threads}
+            await profile_python(context, seconds=_CALLS_S, pace=pace, loops=self._loops)
 
     async def _soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
         """A stack of each of these threads, as soon as it has run for a moment."""
@@ -267,7 +273,7 @@ class SamplesAdapter(Adapter):
 
     async def _watch(self, context: Context) -> None:
         """Sample what runs, now and then, until the targets have ended."""
-        pause_s, tasks_s = _LIMIT.least_s, 0.0
+        pause_s, tasks_s, calls_s = _LIMIT.least_s, 0.0, time.monotonic() + _CALLS_APART_S
         with ClockSamples() as clocks:
             while not targets_ended(context):
                 snapshot = context.snapshot()
@@ -282,6 +288,9 @@ class SamplesAdapter(Adapter):
                 if time.monotonic() >= tasks_s:
                     await self._tasks(context)
                     tasks_s = time.monotonic() + _TASKS_APART_S
+                if time.monotonic() >= calls_s:
+                    await self._calls(context)
+                    calls_s = time.monotonic() + _CALLS_APART_S
                 await context.sleep(pause_s)
 
     async def _turn(

@@ -28,12 +28,13 @@ from typing import Final, NamedTuple
 
 from livedbg.adapters.samples.account import Pace, SampleAccount
 from livedbg.adapters.samples.python_frames import PythonFrames, with_python
+from livedbg.adapters.samples.rounds import LoopHistory, Rounds
 from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.cpython.call_frames import PyFrames
 from livedbg.linux import procfs
 from livedbg.model import Frame, ThreadState, ids
-from livedbg.model.events import SamplesSeen
+from livedbg.model.events import CounterSeen, SamplesSeen, Stamp
 from livedbg.model.launches import ProfileSlice, SampledStack
 from livedbg.probes.perf_event import Counted
 from livedbg.session.adapter import Context, targets_ended
@@ -52,12 +53,14 @@ class PythonSample(NamedTuple):
         mono_ns: when.
         cpu_ns: CPU time that it represents.
         python: its frames; None where they could not be read, or it runs no Python.
+        rounds: a `for` loop of it that goes round.
     """
 
     thread: str
     mono_ns: int
     cpu_ns: int
     python: PyFrames | None
+    rounds: Rounds | None = None
 
 
 class PythonProfile:
@@ -66,11 +69,18 @@ class PythonProfile:
     Args:
         threads: tid -> its process and its identifier; may be replaced at any time.
         give: takes the samples of each look, in this thread.
+        loops: readings of the `for` loops of each thread so far; None where nobody asks for them.
     """
 
-    def __init__(self, threads: dict[int, tuple[int, str]], give: Callable[[list[PythonSample]], object]) -> None:
+    def __init__(
+        self,
+        threads: dict[int, tuple[int, str]],
+        give: Callable[[list[PythonSample]], object],
+        loops: dict[str, LoopHistory] | None = None,
+    ) -> None:
         self.threads = threads
         self._give = give
+        self._loops = loops
         self._stop = threading.Event()
         self._python = PythonFrames()
         self._used_ns: dict[int, int] = {}
@@ -113,7 +123,12 @@ class PythonProfile:
                 if ran_ns > 0 and procfs.read_stat(pid, tid).state is ThreadState.RUNNING:  # P1
                     places = self._python.places(pid, tid)
                     python = self._python.named(pid, places) if places else None
-                    seen.append(PythonSample(thread, time.monotonic_ns(), ran_ns, python))
+                    now_ns = time.monotonic_ns()
+                    rounds = None
+                    if places and self._loops is not None:
+                        history = self._loops.setdefault(thread, LoopHistory())
+                        rounds = history.add(now_ns, self._python.loops(pid, tid))
+                    seen.append(PythonSample(thread, now_ns, ran_ns, python, rounds))
         self._used_ns = used_ns
         return seen
 
@@ -253,22 +268,28 @@ async def profile_targets(
         profile.cancel()
 
 
-async def profile_python(context: Context, *, seconds: float, pace: Pace) -> bool:
+async def profile_python(
+    context: Context, *, seconds: float, pace: Pace, loops: dict[str, LoopHistory] | None = None
+) -> bool:
     """Look at the Python functions of the targets' threads, where the kernel takes no samples.
 
     Args:
         context: of the session.
         seconds: how long; less where all targets end.
         pace: how often.
+        loops: readings of the `for` loops of each thread so far; None where nobody asks for them.
 
     Returns:
         Whether there is an interpreter that can be read; nothing is on the stream where there is none.
     """
     tally = Tally()
+    going: dict[str, Rounds] = {}
     loop = asyncio.get_running_loop()
 
     def take(samples: list[PythonSample]) -> None:
         for one in samples:
+            if one.rounds is not None:
+                going[one.thread] = one.rounds
             frames = one.python.frames if one.python is not None else ()
             tally.add(one.thread, one.mono_ns, one.cpu_ns, frames)
 
@@ -278,9 +299,11 @@ async def profile_python(context: Context, *, seconds: float, pace: Pace) -> boo
     def flush() -> None:
         if slices := tally.take():
             context.emit(SamplesSeen(slices=slices, **context.stamp()))
+        context.emit(*(_counted(thread, rounds, context.stamp()) for thread, rounds in going.items()))
+        going.clear()
 
     first = threads()
-    profile = PythonProfile(first.threads, lambda samples: loop.call_soon_threadsafe(take, samples))
+    profile = PythonProfile(first.threads, lambda samples: loop.call_soon_threadsafe(take, samples), loops)
     work = asyncio.ensure_future(asyncio.to_thread(profile.run, seconds, first.period_ns / 1e9))
     try:
         while not work.done():
@@ -295,6 +318,14 @@ async def profile_python(context: Context, *, seconds: float, pace: Pace) -> boo
     await asyncio.sleep(0)  # what it gave last
     flush()
     return work.result()
+
+
+def _counted(thread: str, rounds: Rounds, stamp: Stamp) -> CounterSeen:
+    loop, total = rounds.loop, rounds.loop.total
+    file = loop.code.file.rpartition("/")[2]
+    name = f"rounds of a loop in {file if loop.code.name == '<module>' else f'{loop.code.name} ({file})'}"
+    whole = None if total is None else float(total)
+    return CounterSeen(entity=thread, name=name, value=float(loop.position), total=whole, per_s=rounds.per_s, **stamp)
 
 
 class _Profile:

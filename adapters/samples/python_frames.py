@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from livedbg.cpython.call_frames import CallFrames, PyFrames, PyPlace
+from livedbg.cpython.for_loops import ForLoop, ForLoopReader
 from livedbg.cpython.interpreter import find_interpreter
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.probe_arguments import own_tid
@@ -58,6 +59,15 @@ class PythonFrames:
         """Where the frames of a thread are now; none of one that runs no Python."""
         reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
         return reader[1].places(state) if reader is not None and state is not None else ()
+
+    def loops(self, pid: int, tid: int) -> tuple[ForLoop, ...]:
+        """Return the `for` loops that a thread is in, outermost first.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
+        return ForLoopReader(reader[0]).loops(state) if reader is not None and state is not None else ()
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
         """The frames of places that were read lately; None where one of them was no frame."""

@@ -12,7 +12,7 @@ Invariants:
     behaviour.L3. In a runtime that livedbg does not look into, a little CPU time of any thread is no progress, and in
         one that polls none is.
     behaviour.L4. CPU time of a thread that shows nothing else is no progress that was seen, unless a count of completed
-        work has risen.
+        work has risen, or a `for` loop of the thread goes round (livedbg.adapters.samples.rounds).
     behaviour.L5. A key, or a change of a file, is what an idle program waits for only if it waits for nothing else that
         another process or device may owe it.
     behaviour.L6. A thread that wakes again and again from waits with a time limit, uses little CPU time and moves no
@@ -47,8 +47,8 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.enders import reachable
+from livedbg.analysis.progress_seen import calls_seen, rounds_of
 from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
@@ -384,9 +384,9 @@ def cpu_share(thread: Thread, snapshot: Snapshot) -> float:
 
 
 def burns(thread: Thread, state: RuleInput) -> bool:
-    """Whether a thread only uses CPU time, as far as was seen (L9): samples show no calls of its user's either."""
+    """Whether a thread only uses CPU time, as far as was seen (L9): samples show no calls and no loops either."""
     burns_ns = burns_for_ns(thread, state.snapshot, state.settings.thread_stall_ns)
-    return burns_ns is not None and calls_seen(thread, state) is None
+    return burns_ns is not None and calls_seen(thread, state) is None and rounds_of(thread, state) is None
 
 
 def burns_for_ns(thread: Thread, snapshot: Snapshot, threshold_ns: int) -> int | None:
@@ -536,7 +536,8 @@ def _has_run(thread: Thread, snapshot: Snapshot) -> bool:
 def _completes(state: RuleInput) -> bool:
     """Whether a count of completed work has risen within the threshold (L4)."""
     now_ns, limit_ns = state.snapshot.now().mono_ns, state.settings.thread_stall_ns
-    return any(c.changes and now_ns - c.changed_mono_ns < limit_ns for c in state.snapshot.counters.values())
+    work = (counter for counter in state.snapshot.counters.values() if counter.per_s is None)
+    return any(counter.changes and now_ns - counter.changed_mono_ns < limit_ns for counter in work)
 
 
 def _loops(thread: Thread, snapshot: Snapshot) -> bool:

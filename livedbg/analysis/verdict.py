@@ -30,10 +30,10 @@ from livedbg.analysis.behaviour import (
     standings,
     unanswered,
 )
-from livedbg.analysis.calls_seen import calls_seen
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.inconclusive import burns_said, has_waited, idle_said, polls_said, used, watched
 from livedbg.analysis.out_of_time import so_far
+from livedbg.analysis.progress_seen import calls_seen, rounds_of, said_of
 from livedbg.analysis.rules.base import INTERRUPTED, RuleInput
 from livedbg.analysis.rules.closed import NoWaker
 from livedbg.analysis.rules.odd_one_out import OddOneOut
@@ -269,20 +269,26 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
     first = max(busy, key=lambda thread: cpu_share(thread, snapshot))
     stuck = next(long_waits(threads, state), None) or _waits_long(threads, state) or held_up(threads, state)
     burnt = next((thread for thread in main_threads(threads, snapshot) if burns(thread, state)), None)
-    said = (
-        f"Running: {len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, most "
-        f"{name_of(first.id, snapshot)}{used(first, snapshot)}."
-    )
-    if (calls := calls_seen(first, state)) is not None:
-        file = (calls.frame.file or "").rpartition("/")[2]
-        places = ", :".join(map(str, calls.lines[:4]))
-        goes = f"goes from call to call in {calls.frame.function} ({file}:{places})"
-        said = f"Running: {name_of(first.id, snapshot)} {goes}."
+    said = f"Running: {_how(first, busy, threads, state)}."
     if stuck is not None:
         return f"{said} {sentence_case(has_waited(*stuck, state))}."
     if burnt is not None:
         return f"{said} Main {name_of(burnt.id, snapshot)} computes, or spins: only its stack would tell."
     return f"{said} No hang found."
+
+
+def _how(first: Thread, busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput) -> str:
+    """What is known best of the threads that get on: rounds of a loop, calls, or CPU time."""
+    snapshot = state.snapshot
+    for thread in (*main_threads(busy, snapshot), first):
+        if (rounds := rounds_of(thread, state)) is not None:
+            return f"{name_of(thread.id, snapshot)} {said_of(*rounds)}"
+    if (calls := calls_seen(first, state)) is not None:
+        file = (calls.frame.file or "").rpartition("/")[2]
+        places = ", :".join(map(str, calls.lines[:4]))
+        return f"{name_of(first.id, snapshot)} goes from call to call in {calls.frame.function} ({file}:{places})"
+    most = f"most {name_of(first.id, snapshot)}{used(first, snapshot)}"
+    return f"{len(busy)} of {many(len(threads), 'thread')} used CPU time while watched, {most}"
 
 
 def _waits_for_busy(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput) -> str:

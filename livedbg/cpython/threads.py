@@ -7,6 +7,7 @@ one batch of process_vm_readv(2) for each, so that 257 threads cost some tens of
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Struct, field
@@ -25,6 +26,9 @@ _C_STACK: Final = 3  # enum _frameowner: frames from here on belong to the inter
 _GIL_HEAD: Final = struct.Struct("<QQi4xQ")
 _GIL_SIZE: Final = 208  # glibc, x86-64; aarch64's mutexes make it 224
 _WEAK_OBJECT_AT: Final = 16
+
+_STACK_TOP: Final = struct.Struct("<i")
+_STACK_TOP_AT: Final = 64  # stacktop of _PyInterpreterFrame, 3.11 to 3.13: 3.14 has a pointer instead
 
 
 class Gil(Struct, frozen=True):
@@ -45,16 +49,26 @@ class Gil(Struct, frozen=True):
 
 
 class PyFrame(Struct, frozen=True):
-    """A frame, and the words of its local variables and value stack."""
+    """A frame, and the words of its local variables and value stack.
+
+    Attributes:
+        top: how many of the slots live; -1 of the frame that runs, which keeps that in a register.
+    """
 
     code: Code
     offset: int
     slots: tuple[int, ...]
+    top: int = -1
 
     @property
     def where(self) -> str:
         """For users: `worker() train.py:41`."""
         return f"{self.code.name}() {self.code.file.rpartition('/')[2]}:{self.code.line(self.offset)}"
+
+    @property
+    def stack(self) -> tuple[int, ...]:
+        """The value stack; of the frame that runs, with what is left from before behind it."""
+        return self.slots[self.code.locals_count : self.top if self.top >= 0 else None]
 
     @property
     def live(self) -> tuple[int, ...]:
@@ -133,15 +147,33 @@ class ThreadReader:
                 found[address] = thread
                 frame_at[address] = _word(head, at.frame)
                 address = _word(head, at.next)
-        if at.cframe is not None:
-            places = [(address, pointer + at.cframe) for address, pointer in frame_at.items() if pointer]
-            heads = memory.read_many(self.pid, [(place, 8) for _, place in places])
-            frame_at = {
-                address: _word(head, 0) for (address, _), head in zip(places, heads, strict=True) if head is not None
-            }
-        for address, frames in self.frames_from(frame_at).items():
+        for address, frames in self.frames_from(self._innermost(frame_at)).items():
             found[address].frames = frames
         return list(found.values())
+
+    def frames_of(self, states: Iterable[int]) -> dict[int, list[PyFrame]]:
+        """Return the frames of some threads, innermost first, by the addresses of their PyThreadState.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        frame_at = {state: self.objects.word(state + self.layout.thread.frame) for state in states}
+        found: dict[int, list[PyFrame]] = {state: [] for state in frame_at}
+        return found | self.frames_from(self._innermost(frame_at))
+
+    def frame_at(self, address: int) -> PyFrame | None:
+        """Return the frame at an address, such as that of a suspended generator; None if there is none."""
+        (head,) = memory.read_many(self.pid, [(address, self.layout.frame.size)])
+        return self._frame(address, head) if head is not None else None
+
+    def _innermost(self, frame_at: dict[int, int]) -> dict[int, int]:
+        """Return the address of each thread's innermost frame, which up to 3.12 is behind the _PyCFrame."""
+        at = self.layout.thread.cframe
+        if at is None:
+            return frame_at
+        places = [(address, pointer + at) for address, pointer in frame_at.items() if pointer]
+        heads = memory.read_many(self.pid, [(place, 8) for _, place in places])
+        return {address: _word(head, 0) for (address, _), head in zip(places, heads, strict=True) if head is not None}
 
     def states(self) -> dict[int, int]:
         """The addresses of the thread states, by the threads' numbers in their own PID namespace.
@@ -227,7 +259,8 @@ class ThreadReader:
         slots = struct.unpack_from(f"<{code.slots}Q", head, at.size)
         if self.layout.lock_word:  # from 3.14 on, references are tagged in their low bits
             slots = tuple(slot & ~7 for slot in slots)
-        return PyFrame(code, _word(head, at.instruction) - code.start, slots)
+        top = -1 if self.layout.lock_word else _STACK_TOP.unpack_from(head, _STACK_TOP_AT)[0]
+        return PyFrame(code, _word(head, at.instruction) - code.start, slots, top)
 
 
 def _word(data: bytes, offset: int) -> int:

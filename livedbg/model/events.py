@@ -201,12 +201,14 @@ class CounterSeen(EventBase, frozen=True, tag="counter"):
 
     Attributes:
         total: what it will be at the end, where known.
+        per_s: how much it rises in a second, where its source measured that: then it surely rises.
     """
 
     entity: str
     name: str
     value: float
     total: float | None = None
+    per_s: float | None = None
 
 
 class DiagnosticSeen(EventBase, frozen=True, tag="diagnostic"):

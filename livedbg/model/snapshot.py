@@ -98,6 +98,7 @@ class Counter(Struct, frozen=True):
     Attributes:
         changed_mono_ns: when the value last changed.
         changes: how many times it changed since it was first seen.
+        per_s: how much it rises in a second, where its source measured that.
     """
 
     value: float
@@ -105,6 +106,7 @@ class Counter(Struct, frozen=True):
     first_mono_ns: int
     changed_mono_ns: int
     changes: int = 0
+    per_s: float | None = None
 
 
 class Activity(Struct, frozen=True):

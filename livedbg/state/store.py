@@ -440,9 +440,10 @@ class Store:
         key = CounterKey(event.entity, event.name)
         old: Counter | None = counters.get(key)
         if old is None:
-            counters[key] = Counter(event.value, event.total, event.mono_ns, event.mono_ns)
+            counters[key] = Counter(event.value, event.total, event.mono_ns, event.mono_ns, per_s=event.per_s)
         elif old.value != event.value:
-            counters[key] = Counter(event.value, event.total, old.first_mono_ns, event.mono_ns, old.changes + 1)
+            first_ns, changes = old.first_mono_ns, old.changes + 1
+            counters[key] = Counter(event.value, event.total, first_ns, event.mono_ns, changes, event.per_s)
         elif old.total != event.total:  # it was told later how much there will be
             counters[key] = msgspec.structs.replace(old, total=event.total)
 

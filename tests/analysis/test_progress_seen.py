@@ -10,7 +10,7 @@ import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.model import Frame
-from livedbg.model.events import SamplesSeen
+from livedbg.model.events import CounterSeen, SamplesSeen
 from livedbg.model.launches import ProfileSlice, SampledStack
 from tests.analysis.test_burning import Busy, verdict
 from tests.analysis.world import SECOND
@@ -34,7 +34,44 @@ def sampled(*calls: tuple[int, str], file: str = USER) -> Busy:
     return world
 
 
-@pytest.mark.invariant("calls_seen.P1")
+def counted(thread: str = "thread:box/1/1", value: float = 812, total: float | None = 10_000) -> Busy:
+    """A thread that only uses CPU time, beside a loop of some thread that was read."""
+    world = Busy().look(SECOND)
+    name = "rounds of a loop in train (train.py)"
+    world.store.apply(CounterSeen(entity=thread, name=name, value=value, total=total, per_s=3.1, **world.stamp()))
+    return world
+
+
+@pytest.mark.invariant("progress_seen.P2")
+@pytest.mark.parametrize(
+    ("value", "total", "said"),
+    [
+        (812, 10_000, "has done 812 of 10,000 rounds of a loop in train (train.py), 3.1 a second, 49 min left"),
+        (9_999, 10_000, "has done 9,999 of 10,000 rounds of a loop in train (train.py), 3.1 a second."),
+        (812, None, "has done 812 rounds of a loop in train (train.py), 3.1 a second."),
+        (-812, 0, "has done all but 812 rounds of a loop in train (train.py), 3.1 a second, 4 min left"),
+    ],
+)
+def test_P2_a_loop_that_goes_round_is_progress_and_the_verdict_says_how_far(
+    value: float, total: float | None, said: str
+) -> None:
+    found = verdict(counted(value=value, total=total))
+    assert found.state is VerdictState.RUNNING
+    assert said in found.sentence
+
+
+@pytest.mark.invariant("progress_seen.P2")
+def test_P2_a_loop_of_another_thread_or_of_long_ago_is_no_progress() -> None:
+    assert verdict(counted("thread:box/1/2")).state is VerdictState.UNKNOWN
+    world = counted()
+    for _ in range(11):
+        assert verdict(world).state is VerdictState.RUNNING
+        world.look(SECOND)
+    found = verdict(world)
+    assert found.state is VerdictState.UNKNOWN and "computes, or spins" in found.sentence
+
+
+@pytest.mark.invariant("progress_seen.P1")
 def test_P1_three_calls_are_progress_and_the_verdict_names_them() -> None:
     found = verdict(sampled((9, "forward"), (10, "backward"), (11, "step")))
     assert found.state is VerdictState.RUNNING
@@ -42,7 +79,7 @@ def test_P1_three_calls_are_progress_and_the_verdict_names_them() -> None:
     assert verdict(sampled((9, "forward"), (9, "backward"), (9, "step"))).state is VerdictState.RUNNING
 
 
-@pytest.mark.invariant("calls_seen.P1")
+@pytest.mark.invariant("progress_seen.P1")
 @pytest.mark.parametrize(
     "calls",
     [
@@ -56,7 +93,7 @@ def test_P1_what_a_loop_that_gets_nowhere_looks_like_too_is_none(calls: list[tup
     assert verdict(sampled(*calls)).state is VerdictState.UNKNOWN
 
 
-@pytest.mark.invariant("calls_seen.P1")
+@pytest.mark.invariant("progress_seen.P1")
 def test_P1_calls_of_a_library_are_not_those_of_the_user_and_old_ones_do_not_count() -> None:
     calls = ((9, "forward"), (10, "backward"), (11, "step"))
     assert verdict(sampled(*calls, file=LIBRARY)).state is VerdictState.UNKNOWN

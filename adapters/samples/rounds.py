@@ -1,0 +1,82 @@
+"""Which `for` loop of a thread goes round: proof of progress, where CPU time alone is none.
+
+Invariants:
+    rounds.G1. A loop goes round if the positions of it and of the loops inside it, read one after the other, rose five
+        times or more and never fell, as those of an odometer do.
+    rounds.G2. It must be the outermost loop that moved, and take 10 s or more from its begin to its end at that rate:
+        a loop that polls, and walks its short list again and again, looks the same for a moment.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from livedbg.cpython.for_loops import ForLoop
+
+_RISES: Final = 5
+_LEAST_S: Final = 10.0
+_KEPT: Final = 16  # readings that differ
+
+
+class Rounds(NamedTuple):
+    """A loop that goes round.
+
+    Attributes:
+        per_s: rounds a second.
+    """
+
+    loop: ForLoop
+    per_s: float
+
+
+class LoopHistory:
+    """Readings of the loops of one thread."""
+
+    def __init__(self) -> None:
+        self._readings: deque[tuple[int, dict[int, int]]] = deque(maxlen=_KEPT)  # when, iterator -> position
+
+    def add(self, mono_ns: int, loops: Sequence[ForLoop]) -> Rounds | None:
+        """Add a reading; return the loop that surely goes round, or None.
+
+        Args:
+            mono_ns: when it was taken.
+            loops: outermost first.
+        """
+        newest = {loop.iterator: loop for loop in loops}
+        shared = [key for key in newest if all(key in positions for _, positions in self._readings)]
+        positions = {key: newest[key].position for key in shared or newest}
+        if not shared:
+            self._readings.clear()
+        if self._readings and all(self._readings[-1][1][key] == positions[key] for key in shared):
+            return None
+        self._readings.append((mono_ns, positions))
+        moved = [key for key in shared if self._readings[0][1][key] != positions[key]]
+        if not moved:
+            return None
+        nest = shared[shared.index(moved[0]) :]
+        if not self._is_proven(nest):
+            return None
+        loop, rate = newest[moved[0]], self._rate(moved[0])
+        whole = loop.total if loop.total is not None and loop.position >= 0 else abs(loop.position)
+        return Rounds(loop, rate) if whole >= _LEAST_S * rate else None
+
+    def _is_proven(self, nest: Sequence[int]) -> bool:
+        """Whether some of the nested loops, from the outermost on, rose often enough together (G1)."""
+        for depth in range(1, len(nest) + 1):
+            read = [tuple(positions[key] for key in nest[:depth]) for _, positions in self._readings]
+            if any(after < before for before, after in pairwise(read)):
+                if depth == 1:
+                    newest = self._readings[-1]
+                    self._readings.clear()
+                    self._readings.append(newest)
+                return False
+            if sum(after > before for before, after in pairwise(read)) >= _RISES:
+                return True
+        return False
+
+    def _rate(self, key: int) -> float:
+        (first_ns, first), (last_ns, last) = self._readings[0], self._readings[-1]
+        return (last[key] - first[key]) * 1e9 / max(last_ns - first_ns, 1)

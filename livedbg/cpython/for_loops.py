@@ -1,0 +1,131 @@
+"""How far the `for` loops of a Python thread have come, read from the iterators on the value stacks of its frames.
+
+A `for` loop keeps its iterator on the value stack of its frame until it ends. The iterators of built-in types have
+their position inside, so that it can be read while the loop goes on.
+Sources: CPython Objects/{rangeobject,iterobject,listobject,tupleobject,setobject,enumobject,genobject}.c and
+Python/bltinmodule.c (zip) of 3.11 to 3.14.
+
+Invariants:
+    for_loops.F1. A reading proves nothing: the slot may be left from an earlier loop, and the memory may have changed
+        while it was read. Only several readings of the same iterator, one after the other, do.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final, NamedTuple
+
+from livedbg.cpython.objects import Code, ObjectReader, is_pointer
+from livedbg.cpython.threads import PyFrame, ThreadReader
+from livedbg.linux import memory
+
+_INNER_FRAMES: Final = 3  # generators inside generators that are followed
+_SIZE_AT: Final = 16  # ob_size of a list or a tuple, length of a str
+_ENDLESS: Final = 1 << 62
+
+_SEQUENCES: Final = frozenset(  # index at 16, what is walked at 24
+    {"list_iterator", "tuple_iterator", "str_iterator", "str_ascii_iterator", "bytes_iterator", "bytearray_iterator"}
+)
+_ENDLESS_BY_DESIGN: Final = frozenset({"itertools.repeat", "itertools.count", "callable_iterator"})
+"""Who walks these waits for something, or goes on until it is told to stop."""
+
+_RANGE, _ENUMERATE, _SET, _ZIP, _GENERATOR = "range_iterator", "enumerate", "set_iterator", "zip", "generator"
+
+
+class ForLoop(NamedTuple):
+    """A loop that a thread is in.
+
+    Attributes:
+        code: of the function that has the loop.
+        iterator: address of the iterator.
+        position: rises by 1 with each round.
+        total: the position at its end; None where the iterator does not know it.
+    """
+
+    code: Code
+    iterator: int
+    position: int
+    total: int | None
+
+
+class ForLoopReader:
+    """Reads the loops of the threads of one process.
+
+    Args:
+        reader: reads its frames.
+    """
+
+    def __init__(self, reader: ThreadReader) -> None:
+        self._reader = reader
+        self._objects: ObjectReader = reader.objects
+
+    def loops(self, state: int) -> tuple[ForLoop, ...]:
+        """Return the loops that a thread is in, outermost first.
+
+        Args:
+            state: address of its PyThreadState.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        if self._reader.layout.free_threaded:  # objects have another head there
+            return ()
+        frames = self._reader.frames_of([state])[state]
+        found = [loop for frame in reversed(frames) for loop in self._of_frame(frame)]
+        return tuple({loop.iterator: loop for loop in reversed(found)}.values())[::-1]  # of equal ones, the outermost
+
+    def _of_frame(self, frame: PyFrame, depth: int = 0, consumer: Code | None = None) -> list[ForLoop]:
+        found: list[ForLoop] = []
+        pointers = [slot for slot in frame.stack if is_pointer(slot)]
+        for pointer, head in zip(pointers, self._objects.heads(pointers), strict=True):
+            if head is not None:
+                found += self._of_iterator(consumer or frame.code, pointer, head, depth)
+        return found
+
+    def _of_iterator(self, code: Code, address: int, head: bytes, depth: int) -> list[ForLoop]:
+        kind = self._objects.type_name(head)
+        first, second, third, fourth = struct.unpack_from("<qqqq", head, 16)
+        if kind == _RANGE:
+            if self._reader.layout.version < (3, 12):  # index, start, step, length
+                return [ForLoop(code, address, first, fourth)]
+            if second == 0 or not 0 <= third < _ENDLESS:  # the next value, step, rounds to go
+                return []
+            position = first // second if second > 0 and first >= 0 else -third
+            return [ForLoop(code, address, position, position + third)]
+        if kind in _SEQUENCES:
+            return [ForLoop(code, address, first, self._size(second))] if is_pointer(second) else []
+        if kind == _ENUMERATE:
+            endless = is_pointer(second) and self._type_at(second) in _ENDLESS_BY_DESIGN
+            return [] if endless else [ForLoop(code, address, first, None)]
+        if kind == _SET:  # the set, how many it had, the table's index, how many are left
+            return [ForLoop(code, address, second - fourth, second)] if is_pointer(first) else []
+        if depth < _INNER_FRAMES and kind == _ZIP:
+            return self._of_iterators(code, second, depth)
+        if depth < _INNER_FRAMES and kind == _GENERATOR:
+            return self._of_generator(code, address, depth)
+        return []
+
+    def _of_iterators(self, code: Code, items: int, depth: int) -> list[ForLoop]:
+        """The first of the iterators in a tuple whose position is known."""
+        words = memory.read_many(self._objects.pid, [(items + 24 + 8 * place, 8) for place in range(3)])
+        pointers = [int.from_bytes(word, "little") for word in words if word is not None]
+        pointers = [pointer for pointer in pointers if is_pointer(pointer)]
+        for pointer, head in zip(pointers, self._objects.heads(pointers), strict=True):
+            if head is not None and (found := self._of_iterator(code, pointer, head, depth + 1)):
+                return found[:1]
+        return []
+
+    def _of_generator(self, consumer: Code, address: int, depth: int) -> list[ForLoop]:
+        """The loops inside a generator, as those of the loop that walks it."""
+        tasks = self._reader.layout.tasks
+        frame = self._reader.frame_at(address + tasks.frame) if tasks is not None else None
+        return self._of_frame(frame, depth + 1, consumer) if frame is not None else []
+
+    def _type_at(self, address: int) -> str:
+        (head,) = self._objects.heads([address])
+        return self._objects.type_name(head) if head is not None else ""
+
+    def _size(self, sequence: int) -> int | None:
+        (data,) = memory.read_many(self._objects.pid, [(sequence + _SIZE_AT, 8)])
+        size = int.from_bytes(data, "little") if data is not None else 0
+        return size if 0 < size < _ENDLESS else None
