@@ -22,7 +22,7 @@ from livedbg.adapters.pytorch.rules.late import is_usual
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import user_frame
+from livedbg.analysis.rules.places import places_in, user_frame
 from livedbg.analysis.rules.words import thread_evidence
 from livedbg.model import Evidence, Severity
 
@@ -101,14 +101,15 @@ def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:
     if kinds not in ({"recv"}, {"send"}):
         return ""
     receive = kinds == {"recv"}
-    ranks = sorted(rank for call in calls for rank in call.waiting)
     lines = {line_at(call, call.waiting, state) for call in calls}
-    where = lines.pop() if len(lines) == 1 else ""
+    waiting = dict(sorted((rank, thread) for call in calls for rank, thread in call.waiting.items()))
+    where = lines.pop() if len(lines) == 1 else places_in(waiting.values(), state, functions=False)
     nobody = f"no matching {'send' if receive else 'receive'} was seen"  # with the same tag
     verb = "receive from" if receive else "send to"
-    if len(ranks) == 2:
-        return f"Ranks {ranks[0]} and {ranks[1]} both {verb} each other{where}; {nobody}"
-    return f"{rank_list(ranks, start=True)} {verb} each other in a circle{where}; {nobody}"
+    if len(waiting) == 2:
+        first, second = waiting
+        return f"Ranks {first} and {second} both {verb} each other{where}; {nobody}"
+    return f"{rank_list(waiting, start=True)} {verb} each other in a cycle{where}; {nobody}"
 
 
 def roots_sentence(call: Call, state: RuleInput) -> str:

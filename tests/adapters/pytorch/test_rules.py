@@ -322,6 +322,18 @@ def test_ranks_that_receive_from_each_other() -> None:
     assert one.sentence == "Ranks 0 and 1 both send to each other; no matching receive was seen."
 
 
+def test_three_ranks_that_receive_in_a_cycle_are_said_with_their_lines() -> None:
+    job = Messages((0, "recv", 1), (1, "recv", 2), (2, "recv", 0))
+    job.thread(12, pid=12, waits_in="recv", timed=False)
+    for rank, line in ((0, 6), (1, 7), (2, 8)):
+        frame = Frame(function="exchange", file="/job/ring.py", line=line, language="python")
+        thread = f"thread:box/{10 + rank}/{10 + rank}"
+        stack = Stack(thread=thread, taken_mono_ns=job.now_ns, source="no stop", layer="python", frames=(frame,))
+        job.store.apply(ev.StacksSeen(stacks=(stack,), **job.stamp()))
+    where = "receive from each other in a cycle (ring.py:6, :7, :8)"
+    assert job.found("collective-order").sentence == f"Ranks 0, 1, 2 {where}; no matching send was seen."
+
+
 def test_another_thread_of_a_rank_may_send() -> None:
     def stands_in(file: str) -> None:
         frame = Frame(function="feed", file=file, line=3, language="python")
