@@ -199,7 +199,7 @@ def _polling(thread: Thread, state: RuleInput) -> str | None:
 
 
 def _computing(thread: Thread, state: RuleInput) -> str | None:
-    return "CPU time alone was seen" if burns(thread, state) and not _completes(state) else None
+    return "CPU time alone was seen" if burns_for_ns(thread, state) is not None and not _completes(state) else None
 
 
 def _progressing(thread: Thread, state: RuleInput) -> str | None:
@@ -383,31 +383,21 @@ def cpu_share(thread: Thread, snapshot: Snapshot) -> float:
     return activity.cpu_total_ns / max(span, activity.cpu_total_ns)
 
 
-def burns(thread: Thread, state: RuleInput) -> bool:
-    """Whether a thread only uses CPU time, as far as was seen (L9): samples show no calls and no loops either."""
-    burns_ns = burns_for_ns(thread, state.snapshot, state.settings.thread_stall_ns)
-    return burns_ns is not None and calls_seen(thread, state) is None and rounds_of(thread, state) is None
-
-
-def burns_for_ns(thread: Thread, snapshot: Snapshot, threshold_ns: int) -> int | None:
-    """For how long a thread has only used CPU time, as far as was seen; None if it isn't one of these (L9).
+def burns_for_ns(thread: Thread, state: RuleInput) -> int | None:
+    """Return for how long a thread has only used CPU time; None if it shows anything else (L9).
 
     A loop over a matrix in registers and a loop that waits for a flag look the same from outside: no system call, no
-    wait, no page fault. So this CPU time is no progress that was seen, and no stall either.
-
-    Args:
-        thread: it.
-        snapshot: the state.
-        threshold_ns: for how long a thread that got on before has to show nothing.
+    wait, no page fault. So this CPU time is neither observed progress nor a stall. A thread that got on before has to
+    show nothing for the threshold, and samples of it no calls and no rounds of a loop.
     """
-    activity = snapshot.activity.get(thread.id)
+    activity = state.snapshot.activity.get(thread.id)
     if activity is None or thread.state is not ThreadState.RUNNING or thread.marks is None:
         return None
-    quiet_ns = snapshot.now(ids.parse(thread.id).parts[0]).mono_ns - activity.step_mono_ns
-    if not activity.steps:
-        return quiet_ns
-    usual_ns = (activity.step_mono_ns - activity.first_mono_ns) / activity.steps
-    return quiet_ns if quiet_ns >= max(threshold_ns, _STEPS * usual_ns) else None
+    quiet_ns = state.snapshot.now(host_of(thread.id)).mono_ns - activity.step_mono_ns
+    usual_ns = (activity.step_mono_ns - activity.first_mono_ns) / activity.steps if activity.steps else 0.0
+    if activity.steps and quiet_ns < max(state.settings.thread_stall_ns, _STEPS * usual_ns):
+        return None
+    return quiet_ns if calls_seen(thread, state) is None and rounds_of(thread, state) is None else None
 
 
 def progressing(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:

@@ -20,7 +20,7 @@ from livedbg.analysis.behaviour import (
     Behaviour,
     Standing,
     awaits_children,
-    burns,
+    burns_for_ns,
     cpu_share,
     doing,
     held_up,
@@ -268,7 +268,8 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
     snapshot = state.snapshot
     first = max(busy, key=lambda thread: cpu_share(thread, snapshot))
     stuck = next(long_waits(threads, state), None) or _waits_long(threads, state) or held_up(threads, state)
-    burnt = next((thread for thread in main_threads(threads, snapshot) if burns(thread, state)), None)
+    mains = main_threads(threads, snapshot)
+    burnt = next((thread for thread in mains if burns_for_ns(thread, state) is not None), None)
     said = f"Running: {_how(first, busy, threads, state)}."
     if stuck is not None:
         return f"{said} {sentence_case(has_waited(*stuck, state))}."

@@ -61,6 +61,21 @@ def test_P2_a_loop_that_goes_round_is_progress_and_the_verdict_says_how_far(
 
 
 @pytest.mark.invariant("progress_seen.P2")
+def test_P2_who_goes_round_is_not_said_to_spin() -> None:
+    world = Busy()
+    for step in range(13):
+        world.look(SECOND)
+        world.stack("train:9")
+        counter = CounterSeen(entity="thread:box/1/1", name="rounds of a loop", value=step, per_s=1.0, **world.stamp())
+        world.store.apply(counter)
+    assert world.finding("spinning") is None
+    for _ in range(11):
+        world.look(SECOND)
+        world.stack("train:9")
+    assert "computes or spins in train" in world.found("spinning").sentence
+
+
+@pytest.mark.invariant("progress_seen.P2")
 def test_P2_a_loop_of_another_thread_or_of_long_ago_is_no_progress() -> None:
     assert verdict(counted("thread:box/1/2")).state is VerdictState.UNKNOWN
     world = counted()

@@ -207,7 +207,7 @@ def test_the_share_of_a_core_is_of_the_time_that_was_watched_and_not_queued_for(
 
 def test_a_thread_that_was_never_sampled_does_not_burn() -> None:
     stranger = Thread(id="thread:box/1/9", process="process:box/1", tid=9, state=ThreadState.RUNNING, marks=1)
-    assert burns_for_ns(stranger, World().snapshot(), 10 * SECOND) is None
+    assert burns_for_ns(stranger, seen(World())) is None
 
 
 def test_one_sample_is_no_time_of_watching() -> None:

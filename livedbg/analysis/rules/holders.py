@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from livedbg.analysis.behaviour import burns
+from livedbg.analysis.behaviour import burns_for_ns
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.enders import behind, may_be_ended_by
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -383,7 +383,7 @@ class LockConvoy(Struct, frozen=True):
         for thread, lock, waiters in _held_locks(state):
             if thread.state is not ThreadState.RUNNING:
                 continue
-            blind = burns(thread, state)
+            blind = burns_for_ns(thread, state) is not None
             yield Finding(
                 rule=self.name,
                 severity=Severity.INFO,

@@ -64,7 +64,7 @@ class Spinning:
         for thread in threads:
             if thread.exited or (thread.process in simulators and _another_runs(thread, state)):
                 continue
-            burnt_ns = burns_for_ns(thread, state.snapshot, state.settings.thread_stall_ns)
+            burnt_ns = burns_for_ns(thread, state)
             if burnt_ns is None:
                 continue
             stay = _stay(thread, state)
