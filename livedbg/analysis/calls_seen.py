@@ -1,9 +1,9 @@
-"""Whether samples found a thread in one call of the user's code after another: progress, where CPU time alone is none.
+"""Progress by samples: a thread was found in one call of the user's code after another.
 
 Invariants:
-    calls_seen.P1. A function of the user's gets on if samples of the threshold found it in three calls or more, which
-        differ in line or in what is called. Calls that only ask or wait don't count: a loop that polls makes the same
-        ones again and again.
+    calls_seen.P1. A function of the user's code progresses if samples of the threshold found it in three calls or more,
+        which differ in line or callee. Calls that only poll or wait don't count: a polling loop makes the same ones
+        again and again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _ENOUGH: Final = 3
 
 
 class CallsSeen(NamedTuple):
-    """The function that gets on.
+    """A function that progresses.
 
     Attributes:
         frame: one of its calls.
@@ -34,7 +34,7 @@ class CallsSeen(NamedTuple):
 
 
 def calls_seen(thread: Thread, state: RuleInput) -> CallsSeen | None:
-    """The outermost function of the user's that samples of the threshold found at several calls; None for none."""
+    """Return the outermost function of the user's code that samples found at several calls, or None."""
     snapshot = state.snapshot
     since_ns = snapshot.now(host_of(thread.id)).mono_ns - state.settings.thread_stall_ns
     calls: dict[tuple[str, str], dict[tuple[int, str], Frame]] = {}
@@ -50,6 +50,6 @@ def calls_seen(thread: Thread, state: RuleInput) -> CallsSeen | None:
 
 
 def _calls(frames: Sequence[Frame], state: RuleInput) -> list[tuple[Frame, Frame]]:
-    """The user's frames that call something, each with what it calls, the outermost first."""
+    """Return the user's frames that call something, each with its callee, the outermost first."""
     pairs = [(caller, callee) for callee, caller in pairwise(frames) if caller.line and not asks(callee.function)]
     return [pair for pair in reversed(pairs) if state.code.inside(pair[0]) is Inside.USER]

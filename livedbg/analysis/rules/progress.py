@@ -16,11 +16,10 @@ _PACE_NS: Final = 1_000_000_000
 
 
 def limit_ns(known: Durations | None, settings: Settings) -> float:
-    """How long a run of a kernel may take before it counts as stalled.
+    """Return how long a run of a kernel may take before it counts as stalled.
 
     Args:
-        known: how long its completed runs took, where some were seen.
-        settings: thresholds.
+        known: durations of its completed runs, if any.
     """
     if known is None or not known.count:
         return settings.task_stall_ns
@@ -34,7 +33,7 @@ def _ran_ns(task: Task, now: Clock) -> int | None:
 
 
 class TaskStalled:
-    """A running task that takes far longer than its kernel ever did."""
+    """Rule for a running task that takes far longer than its kernel ever did."""
 
     name = "task-stalled"
     doc = (
@@ -44,7 +43,7 @@ class TaskStalled:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a task."""
+        """Yield a finding for each task."""
         snapshot, now = state.snapshot, state.snapshot.now()
         for task in state.tasks_in(TaskState.RUNNING):
             if task.system in state.judged.tasks or state.graph.blockers_of(task.id):
@@ -84,7 +83,7 @@ class TaskStalled:
 
 
 class NoProgress:
-    """A count of completed work that has stopped short of its end."""
+    """Rule for a count of completed work that has stopped short of its end."""
 
     name = "no-progress"
     doc = (
@@ -96,7 +95,7 @@ class NoProgress:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a counter."""
+        """Yield a finding for each counter."""
         snapshot = state.snapshot
         mono = snapshot.now().mono_ns
         short = [
@@ -129,11 +128,11 @@ class NoProgress:
 
 
 def _busy(snapshot: Snapshot, settings: Settings) -> bool:
-    """Whether the threads used a good part of a core lately: on a full machine each of many gets little."""
+    """Return whether the threads together used a good part of a core lately: on a full machine each gets little."""
     used = sum(a.cpu_ns / a.window_ns for a in snapshot.activity.values() if a.window_ns)
     return used >= settings.busy_share
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (TaskStalled(), NoProgress())
