@@ -519,7 +519,6 @@ def _end_of(chain: Sequence[str], state: RuleInput) -> Thread | None:
 
 
 def _shows(does: Doing) -> int:
-    """Return how much progress a behaviour shows."""
     if does.kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
         return 1
     return 2 if does.kind in (Behaviour.SERVING, Behaviour.SLEEPING) else 0
@@ -542,7 +541,6 @@ def _loops(thread: Thread, snapshot: Snapshot) -> bool:
 
 
 def _waits_on(thread: Thread, state: RuleInput) -> bool:
-    """Return whether it has been in one wait without a time limit for the threshold, and does not serve."""
     waited = waited_ns(thread, state.snapshot)
     if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
         return False
@@ -588,7 +586,6 @@ def _ignores_itself(resource: Resource, thread: Thread, state: RuleInput) -> boo
 
 
 def _owed_by_nobody(resource: Resource) -> bool:
-    """Return whether an idle program waits for it, or wakes itself by it."""
     return bool(resource.idle) or resource.wakes_itself or resource.attributes.get("what") == "signalfd"
 
 

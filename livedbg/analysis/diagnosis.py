@@ -134,8 +134,6 @@ class WaitGraph(Protocol):
 
 
 class _NoGraph:
-    """An empty wait-for graph."""
-
     cycles: Sequence[tuple[str, ...]] = ()
     stuck: Set[str] = frozenset()
     roots: Sequence[str] = ()

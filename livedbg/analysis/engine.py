@@ -78,7 +78,6 @@ def read_again(findings: Iterable[Finding], snapshot: Snapshot) -> ReadAgain:
 
 
 def _unconfirmed(finding: Finding) -> Finding:
-    """Return the finding of a claim that can't be confirmed (C3)."""
     sentence = f"{finding.sentence} This is not certain: {_UNCERTAIN}."
     return structs.replace(finding, state=VerdictState.UNKNOWN, inferred=True, sentence=sentence, decides=True)
 
@@ -124,7 +123,6 @@ def _ended(name: str, snapshot: Snapshot) -> bool:
 
 
 def _has_run(claim: Claim, snapshot: Snapshot) -> bool:
-    """Return whether a thread of a claim has run since it was read again."""
     threads = ((snapshot.threads.get(name), runs) for name, runs in claim.still.items())
     return any(thread is None or thread.exited or thread.switches != runs for thread, runs in threads)
 
@@ -194,7 +192,6 @@ def _is_arc(arc: Arc, snapshot: Snapshot, others: frozenset[Arc]) -> bool:
 
 
 def _depends(snapshot: Snapshot, source: str, target: str) -> bool:
-    """Return whether `target` blocks `source` by a plain dependency."""
     return EdgeKey(EdgeKind.DEPENDS_ON, source, target) in snapshot.dependencies
 
 

@@ -141,7 +141,6 @@ def _waits_for_lock(main: Thread, state: RuleInput) -> bool:
 
 
 def _other_children(found: ClosedSet, closed: Closed, state: RuleInput) -> Iterator[Process]:
-    """Yield living descendants of a set that are in no closed set."""
     stuck = {process.id for one in closed.sets for process in one.processes}
     family = {(process.host, process.pid) for process in found.processes}
     over = (ThreadState.ZOMBIE, ThreadState.DEAD)

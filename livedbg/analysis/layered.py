@@ -52,7 +52,7 @@ class LayeredDigraph:
         return cls(base, ({}, {}), ({}, {}), 0)
 
     def changed(self, added: Iterable[Arc], removed: Iterable[Arc]) -> LayeredDigraph:
-        """Return this graph without `removed` arcs (which it must have) and with `added` ones (which it must not have)."""
+        """Return this graph without `removed` arcs (which it must have) and with `added` ones (which it must lack)."""
         came, went = _Layer(self._came), _Layer(self._went)
         size = self._size
         for undo, do, arcs in ((came, went, removed), (went, came, added)):

@@ -135,12 +135,10 @@ class _Change:
         return True
 
     def place(self, node: int) -> float:
-        """Return the place of a node."""
         return self._place(node)
 
     @property
     def arcs(self) -> LayeredDigraph:
-        """Return the changed graph."""
         return self._arcs
 
     def _place(self, node: int) -> float:

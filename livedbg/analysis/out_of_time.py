@@ -51,7 +51,6 @@ def so_far(verdict: Verdict, snapshot: Snapshot) -> Verdict:
 
 
 def _of(process: Process, snapshot: Snapshot) -> str:
-    """Describe a living process."""
     name = " ".join(process.command[:_WORDS])[:_LONGEST] or "the process"
     threads = [one for one in watched(snapshot) if one.process == process.id]
     waits = Counter(one.waits_in for one in threads if one.waits_in).most_common(_SHOWN)

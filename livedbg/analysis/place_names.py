@@ -195,7 +195,6 @@ def _python(function: str) -> str:
 
 
 def _go(function: str) -> str:
-    """Strip the path of the package."""
     return function.rpartition("/")[2]
 
 

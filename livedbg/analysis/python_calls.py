@@ -77,7 +77,6 @@ def full_call(frames: Sequence[Placed], user: int) -> str:
 
 
 def _called(frames: Sequence[Placed], user: int) -> Placed | None:
-    """Return the frame of the Python function that a Python frame called, without decorators."""
     if not user or frames[user].language != "python":
         return None
     inner = list(takewhile(lambda frame: frame.language == "python", reversed(frames[:user])))

@@ -65,7 +65,6 @@ def runs_said(runs: Sequence[tuple[str, str]]) -> str:
 
 
 def _alike(said: str) -> str:
-    """Return the part of a report that is equal for several ranks."""
     return said.translate(_DIGITS)[:60]
 
 

@@ -373,5 +373,4 @@ class Stamper(Struct, frozen=True):
     host: str
 
     def __call__(self) -> Stamp:
-        """Return the stamp of now."""
         return {"host": self.host, "mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}

@@ -160,8 +160,6 @@ def _flags(kind: type[Facts]) -> frozenset[str]:
 
 
 class _Known(Protocol):
-    """A task, a resource or a diagnostic."""
-
     @property
     def facts(self) -> Any: ...
 

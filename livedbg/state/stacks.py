@@ -172,7 +172,6 @@ def _shares(frames: int, places: int) -> list[int]:
 
 
 def _is_interpreter(frame: Frame) -> bool:
-    """Return whether a native frame is internal to the interpreter."""
     if _EVAL.match(frame.function) or _INTERPRETER.match(frame.function):
         return True
     unnamed = frame.function.startswith("0x")

@@ -275,7 +275,6 @@ class Store:
             self._forget_surplus(gone)
 
     def _forget_surplus(self, changed: Process) -> None:
-        """Forget the oldest exited processes if there are too many."""
         self._exited_processes.note(changed)
         if not (gone := self._exited_processes.surplus()):
             return

@@ -76,12 +76,10 @@ class _Error(Struct, frozen=True):
 
     @property
     def weight(self) -> float:
-        """Return how far it is from the cause."""
         return self.cause.rank if self.cause is not None else CauseClass.PROCESS.rank + 0.5
 
     @property
     def stream(self) -> tuple[str, str]:
-        """Return its log and its writer there."""
         return (self.log, self.writer)
 
 
@@ -130,7 +128,6 @@ def _older(finding: Finding, older: Mapping[str, str]) -> Finding:
 
 
 def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
-    """Return the findings of an end that rest on a line of a log."""
     said: dict[tuple[str, str], Diagnostic] = {}
     for diagnostic in snapshot.diagnostics.values():
         for shown in diagnostic.evidence[:1]:
@@ -270,7 +267,6 @@ def _relation(first: _Error, error: _Error, times: _Times) -> str:
 
 
 def _same(one: _Error, other: _Error) -> bool:
-    """Return whether two findings report the same error."""
     return one.log == other.log and (one.line <= other.line <= one.last or other.line <= one.line <= other.last)
 
 

@@ -53,7 +53,6 @@ def _counts(said: Diagnostic, snapshot: Snapshot) -> bool:
 
 
 def _error_lines(log: str, snapshot: Snapshot) -> Iterator[int]:
-    """Yield the last lines of a log's errors, handled or not."""
     for hit in snapshot.exceptions.values():
         if hit.source == log and hit.line is not None:
             yield hit.line
@@ -120,7 +119,6 @@ def line_of(said: Diagnostic) -> int:
 
 
 def _before(other: LogSource, said: Diagnostic, source: LogSource) -> bool:
-    """Return whether a log ends before another one's message about the whole job."""
     end_ns, at_ns = other.last_wall_ns, said.evidence[-1].at_wall_ns
     return other.id == source.id or (end_ns is not None and at_ns is not None and end_ns <= at_ns)
 

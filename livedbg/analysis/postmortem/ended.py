@@ -116,7 +116,6 @@ def is_crash(process: Process, state: RuleInput) -> bool:
 
 
 def _goes_on(snapshot: Snapshot) -> bool:
-    """Return whether a main thread of the job has used CPU time lately."""
     for head in heads(snapshot):
         activity = snapshot.activity.get(f"thread:{head.host}/{head.pid}/{head.pid}")
         now_ns = snapshot.now(head.host).mono_ns
@@ -171,7 +170,6 @@ def _ways(processes: Sequence[Process], snapshot: Snapshot) -> list[str]:
 
 
 def _who(processes: Sequence[Process], snapshot: Snapshot) -> str:
-    """Return their names, or their number."""
     if len(processes) > _SHOWN:
         return f"{len(processes):,} others"
     return ", ".join(name_of(process.id, snapshot) for process in processes)

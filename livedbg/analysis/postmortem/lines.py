@@ -69,7 +69,6 @@ class _Known:
         self._lines: dict[tuple[str, int | None], tuple[KnownLine, ...]] = {}
 
     def records(self, log: str, snapshot: Snapshot) -> Sequence[LogRecord]:
-        """Return the records of a log, in the order in which they came."""
         if self._all is not snapshot.recent_logs:
             self._all, self._records, self._lines = snapshot.recent_logs, {}, {}
             for record in self._all:
@@ -77,7 +76,6 @@ class _Known:
         return self._records.get(log, ())
 
     def lines(self, source: LogSource, snapshot: Snapshot) -> tuple[KnownLine, ...]:
-        """Return the known lines of a log, in order."""
         records, key = self.records(source.id, snapshot), (source.id, source.lines)
         if key not in self._lines:
             self._lines[key] = _lines(records, source)
@@ -234,6 +232,5 @@ def _older_by_time(sources: Iterable[LogSource], snapshot: Snapshot) -> Iterator
 
 
 def _begins_ns(source: LogSource, snapshot: Snapshot) -> int | None:
-    """Return the earliest known time of a log."""
     times = (record.wall_ns for record in _KNOWN.records(source.id, snapshot))
     return min((time for time in times if time is not None), default=None)

@@ -138,13 +138,11 @@ class _Kept:
         self._caught: Counter[tuple[object, ...]] | None = None
 
     def renew(self, snapshot: Snapshot) -> None:
-        """Clear the cache if the state has changed."""
         rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
         if len(self._of) != len(rests_on) or any(a is not b for a, b in zip(self._of, rests_on, strict=True)):
             self._of, self._after, self._caught = rests_on, {}, None
 
     def after(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
-        """Return the proof by the lines after an exception."""
         found = self._after.get(hit.id)
         if found is None:
             caught = _is_caught(hit, snapshot)
@@ -222,7 +220,6 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: OwnLines | None) -> str:
 
 
 def _errors(spot: _Spot, snapshot: Snapshot) -> Iterator[_Spot]:
-    """Yield the errors of a log after a spot."""
     for hit in snapshot.exceptions.values():
         if hit.source == spot.source and hit.line is not None and hit.line > spot.line and not hit.survived:
             yield _Spot(spot.source, hit.line, hit.at_wall_ns)
@@ -315,5 +312,4 @@ def _writer(spot: _Spot, lines: tuple[KnownLine, ...]) -> str:
 
 
 def _passed_ns(begin_ns: int | None, end_ns: int | None) -> int:
-    """Return the time between two lines; 0 if unknown."""
     return end_ns - begin_ns if begin_ns is not None and end_ns is not None else 0

@@ -98,7 +98,6 @@ class NoWaker:
 
 
 def _child_at_work(found: ClosedSet, state: RuleInput) -> Process | None:
-    """Return a living descendant of the set, outside of it, that makes progress, or None."""
     family = {process.pid for process in found.processes}
     living = [p for p in state.snapshot.processes.values() if not p.exited and p.host == found.processes[0].host]
     left = [process for process in living if process.pid not in family]
@@ -163,7 +162,6 @@ def _tasks_blocked(main: Thread, found: ClosedSet, state: RuleInput) -> str:
 
 
 def _whom(found: ClosedSet) -> str:
-    """Return `it`, `it or the 2 other threads` or `these 3 processes`."""
     if len(found.threads) == 1:
         return "it"
     if len(found.processes) > 1:
@@ -186,5 +184,4 @@ def _looked_at_twice(found: ClosedSet, snapshot: Snapshot) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (NoWaker(),)

@@ -174,7 +174,6 @@ def _evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidenc
 
 
 def _a_child_failed(process: Process, snapshot: Snapshot) -> bool:
-    """Return whether a child or sibling of a process, which may write to the same log, has ended with an error."""
     parents = (process.pid, process.ppid)
     children = (child for child in snapshot.processes.values() if child.ppid in parents and child.ppid is not None)
     return any(child.exited and child.exit_status for child in children if child.host == process.host)
@@ -195,5 +194,4 @@ def _may_be_own(kind: str, processes: Iterable[Process]) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (Crash(),)

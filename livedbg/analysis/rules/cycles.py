@@ -106,7 +106,6 @@ def _inside_of_gil(cycle: Sequence[str]) -> bool:
 
 
 def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
-    """Yield the waits inside the cycle."""
     inside = set(cycle)
     for entity in cycle:
         for blocker in state.graph.blockers_of(entity):
@@ -191,7 +190,6 @@ def _next_actors(actor: str, inside: frozenset[str], state: RuleInput) -> set[st
 
 
 def _labels(actors: Sequence[str], snapshot: Snapshot) -> list[str]:
-    """Return their names, with a number if a name is missing or not unique."""
     threads = [snapshot.threads.get(actor) for actor in actors]
     count = Counter(thread.title for thread in threads if thread is not None)
     labels = []
@@ -270,5 +268,4 @@ _RULES: Final = (
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return _RULES

@@ -66,5 +66,4 @@ class DescriptorsUsedUp:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (DescriptorsUsedUp(),)

@@ -73,7 +73,6 @@ def _still_ns(device: DeviceState, kernel: DeviceKernel) -> int:
 
 
 def _ended(device: DeviceState, snapshot: Snapshot) -> bool:
-    """Return whether the sampled process is known to have ended."""
     process = snapshot.processes.get(device.target)
     return process is not None and process.exited
 
@@ -103,5 +102,4 @@ def _evidence(device: DeviceState) -> Evidence:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules for samples of devices, most specific first."""
     return (StandsStill(), Stands())

@@ -124,5 +124,4 @@ class RunCompleted:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (EndedHang(), Interrupted(), RunCompleted())

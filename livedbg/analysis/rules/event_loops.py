@@ -238,7 +238,6 @@ def _awaited_ns(task: str, future: str, state: RuleInput) -> int:
 
 
 def _waiting(state: RuleInput) -> dict[str, list[str]]:
-    """Return the tasks that wait for each thread."""
     found: dict[str, list[str]] = {}
     for edge in state.snapshot.waits.values():
         tasks = state.snapshot.tasks
@@ -256,7 +255,6 @@ def _goes_on(thread: Thread, state: RuleInput) -> bool:
 
 
 def _idle(thread: Thread, state: RuleInput) -> bool:
-    """Return whether its call is a wait of an idle program."""
     blockers = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
     return any(one is not None and (one.idle or one.listening) for one in blockers)
 
@@ -268,5 +266,4 @@ def _running_on(thread: Thread, state: RuleInput) -> Iterator[str]:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (BlockedLoop(), LostFuture(), TaskHeldUp(), RequestHeldUp())

@@ -109,5 +109,4 @@ def _is_in(thread: Thread, place: Frame, state: RuleInput) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (FileLockHeld(),)

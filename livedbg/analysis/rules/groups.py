@@ -41,7 +41,7 @@ def _evidence(source: str, text: str, state: RuleInput) -> Evidence:
 
 
 def _limiting(file: str, resource: Resource) -> str:
-    """Return the group whose file it is: the limit may be in a parent group, and version 1 has a tree per controller."""
+    """Return the group of a file: the limit may be in a parent group, and version 1 has a tree per controller."""
     folder, path = file.rpartition("/")[0], resource.name.removeprefix("control group ").rstrip("/")
     return resource.name if folder.endswith(path) else f"control group {folder}"
 
@@ -150,5 +150,4 @@ class MemoryGroup:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (FrozenGroup(), ThrottledGroup(), MemoryGroup())

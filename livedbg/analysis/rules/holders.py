@@ -128,7 +128,6 @@ class DeadOwner:
 
 
 def _thread_of(lock: str, tid: str) -> tuple[str, ...]:
-    """Return the identifier of a thread of the process whose memory holds a lock, if any."""
     process = ids.process_of(lock)
     return (f"thread:{process.partition(':')[2]}/{tid}",) if process is not None else ()
 
@@ -199,12 +198,10 @@ class ForkHeldLock:
             )
 
     def _may_release(self, waiters: Sequence[str], lock: str, state: RuleInput) -> str:
-        """Return who may release a lock without a known owner; "" for nobody."""
         child = state.snapshot.threads.get(waiters[0])
         return may_be_ended_by(child, behind(lock, state), state) if child is not None else ""
 
     def _others(self, waiters: Sequence[str], lock: str, state: RuleInput) -> int:
-        """Return how many threads of the child could still release a lock that any thread can release."""
         child = state.snapshot.threads.get(waiters[0])
         threads = state.snapshot.threads_of(child.process) if child is not None else ()
         return sum(
@@ -278,7 +275,6 @@ def _in_cycle(thread: Thread, state: RuleInput) -> bool:
 
 
 def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
-    """Return whether its requested sleep is longer than the threshold."""
     return _sleep_s(thread) >= state.settings.thread_stall_s
 
 
@@ -293,7 +289,6 @@ def _sleeps(thread: Thread) -> bool:
 
 
 def _sleep_s(thread: Thread) -> float:
-    """Return the requested time of a sleep; 0 if it does not sleep."""
     return thread.sleeps_s or 0.0
 
 
@@ -401,5 +396,4 @@ class LockConvoy(Struct, frozen=True):
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (DeadOwner(), ForkHeldLock(), GilHeld(), HeldAndWaiting(), LockConvoy())

@@ -183,7 +183,6 @@ def _accounts(hit: ExceptionHit, state: RuleInput) -> bool:
 
 
 def _end(source: LogSource, state: RuleInput) -> _End | None:
-    """Return the error that a log ends with: the first of several in a row, or None."""
     snapshot = state.snapshot
     if is_replaced(source, snapshot):
         return None
@@ -260,11 +259,9 @@ class _Accounts:
         return next(found, len(records) - 1)
 
     def text_of(self, record: LogRecord) -> str:
-        """Return all lines of the account that begins with a record."""
         return self._texts.get(record.line or 0, record.text)
 
     def accounts(self, numbers: Sequence[int]) -> bool:
-        """Return whether some lines are of an account."""
         return not self._lines.isdisjoint(numbers)
 
     def follows(self, numbers: Sequence[int]) -> bool:
@@ -406,7 +403,6 @@ def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iter
 
 
 def _barrier(snapshot: Snapshot) -> Iterator[Finding]:
-    """Yield a finding about who entered a barrier, and who did not."""
     inside: dict[int, tuple[str, LogRecord]] = {}
     ranks: dict[int, LogRecord] = {}
     for record in snapshot.recent_logs:
@@ -507,5 +503,4 @@ def _evidence(record: LogRecord, number: int, snapshot: Snapshot) -> Evidence:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (SpokenFailures(), EndedWithError(), Waiting(), LastLines())

@@ -172,7 +172,6 @@ def _start(stack: Stack, code: UserCode) -> Frame | None:
 
 
 def _all_wait(threads: Iterable[Thread], state: RuleInput) -> bool:
-    """Return whether all have waited for the threshold."""
     return all((waited_ns(thread, state.snapshot) or 0) >= state.settings.thread_stall_ns for thread in threads)
 
 
@@ -218,5 +217,4 @@ def _who(thread: Thread, noun: str, state: RuleInput) -> str:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (OddOneOut(),)

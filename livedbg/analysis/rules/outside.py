@@ -111,5 +111,4 @@ class IgnoredConnection:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (OwnChannel(), IgnoredConnection())

@@ -114,5 +114,4 @@ class TracedProcess:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (StoppedProcess(), TracedProcess())

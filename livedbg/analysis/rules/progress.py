@@ -134,5 +134,4 @@ def _busy(snapshot: Snapshot, settings: Settings) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (TaskStalled(), NoProgress())

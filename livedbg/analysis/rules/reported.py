@@ -179,7 +179,6 @@ def _error_lines(source: LogSource, whose: str) -> str:
 
 
 def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
-    """Return the first of these lines, and the last."""
     text, line = source.first_error or source.last_error, source.first_error_line
     proofs = [Evidence(kind="log", text=text, file=source.name, line=line, log=source.id)]
     if source.errors > 1 and source.last_error:
@@ -188,7 +187,6 @@ def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
 
 
 def _amounts_to(error: Diagnostic, state: RuleInput) -> VerdictState | None:
-    """Return the verdict by an error, or None."""
     snapshot = state.snapshot
     if went_well(heads(snapshot)):
         return None
@@ -232,7 +230,6 @@ def _stands(task: Task, completed: Mapping[tuple[str, str], _Completed], state: 
 
 
 def _errors(state: RuleInput) -> Iterator[Diagnostic]:
-    """Yield the error diagnostics that still hold."""
     for diagnostic in state.snapshot.diagnostics.values():
         if diagnostic.severity.rank >= Severity.ERROR.rank and not diagnostic.resolved:
             yield diagnostic
@@ -253,5 +250,4 @@ def _evidence(task: Task) -> Evidence:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (ErrorReported(), TaskFailed(), ErrorLines())

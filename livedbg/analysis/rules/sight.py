@@ -70,5 +70,4 @@ class CantSee:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (CantSee(),)

@@ -81,7 +81,6 @@ def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -
 
 
 def _later(proof: Evidence, snapshot: Snapshot) -> Iterator[Diagnostic]:
-    """Yield the messages of a log after a line."""
     for said in snapshot.diagnostics.values():
         after = said.evidence[-1] if said.evidence else None
         if after is not None and after.log == proof.log and (after.line or 0) > (proof.line or 0):
@@ -126,5 +125,4 @@ def says_an_end(said: Diagnostic) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (SignatureFound(),)

@@ -105,7 +105,6 @@ class Spinning:
 
 
 def _stay(thread: Thread, state: RuleInput) -> _Stay | None:
-    """Return where a thread has stayed, by its stacks; None without any."""
     stack = state.snapshot.stacks.get(thread.id)
     spun = _spun(stack, thread, state)
     if spun is not None:
@@ -190,5 +189,4 @@ def _named(frame: Frame | None, thread: Thread, state: RuleInput) -> str:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (Spinning(),)

@@ -84,5 +84,4 @@ def _expected(thread: Thread) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
     return (Uninterruptible(),)
