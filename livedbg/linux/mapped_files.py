@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ReadOnce(Generic[T]):
-    """Cache of data read from libraries, by device, inode and change time: the ranks of a job have the same large ones."""
+    """Cache of data read from libraries, by device, inode and change time: the ranks of a job share them."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[int, int, int], T] = {}

@@ -210,7 +210,7 @@ def parse_stat(data: bytes) -> Stat:
 
 
 def _device(number: int) -> int:
-    """Convert `tty_nr` to `st_rdev`: the kernel has the minor number in bits 31 to 20 and 7 to 0, the major in 15 to 8."""
+    """Convert `tty_nr` to `st_rdev`: the minor number is in bits 31 to 20 and 7 to 0, the major in 15 to 8."""
     return os.makedev(number >> 8 & 0xFF, number >> 12 & 0xFFF00 | number & 0xFF) if number else 0
 
 

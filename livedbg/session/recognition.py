@@ -135,7 +135,7 @@ def _by_entities(snapshot: Snapshot) -> set[str]:
 
 
 def _shown(kind: str, texts: Iterable[str], languages: bool = True) -> set[str]:
-    """Return the systems with a sign of this kind (a field of `Signs`) in a text; one expression tests for all first."""
+    """Return the systems with a sign of this kind (a field of `Signs`) in a text; one expression tests all first."""
     whole, own = _expressions(kind)
     told = list(filter(whole.search, texts))
     known = (name for name, expression in own.items() if told and any(map(expression.search, told)))

@@ -522,7 +522,7 @@ class Session:
         return self._held_up_by(diagnosis, self._latest.snapshot)
 
     def _held_up_by(self, diagnosis: Diagnosis, snapshot: Snapshot) -> bool:
-        """Return whether claims of the first full sample still have to be reread. Others may come and go all the time."""
+        """Return whether claims of the first full sample still have to be reread. Later ones may come and go."""
         first = self._first_claims if self._first_claims is not None else diagnosis.unread
         return bool((first & diagnosis.unread) - (snapshot.claims or {}).keys())
 
