@@ -1,7 +1,7 @@
 """The event loops of asyncio in another process: their tasks, timers and ready callbacks. Read without a stop.
 
-Where the tasks are: in the WeakSet `asyncio.tasks._all_tasks` (3.11), or `_scheduled_tasks` and the set `_eager_tasks`
-(3.12 and 3.13), found through `sys.modules` of each interpreter. Tasks that are not of C asyncio are not read.
+The tasks are in the WeakSet `asyncio.tasks._all_tasks` (3.11), or `_scheduled_tasks` and the set `_eager_tasks` (3.12
+and 3.13), found through `sys.modules` of each interpreter. Tasks that are not of C asyncio are not read.
 
 Invariants:
     event_loops.E1. At most MOST_TASKS tasks, MOST_TIMERS timers and MOST_READY ready callbacks of a loop are read;
@@ -33,13 +33,13 @@ class LoopTask(Struct, frozen=True):
 
     Attributes:
         loop: address of its event loop.
-        waiter: the future that it waits for; 0 if it does not wait.
+        waiter: the future that it waits for, or 0.
         waiter_type: name of the type of that.
         pending: that future has no result yet.
         cancelling: it was asked to end.
         running: it runs right now.
-        steady: it was so before and after (E2).
-        system: of whose loop.
+        steady: unchanged in a second read (E2).
+        system: of its loop.
     """
 
     address: int
@@ -56,11 +56,11 @@ class LoopTask(Struct, frozen=True):
 
 
 class Timer(Struct, frozen=True):
-    """A callback that the loop will call at some time.
+    """A scheduled callback of a loop.
 
     Attributes:
-        when: on the loop's clock, CLOCK_MONOTONIC; None where it can't be read.
-        callback: address of what is called.
+        when: on the loop's clock, CLOCK_MONOTONIC; None if unreadable.
+        callback: address of the callable.
         arguments: addresses.
     """
 
@@ -74,10 +74,10 @@ class EventLoop(Struct, frozen=True):
 
     Attributes:
         kind: name of its type.
-        thread: `threading.get_ident()` of the thread that runs it; None when none does, or that can't be read.
+        thread: `threading.get_ident()` of the thread that runs it; None if none does, or unreadable.
         current: the task that runs right now, or 0.
         ready: addresses of the callbacks that it is about to call.
-        readable: its timers and ready callbacks were read, all of them.
+        readable: all of its timers and ready callbacks were read.
         signals: it has callbacks for signals (`add_signal_handler`).
     """
 
@@ -92,7 +92,7 @@ class EventLoop(Struct, frozen=True):
 
 
 class EventLoops(Struct, frozen=True):
-    """What was found in a process.
+    """The event loops of a process.
 
     Attributes:
         loops: by address.
@@ -105,10 +105,9 @@ class EventLoops(Struct, frozen=True):
 
 
 def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
-    """The event loops of one interpreter; none of their tasks is `steady` yet (`confirmed`).
+    """Return the event loops of one interpreter; none of their tasks is `steady` yet (`confirmed`).
 
     Args:
-        heap: reads its process.
         registers: as `LoopModules.names` found them.
 
     Raises:
@@ -129,7 +128,7 @@ def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
 
 
 def confirmed(heap: HeapReader, registers: dict[str, int], found: EventLoops) -> EventLoops:
-    """The same loops, with `steady` set of the tasks that are still so (E2); to be called after all else was read.
+    """Return the loops with `steady` set for unchanged tasks (E2); call it after all else was read.
 
     Raises:
         OSError: gone, or it changes too fast.
@@ -140,14 +139,14 @@ def confirmed(heap: HeapReader, registers: dict[str, int], found: EventLoops) ->
 
 
 def _current(heap: HeapReader, register: int) -> dict[int, int]:
-    """Loop -> the task that it runs."""
+    """Return the running task of each loop."""
     if heap.type_name(register) != "dict":
         return {}
     return dict(heap.dict_items(register, 1024))
 
 
 def _task(heap: HeapReader, address: int, current: dict[int, int]) -> LoopTask | None:
-    """A task of C asyncio that has not ended."""
+    """Return a task of C asyncio that has not ended, or None."""
     at = heap.objects.layout.tasks
     if at is None or not is_pointer(address):
         return None
@@ -176,12 +175,12 @@ def _task(heap: HeapReader, address: int, current: dict[int, int]) -> LoopTask |
 
 
 def is_task(heap: HeapReader, address: int) -> bool:
-    """Whether an object is a task of C asyncio, or of a class made of it."""
+    """Return whether an object is a task of C asyncio, or of a subclass."""
     return _derives(heap, address, "_asyncio.Task")
 
 
 def is_future(heap: HeapReader, address: int) -> bool:
-    """Whether an object is a future of C asyncio (or a task), or of a class made of it."""
+    """Return whether an object is a future of C asyncio (or a task), or of a subclass."""
     return _derives(heap, address, "_asyncio.Future") or is_task(heap, address)
 
 
@@ -192,7 +191,7 @@ def _derives(heap: HeapReader, address: int, name: str) -> bool:
 
 
 def is_pending(heap: HeapReader, future: int) -> bool:
-    """Whether a future has no result yet."""
+    """Return whether a future has no result yet."""
     at = heap.objects.layout.tasks
     return at is not None and not heap.words(future + at.state, 1)[0] & 0xFFFF_FFFF
 
@@ -204,14 +203,14 @@ def _waiter(heap: HeapReader, waiter: int) -> tuple[str, bool]:
 
 
 def _name(heap: HeapReader, address: int) -> str:
-    """Its name; from 3.12 on a number until somebody asks for it."""
+    """Return its name; from 3.12 on a number until the name is used."""
     if heap.type_name(address) == "int":
         return f"Task-{heap.integer(address)}"
     return heap.objects.text(address)
 
 
 def callbacks(heap: HeapReader, future: int) -> list[int]:
-    """What will be called when a future ends.
+    """Return the callbacks of a future.
 
     Raises:
         OSError: not readable.

@@ -1,22 +1,19 @@
 """The greenlets of another process: where each is suspended, which run, in which thread. Read without a stop.
 
-No list of greenlets exists. Each is an object whose type is `greenlet.greenlet` or a class made of it, so they are
-found by the addresses of these types in the process's memory (`livedbg.cpython.heap_search`), and believed only if the
-C++ object behind says the same.
+No list of greenlets exists. Each is an object whose type is `greenlet.greenlet` or a subclass, so they are found by
+searching the process's memory for the addresses of these types, and believed only if the C++ object behind agrees. Only
+present pages are read (livedbg.linux.memory).
+
 Sources: src/greenlet/{TGreenlet,TPythonState,TStackState}.{hpp,cpp} of 3.1 to 3.5; checked with 3.5.6 on CPython 3.11,
 3.12 and 3.13, and with 3.1.1, 3.2.4 and 3.3.0 on 3.12. greenlet links the frames of what it suspends past those that
 lie on the C stack, and keeps the thread's `exc_info` in what it suspends: it is null only in the one that runs.
 
-Finding the objects of some types in the memory of another process, by the pointers to these types.
-
-Only pages that are there are read (livedbg.linux.memory).
-
 Invariants:
     greenlets.G1. An object is a greenlet only if the C++ object that it points to points back to it, and that of its
         main greenlet does so too.
-    greenlets.G2. Frames are given of suspended greenlets only.
+    greenlets.G2. Frames are returned of suspended greenlets only.
     greenlets.S1. At most MOST_SEARCHED bytes are read by one search.
-    greenlets.S2. After a search, what it found is given again for a time 100 times as long as it took.
+    greenlets.S2. After a search, its result is reused for a time 100 times as long as it took.
 """
 
 from __future__ import annotations
@@ -45,11 +42,7 @@ _REST: Final = 100
 
 
 class HeapSearch:
-    """Searches one process.
-
-    Args:
-        pid: the process.
-    """
+    """Searches the memory of one process for objects of some types."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -57,7 +50,7 @@ class HeapSearch:
         self._last: tuple[list[int], bool] = ([], False)
 
     def find(self, types: Set[int]) -> tuple[list[int], bool]:
-        """What may be objects of some types, by address, and whether there may be more.
+        """Return possible objects of some types, by address, and whether there may be more.
 
         Raises:
             OSError: the process is gone, or reading it is not allowed.
@@ -83,7 +76,7 @@ class HeapSearch:
         return found, False
 
     def _in(self, start: int, size: int, types: Set[int]) -> Iterator[int]:
-        """Objects begin at multiples of 16, and the pointer to the type is their second word."""
+        """Yield objects in a range: they begin at multiples of 16, and the pointer to the type is their second word."""
         try:
             data = memory.read(self._pid, start, size)
         except (ProcessLookupError, PermissionError):
@@ -116,12 +109,12 @@ class Greenlet(Struct, frozen=True):
 
     Attributes:
         kind: name of its type.
-        main: the main greenlet of its thread; its own address if it is that.
-        parent: the greenlet that goes on when it ends; 0 for a main greenlet.
-        running: it is the one that its thread runs.
+        main: the main greenlet of its thread, or itself.
+        parent: the greenlet that runs when it ends; 0 for a main greenlet.
+        running: its thread runs it.
         stack_at: where its C stack begins; 0 for a main greenlet.
-        frames: innermost first; () while it runs, and where C code is all that it is in.
-        stamp: changes when it goes on.
+        frames: innermost first; () while it runs, and if it is only in C code.
+        stamp: changes when it runs.
     """
 
     address: int
@@ -135,7 +128,7 @@ class Greenlet(Struct, frozen=True):
 
 
 class Greenlets(Struct, frozen=True):
-    """What was found in a process.
+    """The greenlets of a process.
 
     Attributes:
         cut: there are more, or not all of its memory was searched.
@@ -146,7 +139,7 @@ class Greenlets(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    """A greenlet before its frames are read: its kind, and the words of the object behind it."""
+    """A greenlet before its frames are read."""
 
     address: int
     kind: str
@@ -159,17 +152,12 @@ class _State(Struct, frozen=True):
 
 
 def is_known(version: str) -> bool:
-    """Whether the layout of a version of greenlet is known."""
+    """Return whether the layout of a version of greenlet is known."""
     return _KNOWN.fullmatch(version) is not None
 
 
 class GreenletReader:
-    """Reads the greenlets of one process.
-
-    Args:
-        heap: reads its objects.
-        reader: reads its frames.
-    """
+    """Reads the greenlets of one process."""
 
     def __init__(self, heap: HeapReader, reader: ThreadReader) -> None:
         self._heap = heap
@@ -177,7 +165,7 @@ class GreenletReader:
         self._search = HeapSearch(heap.pid)
 
     def read(self, roots: Iterable[int]) -> Greenlets:
-        """All greenlets that have begun and not ended.
+        """Return all greenlets that have begun and not ended.
 
         Args:
             roots: addresses of the type `greenlet.greenlet`, one for each interpreter that has it.
@@ -195,7 +183,7 @@ class GreenletReader:
         return Greenlets(found[:MOST_GREENLETS], cut or len(found) > MOST_GREENLETS)
 
     def again(self, addresses: Iterable[int]) -> tuple[Greenlet, ...]:
-        """Those greenlets, as they are now, that (still) are some.
+        """Return the current state of the objects that are (still) greenlets.
 
         Raises:
             OSError: the process is gone.
@@ -214,7 +202,7 @@ class GreenletReader:
         return tuple(_greenlet(state, tuple(frames.get(state.address, ()))) for state in states)
 
     def _types(self, kind: int, found: dict[int, str]) -> None:
-        """A type and those made of it."""
+        """Collect a type and its subclasses."""
         if kind in found or len(found) >= _MOST_TYPES or not is_pointer(kind):
             return
         found[kind] = self._heap.objects.class_name(kind)
@@ -223,7 +211,7 @@ class GreenletReader:
             self._types(self._heap.words(reference + _REFERENT_AT, 1)[0], found)
 
     def _states(self, addresses: list[int]) -> Iterator[_State]:
-        """What the objects say that are greenlets, have begun and not ended (G1, but for the main greenlet)."""
+        """Yield the objects that are greenlets, have begun and not ended (G1, without the check of the main one)."""
         heads = memory.read_many(self._heap.pid, [(address, _IMPL_AT + 8) for address in addresses])
         candidates: dict[int, tuple[str, int]] = {}
         for address, head in zip(addresses, heads, strict=True):

@@ -1,4 +1,4 @@
-"""Where a process keeps its event loops: what `sys.modules` of each interpreter has of asyncio, trio and greenlet."""
+"""Modules of event loops: the variables of asyncio, trio and greenlet in `sys.modules` of each interpreter."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ _DICT_AT: Final = 16  # PyModuleObject.md_dict (Objects/moduleobject.c)
 
 
 def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Set[str]) -> dict[str, int]:
-    """Addresses of the values of some variables of a module; {} where nobody has imported it.
+    """Return the addresses of the values of some variables of a module; {} if it is not imported.
 
     Args:
-        heap: reads its process.
         interpreter: address of the interpreter's state.
         module: its name in `sys.modules`, ASCII.
-        wanted: the variables' names.
 
     Raises:
         OSError: not readable, or it changes too fast.
@@ -32,7 +30,7 @@ def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Se
 
 
 def variables_of(heap: HeapReader, module: int, wanted: Set[str]) -> dict[str, int]:
-    """Addresses of the values of some variables of the module at an address; {} where there is none.
+    """Return the addresses of the values of some variables of the module at an address; {} if there is none.
 
     Raises:
         OSError: not readable, or it changes too fast.
@@ -57,9 +55,6 @@ _OTHERS: Final = {"curio.kernel": "curio"}
 class LoopModules:
     """Finds the modules of event loops of each interpreter, and which other runtimes of tasks are loaded.
 
-    Args:
-        heap: reads its process.
-
     Attributes:
         others: titles of the runtimes whose tasks are not read.
     """
@@ -70,7 +65,7 @@ class LoopModules:
         self._known: dict[int, tuple[tuple[int, ...], dict[str, int]]] = {}
 
     def names(self, interpreter: int) -> dict[str, int]:
-        """What these modules have of what is read here, by the variable's name; {} where nobody has imported them.
+        """Return the relevant variables of these modules by name; {} if none is imported.
 
         Raises:
             OSError: not readable.

@@ -1,7 +1,7 @@
-"""The interpreter's own view of its threads: GIL, thread states, frames. Read without a stop.
+"""The interpreter's threads: GIL, thread states, frames. Read without a stop.
 
-The lists are linked and change while they are read. All threads' frames are read level by level,
-one batch of process_vm_readv(2) for each, so that 257 threads cost some tens of system calls.
+The lists are linked and change while they are read. All threads' frames are read level by level, one batch of
+process_vm_readv(2) for each, so that 257 threads cost some tens of system calls.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _WEAK_OBJECT_AT: Final = 16
 
 
 class Gil(Struct, frozen=True):
-    """One global interpreter lock.
+    """A global interpreter lock.
 
     Attributes:
-        holder: address of the PyThreadState that has it; None when nobody has.
+        holder: address of the PyThreadState that holds it, or None.
         switches: how often it went from one thread to another.
     """
 
@@ -40,7 +40,7 @@ class Gil(Struct, frozen=True):
     switches: int
 
     def contains(self, address: int) -> bool:
-        """Whether a futex word belongs to its condition variables and mutexes."""
+        """Return whether a futex word belongs to its condition variables and mutexes."""
         return self.address <= address < self.address + _GIL_SIZE
 
 
@@ -53,12 +53,12 @@ class PyFrame(Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """For users: `worker() train.py:41`."""
+        """Return `worker() train.py:41`."""
         return f"{self.code.name}() {self.code.file.rpartition('/')[2]}:{self.code.line(self.offset)}"
 
     @property
     def live(self) -> tuple[int, ...]:
-        """The part of the value stack that surely lives."""
+        """Return the part of the value stack that surely lives."""
         depth = self.code.live_depth(self.offset)
         return self.slots[self.code.locals_count : self.code.locals_count + depth]
 
@@ -85,8 +85,7 @@ class ThreadReader:
     """Reads the threads of one interpreter.
 
     Args:
-        pid: the process.
-        interpreter: as found in it; its `layout` and `runtime` are known.
+        interpreter: its `layout` and `runtime` must be known.
     """
 
     def __init__(self, pid: int, interpreter: Interpreter) -> None:
@@ -98,7 +97,7 @@ class ThreadReader:
         self.objects = ObjectReader(pid, self.layout)
 
     def gils(self) -> list[Gil]:
-        """The GILs: one for each interpreter that has its own.
+        """Return the GILs: one for each interpreter that has its own.
 
         Raises:
             OSError: the process is gone or has another image now.
@@ -113,10 +112,10 @@ class ThreadReader:
         return found
 
     def threads(self) -> list[PyThread]:
-        """All thread states with their frames.
+        """Return all thread states with their frames.
 
         Raises:
-            OSError: the process is gone, or the list changed under our eyes.
+            OSError: the process is gone, or the list changed during the read.
         """
         at = self.layout.thread
         size = max(at.next, at.ident, at.native_id, at.frame, at.on_delete_data or 0) + 8
@@ -144,10 +143,10 @@ class ThreadReader:
         return list(found.values())
 
     def states(self) -> dict[int, int]:
-        """The addresses of the thread states, by the threads' numbers in their own PID namespace.
+        """Return the addresses of the thread states, by tid in the process's own PID namespace.
 
         Raises:
-            OSError: the process is gone, or the list changed under our eyes.
+            OSError: the process is gone, or the list changed during the read.
         """
         at = self.layout.thread
         found: dict[int, int] = {}
@@ -162,10 +161,10 @@ class ThreadReader:
         return found
 
     def interpreters(self) -> list[int]:
-        """The addresses of the interpreters' states.
+        """Return the addresses of the interpreters' states.
 
         Raises:
-            OSError: the process is gone, or the list changed under our eyes.
+            OSError: the process is gone, or the list changed during the read.
         """
         found: list[int] = []
         address = self.objects.word(self.runtime + self.layout.interpreters_head)
@@ -188,7 +187,7 @@ class ThreadReader:
             return 0
 
     def frames_from(self, frame_at: dict[int, int]) -> dict[int, list[PyFrame]]:
-        """The frames that begin with some innermost ones, given by any keys, innermost first; one level at a time.
+        """Return the stacks that begin with some innermost frames, given by any keys, innermost first.
 
         Raises:
             OSError: the process is gone.

@@ -1,7 +1,7 @@
-"""What is wrong with a file of signatures, each with what to do.
+"""Checks of signature files; each problem says what to do.
 
 Invariants:
-    check.C1. A signature without a word of four characters is refused, and so is one whose word stands in logs of
+    check.C1. A signature without a word of four characters is refused, and so is one whose word occurs in logs of
         healthy jobs, unless it says what must follow there (`exact`).
     check.C2. A signature is refused whose examples are not found as they say.
 """
@@ -28,10 +28,10 @@ _ID: Final = lazy_re(r"[a-z][a-z0-9-]*")
 
 
 def checked(room: Room) -> Room:
-    """A file that can be used.
+    """Return the file if it can be used.
 
     Raises:
-        UsageError: it can't; its first problem.
+        UsageError: its first problem.
     """
     for problem in problems(room, examples=False):
         raise UsageError(problem, f"livedbg signatures --check {room.name}", "usage")
@@ -39,11 +39,10 @@ def checked(room: Room) -> Room:
 
 
 def problems(room: Room, *, examples: bool = True) -> Iterator[str]:
-    """What is wrong, with the file, the signature and what to do.
+    """Yield the problems, with the file, the signature and what to do.
 
     Args:
-        room: the file.
-        examples: try these too.
+        examples: test the examples too.
     """
     seen: set[str] = set()
     told = [(signature, list(_of(Entry(room, signature)))) for signature in room.file.signatures]
@@ -92,7 +91,7 @@ def _of(entry: Entry) -> Iterator[str]:
 
 
 def _of_cases(cases: Iterable[Case]) -> Iterator[str]:
-    """The patterns of cases."""
+    """Yield the patterns of cases."""
     for case in cases:
         yield from case.when.values()
         yield from case.has.values()
@@ -173,5 +172,4 @@ def _of_example(entry: Entry, example: Example, book: Book) -> Iterator[str]:
 
 @cache
 def _healthy() -> str:
-    """Lines of logs of healthy jobs."""
     return files("livedbg.signatures").joinpath("healthy.log").read_text(encoding="utf-8")
