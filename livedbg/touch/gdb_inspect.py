@@ -32,7 +32,7 @@ def livedbg_printers():
 
 
 def livedbg_registers(number):
-    """Return [tid, the first four arguments, program counter] of a thread by gdb's number; None unless it is stopped."""
+    """Return [tid, first four arguments, program counter] of a thread by gdb's number; None unless it is stopped."""
     for thread in gdb.selected_inferior().threads():
         if thread.num == number and thread.is_stopped():
             thread.switch()
