@@ -1,8 +1,8 @@
 """Layout of a drawing: positions of boxes and lines, for the page and the terminal.
 
-A layered drawing (Sugiyama, Tagawa and Toda 1981): boxes in rows, a row ordered by the mean place of what its boxes are
-joined to, and a line over several rows led through points that take part in all of it as boxes do. Each row is placed
-by a weighted isotonic regression of the places that it wishes for.
+A layered drawing (Sugiyama, Tagawa and Toda 1981): boxes are in rows, a row is ordered by the mean position of the
+neighbours of its boxes, and a line over several rows goes through points that are ordered and placed like boxes. Each
+row is placed by a weighted isotonic regression of the wished positions.
 
 Invariants:
     layout.L2. All lines together have at most `POINTS` points; where there are more, the longest lines have none.
@@ -38,7 +38,7 @@ class Spacing:
         boxes: between two boxes.
         aside: between a box and a line that passes it.
         apart: between two lines that pass.
-        line: how wide a line is.
+        line: width of a line.
     """
 
     boxes: int
@@ -68,8 +68,8 @@ class Item:
 
     Attributes:
         x: its middle.
-        above: what it is joined to in the row above.
-        below: the same below.
+        above: its neighbours in the row above.
+        below: its neighbours in the row below.
     """
 
     row: int
@@ -80,7 +80,7 @@ class Item:
     below: list[Item] = field(default_factory=list)
 
     def mean(self, side: list[Item]) -> float:
-        """The mean place of what it is joined to; its own without any."""
+        """Return the mean position of neighbours; its own if there are none."""
         return sum(item.x for item in side) / len(side) if side else self.x
 
 
@@ -89,11 +89,11 @@ _Row: TypeAlias = list[Item]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Boxes with places.
+    """Boxes with positions.
 
     Attributes:
-        trunks: of each link, in their order, the points in the rows that it passes; None where it has none.
-        left: of the leftmost edge.
+        trunks: for each link the points in the rows that it passes; None if it has none.
+        left: x of the leftmost edge.
     """
 
     boxes: Mapping[str, Item]
@@ -111,7 +111,6 @@ def placed(
         names: the boxes of each row, from above.
         links: the lines between them; one that leads upwards or to its own row has no points and moves nothing.
         widths: of each box.
-        spacing: their distances.
     """
     rows = [[Item(number, widths[name], name) for name in line] for number, line in enumerate(names)]
     boxes = {item.name: item for row in rows for item in row}
@@ -152,7 +151,7 @@ def _joined(
 
 
 def _urgency(link: Link, boxes: Mapping[str, Item]) -> tuple[bool, int]:
-    """Which links get points first: the urgent ones, then the shortest."""
+    """Return the sort key of links for points: the urgent ones first, then the shortest."""
     return not link.urgent, boxes[link.lower].row - boxes[link.upper].row
 
 
@@ -162,7 +161,7 @@ def _join(upper: Item, lower: Item) -> None:
 
 
 def _order(rows: list[_Row], spacing: Spacing) -> None:
-    """Sort each row by the mean place (barycentre) of what its items are joined to; keep the sweep that crosses least.
+    """Sort each row by the mean position (barycentre) of neighbours; keep the sweep with the fewest crossings.
 
     In a large drawing crossings are not counted, and the last sweep is kept.
     """
@@ -193,7 +192,7 @@ def _sweep(rows: Sequence[_Row], spacing: Spacing, *, down: bool) -> None:
 
 
 def _crossings(rows: Sequence[_Row]) -> int:
-    """How many pairs of lines cross between two rows."""
+    """Return how many pairs of lines cross between two rows."""
     total = 0
     for upper, lower in pairwise(rows):
         places = {id(item): number for number, item in enumerate(lower)}
@@ -215,7 +214,7 @@ def _pack(row: Sequence[Item], spacing: Spacing) -> None:
 
 
 def _offsets(row: Sequence[Item], spacing: Spacing) -> Iterator[float]:
-    """How far each item's middle is from the first one's at least."""
+    """Yield the minimum distance of each item's middle from the first one's."""
     at = 0.0
     before: Item | None = None
     for item in row:
@@ -227,7 +226,7 @@ def _offsets(row: Sequence[Item], spacing: Spacing) -> Iterator[float]:
 
 
 def _place(rows: Sequence[Sequence[Item]], spacing: Spacing, *, down: bool) -> None:
-    """Move each row's items to where those that they are joined to are, as near as their order and width allow.
+    """Move each row's items to their wished positions, as near as order and width allow.
 
     The least sum of squares is found by pooling neighbours that would overlap (pool adjacent violators; Barlow and
     others, Statistical Inference under Order Restrictions, 1972).
@@ -248,7 +247,7 @@ def _place(rows: Sequence[Sequence[Item]], spacing: Spacing, *, down: bool) -> N
 
 
 def _wish(item: Item, *, down: bool) -> tuple[float, float]:
-    """Where an item wants to be, the median of what it is joined to, and how much it does."""
+    """Return the wished position of an item, the median of its neighbours, and its weight."""
     near = (item.above or item.below) if down else (item.below or item.above)
     if not near:
         return 0.0, _ALONE

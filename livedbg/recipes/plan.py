@@ -61,7 +61,7 @@ class Plan:
         catch: catchpoints.
         parts: by recipe, what to check while it runs and at the end.
         notes: what the user should know before it starts.
-        find: the path of a program.
+        find: returns the path of a program.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -82,17 +82,17 @@ def plan(
     argv: Sequence[str] = (),
     find: Find = shutil.which,
 ) -> Plan:
-    """The plan of some recipes.
+    """Make the plan of some recipes.
 
     Args:
         chosen: recipes with their options; the first one's wrapper is the outermost.
         folder: of the launch.
         around: the environment that the command would have.
         argv: the command.
-        find: gives the path of a program, or None.
+        find: returns the path of a program, or None.
 
     Raises:
-        UsageError: they contradict each other, or something that one needs is not there.
+        UsageError: they contradict each other, or a requirement is missing.
     """
     environment: dict[str, str] = {}
     owner: dict[str, str] = {}
@@ -179,7 +179,7 @@ def _part(
 
 
 def possible(recipe: Recipe, known: Mapping[str, Recipe], find: Find = shutil.which) -> tuple[Recipe, str]:
-    """A recipe, or where what it needs is not installed the first of `otherwise` whose needs are met; why that one."""
+    """Return the recipe, or if a requirement is missing the first possible one of `otherwise`; and why that one."""
     missing = _missing(recipe, find)
     if missing:
         for name in recipe.otherwise:
@@ -189,7 +189,7 @@ def possible(recipe: Recipe, known: Mapping[str, Recipe], find: Find = shutil.wh
 
 
 def _missing(recipe: Recipe, find: Find) -> str:
-    """What a recipe needs and is not installed; "" where all is."""
+    """Return a sentence on a requirement that is not installed, or ""."""
     try:
         for library in recipe.preload:
             _library(library, recipe.name)
@@ -201,7 +201,7 @@ def _missing(recipe: Recipe, find: Find) -> str:
 
 
 def _was_made(cached: Cached, argv: Sequence[str], variables: Mapping[str, str]) -> bool:
-    """Whether all that it names is there."""
+    """Return whether the cached build exists."""
     name, _, value = cached.variable.partition("=")
     return (
         (not cached.argument or any(re.search(cached.argument, word) for word in argv))

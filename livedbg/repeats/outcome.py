@@ -86,7 +86,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Where it was, in a form that can be compared; "" if unknown."""
+        """Where it was, in a form that can be compared, or ""."""
         if self.marker and not (self.reported and self.stack):
             return self.marker
         if self.stack:
@@ -100,7 +100,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
 
 def how_ended(code: int) -> tuple[How, str]:
-    """The meaning of an exit code as a shell gives it, and the signal's name."""
+    """Return the meaning of an exit code as a shell gives it, and the signal's name."""
     if code == 0:
         return "well", ""
     if code > 128:
@@ -112,7 +112,7 @@ def how_ended(code: int) -> tuple[How, str]:
 
 
 def in_words(end: RunEnd) -> str:
-    """How it ended, in words."""
+    """Return how a run ended, in words."""
     match end.how:
         case "well":
             return "succeeded"
@@ -127,7 +127,7 @@ def in_words(end: RunEnd) -> str:
 
 
 def frames_shown(frames: tuple[Frame, ...]) -> tuple[str, ...]:
-    """Frames as they are compared and shown, without those through which a program aborts."""
+    """Return frames as they are compared and shown, without those through which a program aborts."""
     kept = [frame for frame in frames if not _helps(frame)] or list(frames)
     return tuple(_frame(frame) for frame in kept[:_FRAMES])
 
@@ -144,7 +144,7 @@ def _frame(frame: Frame) -> str:
 
 
 def stack_of(stacks: tuple[Stack, ...]) -> tuple[str, ...]:
-    """Frames of the first stack that has any: the most informative one of a hang."""
+    """Return frames of the first stack that has any: the most informative one of a hang."""
     return next((frames_shown(stack.frames) for stack in stacks if stack.frames), ())
 
 
@@ -172,7 +172,6 @@ def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[Except
     """Choose what explains how a run ended.
 
     Args:
-        how: how the run ended.
         caught: by catchpoints, and read from its logs while it ran.
         printed: exceptions and reports in its output.
     """
@@ -199,14 +198,14 @@ def _others(hits: Sequence[ExceptionHit]) -> list[ExceptionHit]:
 
 
 def _report(hits: Sequence[ExceptionHit]) -> ExceptionHit | None:
-    """The first report that ended it, else the first: later ones may follow from it. Its stack is the user's code."""
+    """Return the first report that ended the run, else the first, with the user's code as its stack."""
     reports = [hit for hit in hits if hit.catchpoint in _REPORTS]
     hit = next((hit for hit in reports if hit.catchpoint == _ENDED), next(iter(reports), None))
     return hit if hit is None else structs.replace(hit, stack=own_frames(hit.stack) or hit.stack)
 
 
 def _newest(*groups: Sequence[ExceptionHit]) -> ExceptionHit | None:
-    """The last one of the first group that has any."""
+    """Return the last hit of the first group that has any."""
     for hits in groups:
         if hits:
             return max(reversed(hits), key=lambda hit: hit.at_wall_ns or 0)
