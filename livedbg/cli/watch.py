@@ -1,6 +1,6 @@
 """`livedbg watch`: prints findings as they appear, without a screen.
 
-`watch --save`: writes down all that is known when the job gets stuck or crashes, and before a time limit ends it.
+With `--save` it writes down all that is known when the job gets stuck or crashes, and before a time limit ends it.
 
 Invariants:
     saving.V1. A task that its runtime will end with an error is saved once, before that: when half of its time is over,
@@ -58,7 +58,7 @@ _BAD: Final = {
 
 
 def about_to_end(snapshot: Snapshot) -> list[Task]:
-    """The tasks that their runtime will end with an error before long, if they do not complete (V1)."""
+    """Return the tasks that their runtime will end with an error before long, if they do not complete (V1)."""
     now_ns = snapshot.now().wall_ns
     found = []
     for task in snapshot.tasks.values():
@@ -74,8 +74,7 @@ class Saver:
     """Saves what is known of a session, when it is time.
 
     Args:
-        view: the session.
-        folder: where; it is made when there is something to save.
+        folder: created when there is something to save.
     """
 
     def __init__(self, view: SessionView, folder: Path) -> None:
@@ -198,7 +197,7 @@ def command(
 
 
 class OnStall:
-    """Runs a command each time the job begins to be stuck.
+    """Runs a command each time the job gets stuck.
 
     Args:
         line: the command with its arguments, split as a shell would; no shell runs it.
@@ -217,10 +216,9 @@ class OnStall:
         self._stuck = False
 
     def take(self, update: Update, limit_s: float | None = None) -> None:
-        """Run the command when the verdict has become one of being stuck.
+        """Run the command if the verdict has changed to stuck.
 
         Args:
-            update: the newest.
             limit_s: how long to wait for its end; it goes on after that.
         """
         verdict = update.diagnosis.verdict
@@ -247,7 +245,6 @@ class _Asker:
         self._asked: dict[str, float] = {}
 
     def take(self, update: Update) -> None:
-        """Ask for what is wanted."""
         for system, wanted in declared(lambda system: system.stacks_wanted):
             try:
                 for process, threads in wanted(update.snapshot, update.diagnosis):
@@ -270,7 +267,7 @@ def follow(
     on_stall: OnStall | None = None,
     saver: Saver | None = None,
 ) -> tuple[Update, bool]:
-    """Print what a session finds.
+    """Print the findings of a session.
 
     Returns:
         The last update, and whether it ended before `timeout`.

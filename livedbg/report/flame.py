@@ -1,4 +1,4 @@
-"""Merged stacks as other tools read them: folded lines, and a flame graph as one SVG file without scripts."""
+"""Merged stacks for other tools: folded lines, and a flame graph as one SVG file without scripts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,7 @@ _TOP: Final = 58
 
 @dataclass(slots=True)
 class _Node:
-    """A function below its callers.
-
-    Attributes:
-        shown: its first frame.
-    """
+    """A function below its callers; `shown` is its first frame."""
 
     name: str
     shown: Frame | None
@@ -50,11 +46,11 @@ class _Node:
 
 
 def folded(stacks: Iterable[SampledStack], root: str = "") -> Iterator[str]:
-    """Lines `outermost;…;innermost COUNT`, as flamegraph.pl, speedscope and others read them; equal ones are one.
+    """Yield lines `outermost;…;innermost COUNT`, as flamegraph.pl, speedscope and others read them; equal stacks are
+    merged.
 
     Args:
-        stacks: each stack with its samples.
-        root: what all of them are below, such as the name of a thread.
+        root: outermost frame of all lines, such as the name of a thread.
     """
     counts: dict[str, int] = {}
     for stack in stacks:
@@ -66,12 +62,12 @@ def folded(stacks: Iterable[SampledStack], root: str = "") -> Iterator[str]:
 
 
 def flame_svg(groups: Sequence[tuple[str, Sequence[SampledStack]]], title: str, about: str) -> str:
-    """A flame graph: a box for each function on top of its caller, as wide as its share of the samples.
+    """Return a flame graph: a box for each function on top of its caller, as wide as its share of the samples.
 
     Args:
         groups: a name, such as that of a thread, and its stacks; one group without a name for all threads together.
-        title: in the first line.
-        about: in the second line.
+        title: first line.
+        about: second line.
     """
     root = _Node("all", None)
     for name, stacks in groups:
@@ -140,14 +136,14 @@ def _colour(node: _Node) -> str:
 
 
 def _name(frame: Frame) -> str:
-    """A function as it is shown; of a file without symbols only the file."""
+    """Return a function's name; the module if it has no symbols."""
     if frame.function.startswith("0x"):
         return f"[{frame.module}]" if frame.module else UNNAMED
     return frame.function
 
 
 def _folded_name(frame: Frame) -> str:
-    """A name without what separates the fields of a line."""
+    """Return a name without the separators of fields."""
     where = ""
     if frame.language == "python" and frame.file:
         where = f" ({frame.file.rpartition('/')[2]})"
