@@ -113,9 +113,7 @@ class Standing(NamedTuple):
     """State of a process.
 
     Attributes:
-        main: its main thread.
         end: the thread that decides: the main thread, or one at the end of its wait chain.
-        doing: behaviour of that thread.
     """
 
     main: Thread
@@ -288,13 +286,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
 
 
 class Ignored(NamedTuple):
-    """A connection that its server ignores (L12).
-
-    Attributes:
-        waiter: the thread that waits for an answer.
-        socket: its end of the connection.
-        unread: bytes that the server has not read.
-    """
+    """A connection that its server ignores (L12)."""
 
     waiter: Thread
     socket: Resource

@@ -22,12 +22,7 @@ _ENOUGH: Final = 3
 
 
 class CallsSeen(NamedTuple):
-    """A function that progresses.
-
-    Attributes:
-        frame: one of its calls.
-        lines: of its calls, sorted.
-    """
+    """A function that progresses."""
 
     frame: Frame
     lines: tuple[int, ...]

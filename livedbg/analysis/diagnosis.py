@@ -32,12 +32,9 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         rule: name of the rule (docs/rules.md), e.g. `lock-cycle`.
-        sentence: the claim, one sentence.
         entities: those that take part, and no other.
-        evidence: for the claim.
         next: what to do next, commands first.
         inferred: concluded from signs, not read directly.
-        since_wall_ns: since when it holds, if known.
         state: the verdict if this finding is the worst one; None if it decides nothing by itself.
         roots: those of its entities that the others wait for; empty: all of them.
         decides: with state UNKNOWN: it decides although threads use CPU time, for these poll by design.
@@ -77,7 +74,6 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         roots: entities that others wait for and that wait for nothing (or the members of the cycle), worst first.
-        since_wall_ns: since when it has been so, if known.
         chief: id of the finding that it rests on and whose sentence it takes (`F1`), or "".
     """
 
@@ -164,7 +160,6 @@ class Diagnosis:
 
     Attributes:
         findings: `F1`, `F2`, … in order of importance.
-        revision: of the snapshot.
         code: classifier for the user's own code in the snapshot's stacks.
         claims: all claims about living processes that the rules made, reported or not, by key.
         unread: keys of claims to read again.

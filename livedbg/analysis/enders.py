@@ -49,7 +49,6 @@ def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) ->
     """Return who may end the wait of a thread: `thread 12 (worker), which runs`; "" for nobody (E1).
 
     Args:
-        thread: a blocked thread.
         stuck: those that wait for it.
     """
     for found in _ahead(thread, stuck, state):

@@ -200,9 +200,6 @@ class Diagnostician:
 
     Args:
         rules: livedbg.session.rulebook has all of them.
-        settings: thresholds of the rules.
-        judged: verdicts of the rules of single systems.
-        code: classifier for the user's own code in stacks.
     """
 
     def __init__(

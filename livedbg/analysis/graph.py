@@ -92,8 +92,6 @@ class Graph:
     """A wait-for graph (livedbg.analysis.diagnosis.WaitGraph). Immutable.
 
     Args:
-        wiring: the arcs of its blocking relations.
-        blocking: the relations beyond plain dependencies.
         large: changed rather than built anew.
     """
 

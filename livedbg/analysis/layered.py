@@ -30,7 +30,6 @@ class LayeredDigraph:
         base: the lower layer; a number that it does not have counts as a node without arcs.
         came: arcs added to it, by source and by target.
         went: arcs removed from it, by source and by target.
-        size: number of arcs added or removed.
     """
 
     __slots__ = ("_base", "_came", "_size", "_went")

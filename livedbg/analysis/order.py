@@ -63,9 +63,6 @@ def ordered(arcs: LayeredDigraph) -> Order:
 def reordered(old: Order, arcs: LayeredDigraph, added: Iterable[Arc], removed: Iterable[Arc]) -> Order | None:
     """Return the order after a change.
 
-    Args:
-        arcs: the changed graph.
-
     Returns:
         None if it would take more than SEARCH, or no number is left between two places.
     """
@@ -182,7 +179,6 @@ class _Search:
 
     Attributes:
         found: nodes reached from each end: 0 from the target with the arcs, 1 from the source against them.
-        done: the exhausted end.
         limit: the nearest place outside that an arc from `found` leads to.
         looked: nodes and arcs visited.
     """

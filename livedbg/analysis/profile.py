@@ -32,7 +32,6 @@ class FunctionShare:
         line: its line with most samples, or None.
         own: share of the time in which it is the innermost function, 0 to 1.
         total: share of the time in which it is anywhere in the stack, 0 to 1.
-        samples: number of samples with it.
     """
 
     function: str
@@ -51,9 +50,7 @@ class Profile:
 
     Attributes:
         stacks: merged by functions and lines, the most frequent first.
-        samples: number of samples, including those without a stack.
         unknown: number of samples without a stack.
-        cpu_ns: CPU time that the samples with a stack represent.
     """
 
     stacks: tuple[SampledStack, ...] = ()

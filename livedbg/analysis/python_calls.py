@@ -124,11 +124,7 @@ _ANYIO: Final = ("anyio/_backends/_asyncio.py", "WorkerThread.run")
 
 
 def in_job(frames: Sequence[Frame]) -> bool:
-    """Return whether a thread of a pool does a job, and doesn't wait for the next item of a queue in it.
-
-    Args:
-        frames: innermost first; frames of other languages are ignored.
-    """
+    """Return whether a thread of a pool does a job, and doesn't wait for the next item of a queue in it."""
     python = [frame for frame in frames if frame.language == "python"]
     takes = next((frame for frame in python if not (frame.file or "").endswith("/threading.py")), None)
     if takes is None or (takes.function in _TAKES and _QUEUES.search(takes.file or "")):
@@ -141,11 +137,7 @@ _AT_EXIT: Final = "_python_exit"  # of an interpreter that ends: the job may be 
 
 
 def awaits_jobs(frames: Sequence[Frame]) -> bool:
-    """Return whether a thread waits for a pool to do its jobs, each of which is to end.
-
-    Args:
-        frames: innermost first; frames of other languages are ignored.
-    """
+    """Return whether a thread waits for a pool to do its jobs, each of which is to end."""
     for frame in frames:
         file = frame.file or ""
         if frame.language != "python":
@@ -158,11 +150,7 @@ def awaits_jobs(frames: Sequence[Frame]) -> bool:
 
 
 def waits_for_semaphore(frames: Sequence[Frame]) -> bool:
-    """Return whether a Python thread is in `Semaphore.acquire` or `Barrier.wait` of `threading`.
-
-    Args:
-        frames: innermost first; frames of other languages are ignored.
-    """
+    """Return whether a Python thread is in `Semaphore.acquire` or `Barrier.wait` of `threading`."""
     python = [frame for frame in frames if frame.language == "python"][:3]
     inside = [frame.function for frame in python if (frame.file or "").endswith("/threading.py")]
     return any(name.startswith(("Semaphore.", "Barrier.")) for name in inside)

@@ -44,7 +44,6 @@ class Rank(Struct, frozen=True):
     Attributes:
         thread: its most relevant thread: the one that waits for other ranks, the verdict's root, or its main thread; ""
             for none.
-        threads: all living ones.
         reached: number of its newest operation, by group; the group in which it is most behind first.
         behind: by how many operations another rank is ahead of it in one of these groups.
     """

@@ -45,7 +45,6 @@ def native_call(frames: Sequence[Placed], user: int) -> str:
     """Return the name of the library function that a native frame called.
 
     Args:
-        frames: of a stack, innermost first.
         user: index of the caller among them.
 
     Returns:
@@ -179,11 +178,7 @@ _Key = tuple[str, str | None, str | None, str, bool]
 
 
 class UserCode:
-    """Finds the user's line in stacks; results are cached by stack and by frame.
-
-    Args:
-        frameworks: of the systems.
-    """
+    """Finds the user's line in stacks; results are cached by stack and by frame."""
 
     def __init__(self, frameworks: Iterable[Framework] = ()) -> None:
         known = tuple(frameworks)

@@ -23,7 +23,6 @@ class Wiring:
     """Blocking relations, by numbers.
 
     Attributes:
-        names: number -> name.
         order: of the nodes, with the parts of the graph that hold cycles.
         roots: (-direct waiters, name) of all that is waited for and waits for nothing, sorted.
     """

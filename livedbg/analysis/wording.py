@@ -41,7 +41,6 @@ def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
     """Return `Ranks 0-2 followed: connection closed by peer.`; "" if nobody else is named.
 
     Args:
-        first: the writer of the first error.
         following: (writer, report) of each follower.
     """
     groups: dict[str, list[str]] = {}

@@ -73,7 +73,6 @@ class EventLoop(Struct, frozen=True):
     """An event loop that has tasks.
 
     Attributes:
-        kind: name of its type.
         thread: `threading.get_ident()` of the thread that runs it; None if none does, or unreadable.
         current: the task that runs right now, or 0.
         ready: addresses of the callbacks that it is about to call.
@@ -95,7 +94,6 @@ class EventLoops(Struct, frozen=True):
     """The event loops of a process.
 
     Attributes:
-        loops: by address.
         cut: there are more tasks than were read.
     """
 

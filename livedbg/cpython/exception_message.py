@@ -63,8 +63,6 @@ class Kinds:
         Args:
             head: the object's beginning, as fetched.
             address: of the object; 0 if unknown.
-            start: of the characters in it.
-            size: of the characters.
         """
         if address and start + size > len(head):
             try:

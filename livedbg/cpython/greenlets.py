@@ -108,7 +108,6 @@ class Greenlet(Struct, frozen=True):
     """A greenlet that has begun and has not ended.
 
     Attributes:
-        kind: name of its type.
         main: the main greenlet of its thread, or itself.
         parent: the greenlet that runs when it ends; 0 for a main greenlet.
         running: its thread runs it.

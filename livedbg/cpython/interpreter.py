@@ -66,10 +66,6 @@ class InterpreterFile(Struct, frozen=True):
 def interpreter_in(path: str, *names: str) -> InterpreterFile | None:
     """Return the interpreter in a file, or None.
 
-    Args:
-        path: a path of ours.
-        names: requested symbols.
-
     Raises:
         OSError: the file can't be opened.
         ElfError: it is no ELF file, or cut short.

@@ -15,7 +15,6 @@ def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Se
     """Return the addresses of the values of some variables of a module; {} if it is not imported.
 
     Args:
-        interpreter: address of the interpreter's state.
         module: its name in `sys.modules`, ASCII.
 
     Raises:

@@ -32,8 +32,6 @@ class LockObject(NamedTuple):
     """A threading.Lock or threading.RLock.
 
     Attributes:
-        address: of the object.
-        recursive: it is an RLock.
         word: address of the semaphore that its waiters sleep on (up to 3.13), or of its lock byte.
         owner: pthread identifier of its owner: RLock only, 0 for none.
     """
@@ -56,7 +54,6 @@ class Code(Struct, frozen=True):
     Attributes:
         slots: local variables and value stack, in words.
         locals_count: how many of the slots are local variables, cells and free variables.
-        start: address of its first instruction.
     """
 
     address: int

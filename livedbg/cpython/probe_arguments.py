@@ -63,7 +63,6 @@ def _frame_arguments(layout: Layout, first: str, depth: int, *, entries: bool) -
 
     Args:
         first: expression for the innermost frame.
-        depth: number of frames.
         entries: also which of them C code called.
     """
     found: list[str] = []
@@ -114,11 +113,7 @@ def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
 
 
 def caller_arguments(layout: Layout, gil: int) -> tuple[str, ...]:
-    """Return the arguments at a call of native code: the Python frames of the thread that took the GIL last.
-
-    Args:
-        gil: its address.
-    """
+    """Return the arguments at a call of native code: the Python frames of the thread that took the GIL last."""
     state = f"@{gil + _LAST_HOLDER:#x}"
     first = f"+{layout.thread.frame}({state})"
     if layout.thread.cframe is not None:

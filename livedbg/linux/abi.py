@@ -173,7 +173,6 @@ class Abi(Struct, frozen=True):
     """ABI of a machine.
 
     Attributes:
-        machine: as in uname(2).
         elf: e_machine of its executables (elf.h).
         syscalls: name by number.
         futex: number of futex(2).

@@ -49,7 +49,6 @@ class Mount(NamedTuple):
     Attributes:
         controllers: of version 1 (and options beside them); empty for version 2.
         root: the group that is mounted.
-        point: mount point.
     """
 
     controllers: frozenset[str]
@@ -79,7 +78,6 @@ class MemoryLimit(Struct, frozen=True):
     """Memory use of a group.
 
     Attributes:
-        file: source of the numbers.
         used: bytes, including the page cache, which can be reclaimed.
         limit: bytes; None without a limit.
         stalled: share of the last 10 s in which no task of the group could run for lack of memory (`full avg10` of

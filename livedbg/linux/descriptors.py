@@ -155,8 +155,6 @@ class DescriptorIndex:
     """Pipes, sockets, FIFOs and eventfds of all visible processes, at one moment.
 
     Attributes:
-        taken_s: when it was made (CLOCK_MONOTONIC).
-        cost_s: how long that took.
         denied: processes whose descriptors are not visible (those of other users, kernel threads).
     """
 
@@ -288,7 +286,6 @@ class FileLock(NamedTuple):
         pid: the process that took it; -1 for open-file-description locks.
         file: `MAJOR:MINOR:INODE`, the first two in hex.
         range: `0 EOF`.
-        waits: it is a wait.
     """
 
     number: int

@@ -148,7 +148,6 @@ class ElfFile:
     """An ELF file. A context manager, or close it. Its methods raise ElfError if the file is cut short.
 
     Attributes:
-        data: its bytes.
         machine: EM_ of elf(5).
 
     Raises:
@@ -194,11 +193,7 @@ class ElfFile:
         return tuple(found)
 
     def load_bias(self, mappings: Sequence[Mapping]) -> int | None:
-        """Return the difference between an address in the process and in the file; None if no mapping fits a segment.
-
-        Args:
-            mappings: the mappings of this file in the process.
-        """
+        """Return the difference between an address in the process and in the file; None if no mapping fits a segment."""
         for segment in self.segments():
             for mapping in mappings:
                 if mapping.offset == segment.offset // _PAGE * _PAGE:

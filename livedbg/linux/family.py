@@ -32,7 +32,6 @@ class Family:
 
     Args:
         leader: the process that leads the session.
-        start_ticks: its start time, against pid reuse.
     """
 
     def __init__(self, leader: int, start_ticks: int | None) -> None:

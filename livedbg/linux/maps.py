@@ -20,7 +20,6 @@ class Mapping(NamedTuple):
     Attributes:
         end: first address after it.
         permissions: e.g. `r-xp`; the last letter is `s` for a shared mapping.
-        offset: offset of `start` in the file.
         device: `MAJOR:MINOR` in hex, e.g. `fe:00`.
         inode: 0 for private anonymous memory.
         path: of the file, or `[heap]`, `[stack]`, `[vdso]`, or ""; without ` (deleted)`.

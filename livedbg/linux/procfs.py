@@ -68,7 +68,6 @@ class Stat(NamedTuple):
         start_ticks: start time in clock ticks since boot.
         flags: PF_ flags of the kernel (linux/sched.h).
         exit_code: wait status of a zombie; 0 if it is none or not visible to us.
-        faults: page faults so far.
         terminal: device number of the controlling terminal, as in `st_rdev`; 0 for none.
         cpu: the CPU that it runs on, or last ran on.
     """
@@ -227,7 +226,6 @@ class SchedStat(NamedTuple):
 
     Attributes:
         runs: times it was put on a CPU.
-        queued_ns: time in which it was runnable and waited for a CPU.
     """
 
     cpu_ns: int

@@ -125,7 +125,6 @@ def reading_loop(code: bytes, base: int, pc: int, floats: bool = False) -> froze
     Args:
         code: some bytes around it.
         base: the address of the first of these.
-        pc: the address of the instruction.
         floats: allow floating-point instructions: they change no register that a sample has.
     """
     came_from: dict[int, int] = {}

@@ -87,7 +87,6 @@ class ErrorLines(Struct):
 
     Attributes:
         first: number of the first one's line.
-        first_text: its first line.
         last: the first line of the last one.
     """
 

@@ -32,11 +32,7 @@ _LONGEST: Final = 400
 
 
 class Words:
-    """A matcher for words of a line: a table of `last_words.toml`, which says what they mean.
-
-    Args:
-        name: of the table.
-    """
+    """A matcher for words of a line: a table of `last_words.toml`, which says what they mean."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -114,7 +110,6 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
 
     Args:
         line: without its header, if any.
-        severity: of its record.
         headed: a logger wrote it: then the words alone don't prove the end.
         proven: a launcher says below it that something failed: then any explicit error counts, and so does any line
             that mentions a failure.

@@ -101,7 +101,6 @@ class LineCutter:
 
     Args:
         offset: where in the source the first block begins.
-        number: number of the first line, or None.
         limit: bytes of a line that are kept.
     """
 

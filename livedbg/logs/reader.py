@@ -35,7 +35,6 @@ class LogReader(Protocol):
         """Find the next line that matches `pattern` (a regular expression).
 
         Args:
-            source: id of a LogSource.
             pattern: regular expression, case-insensitive if it is all lower case.
             start: line to begin at; negative counts from the end.
             backwards: towards the beginning.

@@ -32,7 +32,6 @@ class RecordAssembler:
     """Assembles the lines of one source into records.
 
     Args:
-        source: id of the LogSource.
         ended: called with each record and the numbers of its lines.
         own: default writer of the lines.
 
@@ -142,7 +141,6 @@ class RecordAssembler:
 
         Args:
             texts: see FrontDoor.bare_row; none is empty.
-            number: of the first one.
         """
         taken, header_of, end = self.door.bare_row(texts), self._header, self._end
         for text, offset in zip(texts[:taken], offsets, strict=False):
@@ -348,7 +346,6 @@ def _made(
 
     Args:
         wall_ns: when it was written, from a wrapping: one clock for all lines of a log.
-        whose: its writer.
     """
     if header is None:
         severity = guess_severity(text)

@@ -215,7 +215,6 @@ def search_all(
 
     Args:
         read: reads (offset, count) of the log.
-        size: bytes of the log.
         found: called with the numbers of more matching lines, in order, and the share done; returns False to give up.
     """
     begin, rest, newest = offset, b"", -1
@@ -275,8 +274,6 @@ class ShownMatcher:
     """A `Matcher` for lines as they are displayed.
 
     Args:
-        matcher: for `pattern`.
-        door: knows how the log's lines are wrapped.
         shown: masks or cleans the text of a line for display.
     """
 

@@ -101,7 +101,6 @@ class Shape(Struct, frozen=True):
     Attributes:
         name: of the shape; its headers may be more specific (`Header.shape`).
         first: the characters that a line of this shape can begin with; empty: any.
-        pattern: matches the header at the beginning of a line.
         read: makes the header of a match.
         general: it matches many things; it never comes before a shape that is not general.
         anchor: byte string of lines that set the log's clock; they are read even where others are skipped.
@@ -135,9 +134,6 @@ class Recogniser:
 
     Args:
         shapes: the shapes to try, specific ones first.
-
-    Attributes:
-        counts: records seen by shape name.
     """
 
     def __init__(self, shapes: Sequence[Shape], clock: SourceClock) -> None:

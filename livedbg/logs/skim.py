@@ -45,7 +45,6 @@ class Skimmer:
     Args:
         triggers: words to search for; anchors of the log's clock (`Shape.anchor`) are searched for anyway.
         offset: where the first block begins.
-        number: number of its first line.
         beats: words of lines of which the last of consecutive ones is enough (`LogDecoder.beats`).
         alarms: further words, until found ALARMS_READ times; one that begins with a newline is at the beginning of a
             line.
@@ -185,7 +184,6 @@ class Skimmer:
         Args:
             shown: the block; it holds none of UNCALM.
             position: where the first line begins.
-            number: of the first line.
         """
         hits, simple, at, hit = self._hits, self._simple, self._at, self._hit
         texts, places, firsts = list[str](), list[int](), list[int]()

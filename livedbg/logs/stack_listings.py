@@ -132,11 +132,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
 
 
 def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tuple[Frame, ...]:
-    """Return the frames of a listing, at most 200.
-
-    Args:
-        name: of its format.
-    """
+    """Return the frames of a listing, at most 200."""
     form, frames = _LISTINGS[name], list[Frame]()
     for match in form.pattern.finditer(text, begin, len(text) if end is None else end):
         parts: dict[str, str] = {key.removesuffix("_2"): value for key, value in match.groupdict().items() if value}

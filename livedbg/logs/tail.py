@@ -52,9 +52,6 @@ class Piece(Struct, frozen=True):
 class Tail:
     """A followed file.
 
-    Args:
-        path: where it is, or will be.
-
     Attributes:
         problem: how a packed file ended early; "" for others.
     """

@@ -61,7 +61,6 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
         engine: `probes` (kernel probes) or `registers` (debug registers), both without a stop; or `gdb`, which stops a
             thread.
         note: its limits, or why it failed.
-        remedy: how to fix that.
         seen: number of events of any type.
         hits: number of events that matched.
         lost: events that the kernel dropped; for `gdb`: threads that hit it while another one was stopped.

@@ -18,7 +18,6 @@ class DeviceUnit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A GPU.
 
     Attributes:
-        number: the debugger's number of the device.
         machine: `sm_90`.
         busy_sms: SMs that have warps.
     """
@@ -38,10 +37,8 @@ class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         number: the debugger's number of the kernel, unique over all devices.
         grid: number of its grid, unique on its device; negative if the device launched it.
-        arguments: as the debugger prints them.
         status: `active`, `pending`, `sleeping`, …
         grid_dim, block_dim: `(264,1,1)`.
-        sms: number of SMs it runs on.
         blocks, warps, threads: how many of each are on the device now; 0 if not counted.
         still_since_wall_ns: when an earlier sample saw it at the same place; None if none did.
     """
@@ -98,8 +95,6 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
         code: its number; None if the debugger's name for it is not known.
         name: the debugger's name, `Warp Illegal Address`.
         title: kind of exception with number and name, to begin a sentence; "" if only `name` is known.
-        meaning: explanation for the user.
-        remedy: what to do next.
         address: of the faulting instruction, if the device reports it.
         example: a faulting thread and its place, `block (0,0,0) thread (3,0,0)`.
         warps, lanes: how many were seen to have it; not every warp is queried.
@@ -126,7 +121,6 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         target: identifier of the process, or `file:PATH` if there is only a core dump.
         source: `core dump`, `dump on request`, `attach`.
-        path: the core dump.
         taken_wall_ns: when the device was in this state (when the dump was written).
         faults: the worst first.
         places: those with most warps first.
@@ -135,9 +129,7 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         barriers: what its warp waits at, in the debugger's words.
         contexts: `0x7f… on device 0, active`.
         managed: static managed variables, `name = value`.
-        notes: what could not be read, one sentence each.
         sampling_ns: how long the debugger took.
-        tool: the debugger.
         reopen: command line that shows this state again; "" if it can't be shown again.
         repeat: command line that takes another sample while the process runs.
     """

@@ -30,7 +30,6 @@ class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
         stage: `before` or `after` the task ran.
         role: `input`, `output`, `inout`.
         note: what is wrong with the values, or a scalar's value.
-        there: there are values to show.
     """
 
     number: int
@@ -68,18 +67,11 @@ class ValuePreview(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Preview of a tensor.
 
     Attributes:
-        path: of the dump.
-        number: of the entry.
         title: the entry in a line.
         sample: which elements were read, if not all.
-        goes_on: the whole tensor is being read.
-        statistics: names and values.
         edges: of the histogram's bins, as text; one more than `counts`.
-        counts: elements in each bin.
         heat: rows of the heat map: a digit a cell, 0 the least and 9 the greatest mean; N has NaN, I Inf, ? is missing.
-        legend: meaning of the digits.
         numbers: the values, as numpy prints them.
-        problem: why there is no preview.
     """
 
     path: str
@@ -102,7 +94,6 @@ class TaskComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         verdict: `culprit`, `order`, `given`, `shape`, `inherited` or `uncompared` (livedbg.values.divergence); against
             golden data also `candidate`: one of several that may have computed wrong values.
-        sentence: the verdict in words.
         arguments: which of its arguments differ, and how.
     """
 
@@ -116,14 +107,11 @@ class ValueComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Comparison of a dump with a golden one.
 
     Attributes:
-        path: of the dump.
         golden: path of the reference.
         first: identifier of the task that diverges first, or None.
         headline: the result in a sentence.
         summary: what was compared, and how exactly.
         tasks: those that differ, in the order in which they were compared.
-        problem: why nothing could be compared.
-        running: the comparison is still going on.
     """
 
     path: str

@@ -34,8 +34,6 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         start_ticks: start time in clock ticks since boot (/proc/PID/stat field 22); identifies the process together
             with the pid (pid reuse).
-        start_wall_ns: the same on the wall clock.
-        rank: its number in its job.
         rank_by: the source of `rank`, if not the environment; set by `RanksSeen`.
         environment: the few variables that analyses and panels use (RANK and its like), never secrets.
         target: part of the job; False for others that hold what a target waits for.
@@ -78,14 +76,12 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
         wait: kind of the wait; None if the thread does not wait.
         sleeps_s: requested duration of a sleep.
         timed: the wait has a time limit of its own.
-        cpu_ns: CPU time used so far.
         switches: voluntary + involuntary context switches so far.
         queued_ns: time so far in which it was runnable and waited for a CPU.
         last_ran_mono_ns: when it last ran, from the kernel; for threads that were blocked at their first sample.
         marks: reads, writes, voluntary waits and page faults of a running thread so far. Code that only computes, or
             spins, makes none.
         moved: bytes that a main thread has read and written so far (files, pipes, sockets); None if not known.
-        ended_mono_ns: when it was seen to have ended.
         start_ticks: start time in clock ticks since boot; its tid may be reused later.
         role: its role in its runtime, e.g. `core 8 (AIV0)`; set by `ThreadRolesSeen`.
         given: its name in the program's language (`threading.Thread(name=…)`); from its stacks.
@@ -141,7 +137,6 @@ class Frame(Struct, frozen=True, omit_defaults=True):
         source_note: why there is no source, or why it may be wrong.
         held_mono_ns: since when this frame and all outer ones were in every sample of the thread; None if the stack is
             no sample.
-        held_samples: number of these samples.
         column: of the call in its line, if known.
         inlined: inlined into the next outer frame, with the same address.
     """
@@ -241,10 +236,8 @@ class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
             that may open it); "" for nothing.
         idle: what an idle program waits for here, in a user's words (`a key`); "" if waiting here does not mean idle.
         lost: why nothing visible can end a wait for it (`nothing else refers to it`).
-        listening: a socket that waits for connections.
         wakes_itself: only its own process has the other end, and polls it (a self-pipe).
         facts: further typed data of its source (livedbg.model.facts).
-        attributes: further data, as text for display.
     """
 
     id: str
@@ -289,7 +282,6 @@ class Edge(Struct, frozen=True, kw_only=True, omit_defaults=True):
             descriptors, a pipe with several writers); otherwise for all. For `holds` edges on one resource: any of the
             holders can serve it.
         inferred: concluded, not read.
-        timed: the wait has a time limit.
     """
 
     kind: EdgeKind

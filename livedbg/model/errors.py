@@ -21,7 +21,6 @@ class LivedbgError(Exception):
     """Base of all errors that livedbg raises on purpose.
 
     Args:
-        message: what happened, one sentence.
         remedy: the command to run or the thing to do next, or "".
         code: a stable word for programs, e.g. `no-permission`.
     """

@@ -67,7 +67,6 @@ class Looked(EventBase, frozen=True, tag="looked"):
     """A source has scanned all that it watches and reported what it found.
 
     Attributes:
-        source: name of the adapter.
         since_mono_ns: CLOCK_MONOTONIC of the host at the start of the scan: facts not retracted held until then. None:
             the source no longer watches anything.
     """
@@ -280,11 +279,9 @@ class Keyframe(EventBase, frozen=True, tag="keyframe"):
         clocks: newest stamp of each host.
         activity: by thread.
         kernels: system, kernel, durations of its completed runs.
-        log_count: log records so far.
         exited_threads: oldest first.
         exited_processes: those that exited with 0 or an unknown status, oldest first.
         failed_processes: the others, oldest first.
-        forgotten_processes: how many are no longer kept.
         older_touches: by target, intrusive actions that are no longer kept one by one.
         looks: by source and host, when its newest scan began.
         claims: those that hold; None if nobody reads claims again.

@@ -46,14 +46,12 @@ class GroupFacts(Facts, frozen=True, kw_only=True, tag="cgroup"):
     Attributes:
         frozen_by: the file that shows it is frozen.
         throttled: share of the last scheduling periods in which its CPU quota was used up.
-        cores: its CPU quota.
         throttled_by: the file with that limit.
         cpu_stat: the file with the counts.
         under_oom: its tasks wait for memory, and none may be killed for it.
         memory_stalled: share of the last 10 s spent waiting for memory.
         killed: tasks that were killed for memory while it was watched.
         memory_file: the file with its memory limit.
-        memory_limit: bytes, or None.
         memory_used: share of the limit.
     """
 
@@ -105,9 +103,6 @@ class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):
         signature: id of the signature that matched; "" if none did.
         ends: what ended according to it (livedbg.signatures.model.Ends); "" if no signature matched.
         first, last: numbers of the first and the last line of its record; 0 if not known.
-        count: number of occurrences.
-        pid: of the process that it is about.
-        steps: what to do.
         over: a later line says that the problem is over.
         warned: it was logged as a warning.
         marks: `marks` of its signature.

@@ -60,7 +60,6 @@ def lock(kind: str, host: str, pid: int, address: int) -> str:
     Args:
         kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `future`.
         pid: for a process-shared object, the lowest pid that is known to map it.
-        address: its address in that process.
     """
     return f"{kind}:{host}/{pid}/{address:#x}"
 

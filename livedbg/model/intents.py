@@ -43,7 +43,6 @@ class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
 
     Attributes:
         threads: thread identifiers; empty means all threads of the process.
-        native: include native frames.
         local_variables: include local variables: Python's, and native ones if there is debug information.
     """
 
@@ -81,9 +80,7 @@ class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
     Attributes:
         pattern: type, glob, /regular expression/ or preset; for `CALL` a function.
         moment: None: as the pattern implies, else when thrown.
-        message: catch only with this text in the message.
         count: remove it after so many hits; 0 never.
-        follow: include child processes.
         files: files that the process may load later: probed as soon as they are loaded.
         stop: stop the thread at each hit, and read its frames, variables and source with an attached gdb.
         hold_s: with `stop`: how long it then stays stopped, unless `Resume` is sent.
@@ -117,7 +114,6 @@ class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
 
     Attributes:
         may_abort: go on even if the driver may end the process after it.
-        limit_s: timeout for the dump.
     """
 
     process: str
@@ -138,12 +134,7 @@ class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
 
 
 class PreviewValues(Struct, frozen=True, kw_only=True, tag="preview-values"):
-    """Preview a tensor of a dump that was found.
-
-    Attributes:
-        path: of the dump.
-        number: of the entry.
-    """
+    """Preview a tensor of a dump that was found."""
 
     path: str
     number: int
@@ -153,7 +144,6 @@ class CompareValues(Struct, frozen=True, kw_only=True, tag="compare-values"):
     """Compare a dump that was found with another, or with golden data.
 
     Attributes:
-        path: of the dump.
         golden: path of a second dump, of a run's folder, or of a folder with in/ and out/.
     """
 

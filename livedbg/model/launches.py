@@ -34,7 +34,6 @@ class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         function: the launching function, such as `cuLaunchKernel`.
-        kernel: its name; None if unknown.
         handle: the call's handle of the kernel: a CUfunction, the address of a host function, a graph.
         grid: blocks; None for a graph.
         block: threads of a block; None for a graph.
@@ -58,7 +57,6 @@ class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         count: launches that were traced one by one; launches that were only counted belong to no thread.
-        rate_per_s: launches a second, over the last second or so.
         last: the newest ones, oldest first.
         seen: its launches are traced one by one now. While they are not (there are too many), it may launch more than
             `count` and `last` show, and `rate_per_s` is the last rate measured.
@@ -112,8 +110,6 @@ class ProfileSlice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Samples of one thread over a short time.
 
     Attributes:
-        start_mono_ns: when its first sample was taken.
-        end_mono_ns: when its last sample was taken.
         stacks: of the samples, equal ones merged.
         unknown: samples without a stack: they could not be unwound, or came too fast.
     """

@@ -49,7 +49,6 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         name: short name for the screen (`scheduler`, `device-0`, `stderr`).
         format: recognised format (`syslog`, `glog`, `plain`, …).
         lines: lines read so far, None while they are still being counted.
-        size: bytes.
         last_wall_ns: the newest time stamp of its records.
         errors: records of severity ERROR or worse that no decoder understands.
         first_error_line: number of the line in which the first of them begins, if known.
@@ -178,8 +177,6 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
         system: name of the system, `python`, …
         code: stable word for the kind of statement, lower case with dashes, e.g. `timeout-exit`, `stall-summary`,
             `fatal`, `terminate`, `traceback`, `run-complete`.
-        sentence: the meaning, one sentence for the user.
-        entities: what it is about.
         facts: its typed fields (livedbg.model.facts).
         attributes: others, as text (`sub_class`, `error_code`, …).
         resolved: it no longer holds.
@@ -224,12 +221,9 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         type: demangled type name.
         at_wall_ns: when it was seen last.
-        first_wall_ns: when it was seen first.
         history: occurrences in each second up to the one of `at_wall_ns`, the newest last.
         count: how many times the same (type, message, stack) was seen.
         catchpoint: the catchpoint (or log rule) that caught it.
-        paused_ms: how long the target was paused.
-        partial: the stack is incomplete.
         source: the log that shows it.
         line: number of the last line of that record.
         first_line: number of its first line.
@@ -297,8 +291,6 @@ class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
         source: adapter's name (`proc`, `python`, `native`, `logs`, …).
         target: entity id or path that it reads.
         code: stable word for the situation (`no-permission`, `zombie`, `gdb-missing`, …), or "".
-        sentence: the problem.
-        remedy: the command or setting that fixes it.
     """
 
     source: str

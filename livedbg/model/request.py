@@ -54,10 +54,8 @@ class Request(Struct, frozen=True):
         logs: files, directories and globs to read.
         signatures: folders of failure texts besides those of the systems and the user's own.
         ends_with_processes: the session is over when the processes have ended, even if logs were named.
-        tree: follow the child processes too.
         interval_s: shortest time between two samples of a process.
         stacks: `none`, `python`, or `native` (Python and native merged).
-        local_variables: read local variables in stacks.
         once: one sample for a report: an adapter reads what is there and settles.
         read_only: refuse every intrusive action (livedbg.touch.config.refuse_touch).
         read_only_by: what forbids it, if not `--read-only`.

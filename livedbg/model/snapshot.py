@@ -93,11 +93,7 @@ class Touches(Struct, frozen=True):
 
 
 class Counter(Struct, frozen=True):
-    """A progress counter and when it last changed.
-
-    Attributes:
-        changes: how many times it changed since it was first seen.
-    """
+    """A progress counter and when it last changed."""
 
     value: float
     total: float | None
@@ -179,10 +175,8 @@ class Snapshot:
         waits: all other pending edges.
         names: numbering of the entities in `dependencies`.
         recent_logs: the newest records, oldest first (bounded; the whole log is read through the session's log reader).
-        log_count: all records seen.
         kernels: (system, kernel) -> durations of its completed runs.
         activity: by thread id.
-        forgotten_processes: how many exited processes are no longer kept.
         intrusions: the newest ones (bounded), oldest first.
         older_touches: target -> totals of its older ones; "": of targets that were forgotten.
         devices: last sample, by process identifier or `file:PATH`.

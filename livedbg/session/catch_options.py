@@ -114,7 +114,6 @@ def typed_catch(text: str, process: str) -> Catch:
 
     Args:
         text: quotes group words, a backslash is a backslash.
-        process: identifier of the process.
 
     Raises:
         UsageError: it is invalid.

@@ -36,7 +36,6 @@ class Reading(Struct):
     """A reading of some claims in progress.
 
     Attributes:
-        claims: as they were made.
         calls: thread -> its blocking call at the start of the reading.
         refuted: keys of claims with a thread or process in another state.
     """
@@ -74,7 +73,6 @@ class Confirming:
         Args:
             reading: that began before the adapters read again.
             made: all claims that the diagnosis makes from the fresh data.
-            snapshot: the state that it made them from.
             whole: all adapters could read again (K3).
         """
         read = []

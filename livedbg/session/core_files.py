@@ -27,10 +27,6 @@ _ANONYMOUS: Final = b"0x1"  # private memory that no file backs: stacks and the 
 def ask_for(pid: int, cwd: Path) -> bool:
     """Have a process that has not begun its program, and its children, leave a core after a fault.
 
-    Args:
-        pid: a child of ours.
-        cwd: its folder.
-
     Returns:
         Whether it will; such a file is to be removed.
     """

@@ -17,7 +17,6 @@ class GuideStep(Struct, frozen=True, kw_only=True):
     """A step of a guide.
 
     Attributes:
-        title: its purpose, a few words.
         recipes: CMD is launched with these, as after `launch --recipe`. `{NAME}` is a value from an earlier step. A
             guide with a plan of its own needs none.
         without: recipes to use if such a value is not known; () if the step then can't be done.
@@ -50,7 +49,6 @@ class StepAsk(Struct, frozen=True, kw_only=True):
         number: of the step, from 1.
         argv: CMD.
         handed: values from earlier steps or the user.
-        folder: for files and output of the step.
         limit_s: seconds that each run may take; None: somebody watches, and ends it when it is enough.
     """
 
@@ -66,12 +64,10 @@ class StepRun(Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: of the step, from 1.
-        output: the files of its standard output and error.
         logs: files that its recipes read.
         loaded: files that its processes had mapped, as far as they were sampled.
         opened: files and devices that they had open, likewise.
         kept: the folder into which the guide copied files while they existed (`Guide.keep`).
-        environment: of CMD.
         code: its exit code (128 + signal); None: it did not end.
         handed: values from earlier steps or the user.
         snapshot: the last state while it ran.

@@ -53,7 +53,6 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
     Attributes:
         uses: names of systems that it uses, and `accelerator` for a device of the kernel's accel subsystem.
-        age_s: time since it started.
         cpu_share: CPU time per time since it started; above 1 for several busy threads.
     """
 

@@ -58,7 +58,6 @@ class Launched:
     """A command that livedbg started.
 
     Attributes:
-        target: for the session's request.
         folder: with `stdout.log` and `stderr.log`.
         leaves_cores: a fatal fault leaves a core, which is to be removed.
     """

@@ -43,12 +43,7 @@ _LONGEST_S: Final = 30.0
 
 
 class Cost(NamedTuple):
-    """Cost of a sample, in seconds.
-
-    Attributes:
-        cpu_s: CPU time of this thread.
-        wall_s: by the clock.
-    """
+    """Cost of a sample, in seconds."""
 
     cpu_s: float = 0.0
     wall_s: float = 0.0
@@ -98,13 +93,7 @@ def _rest_s(cost_s: float, share: float) -> float:
 
 
 class Backoff:
-    """Pauses that grow while nothing happens.
-
-    Args:
-        first_s: the shortest pause.
-        most_s: the longest.
-        factor: growth of each pause.
-    """
+    """Pauses that grow while nothing happens."""
 
     def __init__(self, first_s: float, most_s: float, factor: float) -> None:
         self._first_s = first_s
@@ -150,11 +139,7 @@ class CpuCredit:
 
 
 class SamplePace:
-    """Pauses between samples: short while things change, longer while nothing does.
-
-    Args:
-        fastest_s: shortest pause.
-    """
+    """Pauses between samples: short while things change, longer while nothing does."""
 
     def __init__(self, fastest_s: float) -> None:
         self._pauses = Backoff(fastest_s, _SLOWEST_S, 1.5)
@@ -167,7 +152,6 @@ class SamplePace:
 
         Args:
             changed: it found something new.
-            cost_s: its CPU time.
         """
         self._quiet = 0 if changed else self._quiet + 1
         if changed:
@@ -220,7 +204,6 @@ class ChangePace:
 
         Args:
             signature: at the start of the sample.
-            cost_s: its CPU time.
             still: at the start of the sample.
         """
         now_s = time.monotonic()

@@ -114,9 +114,6 @@ class Publisher:
         dated: a task that is no longer shown has ended just now. False for logs, which are read later.
 
     Attributes:
-        edges: as they were last shown, or put.
-        tasks: by id, as they were last shown.
-        counters: by entity and name.
         diagnostics: by id, unresolved ones.
     """
 
@@ -244,7 +241,6 @@ class Statuses:
 
         Args:
             target: "" for the source as a whole.
-            code: of the problem.
         """
         status = SourceStatus(
             source=self._source, target=target, health=health, code=code, sentence=sentence, remedy=remedy

@@ -49,7 +49,6 @@ def by_files(paths: Iterable[str], *, languages: bool = True) -> set[str]:
     """Return the systems that mapped files show.
 
     Args:
-        paths: of mapped files.
         languages: name `python` and `c++` too.
     """
     return _shown("files", paths, languages)

@@ -96,9 +96,7 @@ class _Sleeping:
     """Rules that find nothing in most states, and that are imported for the first state in which they may.
 
     Args:
-        name: of the rule that stands for them.
         may: whether they may find something in a state.
-        make: imports them.
     """
 
     doc = ""

@@ -94,11 +94,7 @@ class Command(Struct, frozen=True):
     """A command of the command line.
 
     Attributes:
-        where: its click command.
-        summary: one line for the list of commands.
         example: for its help: command first, then what it does.
-        exits: its exit codes.
-        exits_note: further text about them.
         after: the command that it follows in the list; at the end if there is none of that name.
     """
 
@@ -115,7 +111,6 @@ class Demo(Struct, frozen=True):
     """A workload of `livedbg demo`.
 
     Attributes:
-        summary: one line.
         module: of a system's demo: `python -m MODULE FOLDER` runs it, and its logs are read in FOLDER.
     """
 
@@ -139,10 +134,6 @@ class Guide(Struct, frozen=True, kw_only=True):
     """A system's guide: recipes in steps, each of which passes its results to the next. It is a command.
 
     Attributes:
-        name: of the command.
-        summary: one line for the list of commands.
-        about: its help text.
-        steps: in order.
         read: takes the results of a step's run of CMD; returns its findings.
         example: for its help: command first, then what it does.
         keep: copies files that a process may remove; takes its pid, a file that it has just mapped or opened, and a
@@ -185,7 +176,6 @@ class MarkerPair(Struct, frozen=True):
     """Lines that mark the begin and the end of something (`launch --repeat` shows the last open one).
 
     Attributes:
-        name: of the pair.
         begin: regular expression, with a group `what` that names the thing, and perhaps `lane` for its thread.
         end: the same for the line that ends it.
     """
@@ -219,9 +209,7 @@ class System(Struct, frozen=True, kw_only=True):
         title: as people write it.
         about: what livedbg shows of it, one line.
         rank: the narrower of two systems that a process uses has the smaller rank, and is named first.
-        signs: how it is recognised.
         framework: frames of a stack that are inside of it, and not the user's own code.
-        adapters: its sources by name.
         on_signs: its adapters and its rules have nothing to do before a process or the state shows its signs, or a log
             is read: they are not imported until then.
         interactive: adapters that only serve requests while a session goes on: a session that samples once does not
@@ -234,19 +222,15 @@ class System(Struct, frozen=True, kw_only=True):
             exception, so that the generic rules don't report it again.
         causes: exceptions that only follow from another error, or are of a device or the hardware: regular expressions
             for `Type: message`, each with its class.
-        shapes: of its logs.
         continuations: beginnings of log lines that continue the error above: regular expressions that begin with a
             literal character.
-        log_places: where a process writes its logs.
         no_logs: suffixes of its files that are no logs, such as `.cubin`: not read in a folder that holds logs.
         recipes: the package that holds its launch presets as `*.toml`.
         signatures: the package that holds its failure texts as `*.toml` (docs/signatures.md). The rule `signature`
             judges them, unless `judges_diagnostics` says that its own rules do.
         shared_recipes: other recipes that are for it too, by name; each with a sentence for the recipe's note, or "".
         sanitizers: options of `--recipe` that find memory errors and races; advice for crashes that move.
-        markers: progress markers in its output.
         device_variables: set by `launch --gpus`.
-        presets: catch presets by name.
         known_calls: by function name, descriptions of its calls, which `catch` shows instead of registers.
         text_exceptions: C++ exception classes whose first member is a `std::string` with the message.
         launch_functions: the functions that launch its kernels, for `livedbg launches`.
@@ -258,10 +242,8 @@ class System(Struct, frozen=True, kw_only=True):
         label_code: takes a process and the name of a deleted file whose code it runs; returns the name for stacks, or
             None.
         name_code: takes a process and an address in memory that no file backs; returns the function there, or None.
-        tensor_files: formats of files that hold one tensor.
         dump_readers: readers of the tensors that its runs dump.
         graph_readers: readers of the task graphs that its runs write.
-        checks: facts for `livedbg doctor`.
         tools: takes the name of a program; returns its path if this system's tools are installed, else None.
         debuggers: programs that can replace gdb if there is none.
         examples: further examples for the help of other commands, by the command's name.

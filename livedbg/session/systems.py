@@ -69,7 +69,6 @@ class Problem(Struct, frozen=True):
 
     Attributes:
         package: the distribution that provides it, or "".
-        sentence: what is wrong.
     """
 
     system: str

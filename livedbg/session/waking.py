@@ -30,7 +30,6 @@ class Sleeper(Struct, frozen=True):
     """An adapter that sleeps.
 
     Attributes:
-        system: the name of its system.
         make: imports it; None if it can't be made, or has nothing to do in this session.
     """
 

@@ -44,8 +44,6 @@ class Room(Struct, frozen=True):
 
     Attributes:
         system: as in `Diagnostic.system`.
-        name: of the file, for messages.
-        file: its content.
     """
 
     system: str
@@ -78,11 +76,7 @@ class Found(Struct, frozen=True):
 
 
 class Entry:
-    """A signature, ready for use.
-
-    Args:
-        room: its file.
-    """
+    """A signature, ready for use."""
 
     def __init__(self, room: Room, signature: Signature) -> None:
         self.room = room

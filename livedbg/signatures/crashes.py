@@ -83,7 +83,6 @@ class FailedTest(Struct):
     Attributes:
         name: "" if only the place is known.
         place: in its source.
-        said: the failure.
     """
 
     name: str = ""
@@ -127,7 +126,6 @@ class TestRun(Struct):
         Runners print place and reason either before the name (`place`, `why`) or after it (`at`, `because`).
 
         Args:
-            text: of a record.
             raised: the exception that the record reports, or "".
         """
         every = [one.said for one in run_book().found(text)]

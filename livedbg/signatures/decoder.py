@@ -134,7 +134,6 @@ class SignatureDecoder(LogDecoder):
 
         Args:
             parts: the records; the last one is new.
-            joined: their texts as one.
             begin: where the new one begins there.
         """
         given = self._given_of(parts[-1])

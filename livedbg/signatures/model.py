@@ -92,13 +92,10 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
     """A text, and the expected report.
 
     Attributes:
-        text: lines of a log.
         says: the sentence, without its full stop; "" if the text is no failure.
         also: further sentences.
         kind: of the message, if it is to be checked.
         verdict: the state of the verdict if the text is the whole log; by default what `ends` implies.
-        fields: facts of the message.
-        marks: of the message.
     """
 
     text: str
@@ -157,7 +154,6 @@ class Quiet(Struct, frozen=True, forbid_unknown_fields=True):
     """Lines near which nothing is a failure: a tuner's attempts may fail.
 
     Attributes:
-        pattern: such a line.
         words: one of them is in each.
         lines: number of lines after it that are quiet too.
     """

@@ -37,7 +37,6 @@ class Said(Struct, frozen=True, kw_only=True):
         who: its subject: `Rank 3`; "" if the sentence is whole.
         writer: `rank 3` if the text itself names it, else "".
         cause: as in `Diagnostic.cause`.
-        facts: for the rules.
         system: as in `Diagnostic.system`.
         late: as in `Diagnostic.late`.
         exception: its type in the list of exceptions, or "".
@@ -71,9 +70,7 @@ class Told(Struct):
     """A reported message.
 
     Attributes:
-        said: as it was found first.
         diagnostic: its current state.
-        count: of occurrences.
     """
 
     said: Said
@@ -120,7 +117,6 @@ class LogTold:
         Args:
             record: where it begins.
             number: index of the line in the record.
-            text: its lines.
         """
         writer, system = said.writer or record.writer, said.system
         parts = (system, record.source, writer, said.code, said.key)

@@ -61,7 +61,6 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
     Args:
         old: None for a new thread.
         before: the thread in the last sample.
-        mono_ns: when it was sampled.
     """
     waits = after.syscall is not None
     if old is None or before is None or before.exited:

@@ -83,7 +83,6 @@ class Ledger:
     """The newest intrusive actions one by one, and totals of the older ones by target.
 
     Attributes:
-        newest: oldest first.
         older: target -> totals of its actions that are no longer in `newest`; "": of processes that the state does not
             know or has forgotten.
     """
@@ -99,11 +98,7 @@ class Ledger:
         return other
 
     def add(self, touch: Intrusion, known: Container[str | None]) -> None:
-        """Add an action; the oldest one may move into the totals.
-
-        Args:
-            known: the processes that the state knows.
-        """
+        """Add an action; the oldest one may move into the totals."""
         self.newest.append(touch)
         if len(self.newest) > TOUCH_WINDOW:
             oldest = self.newest.popleft()

@@ -52,7 +52,6 @@ class StackGroup(Struct, frozen=True):
 
     Attributes:
         frames: of one of them (addresses may differ in the others).
-        threads: identifiers, sorted.
     """
 
     frames: tuple[Frame, ...]

@@ -16,9 +16,6 @@ def open_private(path: Path, *, replace: bool) -> int:
 
     Devices and pipes (`/dev/stdout`) keep their mode.
 
-    Args:
-        replace: truncate an existing file.
-
     Raises:
         FileExistsError: it exists, and `replace` is False.
         OSError: it can't be opened.

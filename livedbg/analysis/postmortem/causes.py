@@ -53,11 +53,8 @@ class _Error(Struct, frozen=True):
     """An error in a log, as a finding reports it.
 
     Attributes:
-        number: index of the finding.
         writer: see `Diagnostic.writer`.
-        log: id of its log.
         line: its first line there; 0 if not known.
-        last: its last line.
         late: reported after the end (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
         aborts: an abort without a reason (C5).
         cause: None for a hang without a class: neither a process's error, nor noticed by a peer only.

@@ -67,11 +67,7 @@ def completed_elsewhere(log: str, snapshot: Snapshot) -> bool:
 
 
 def completes_after(log: str, line: int, snapshot: Snapshot, errors: Iterable[int] = ()) -> bool:
-    """Return whether a log says after a line that its run completed, with no error after that.
-
-    Args:
-        errors: the lines of errors in it.
-    """
+    """Return whether a log says after a line that its run completed, with no error after that."""
     ends = [line_of(said) for said in completions(snapshot, log)]
     return any(end > line and not any(error > end for error in errors) for end in ends)
 

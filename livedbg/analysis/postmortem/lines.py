@@ -38,7 +38,6 @@ class KnownLine(Struct, frozen=True):
         writer: the rank or worker that wrote it, or "".
         ordinary: no crash leaves such a line behind.
         tests: a test run ends here.
-        text: its first line.
         step: number of the step that it reports.
         restarts: a launcher starts the workers again.
         begins: something begins or is waited for.
@@ -169,7 +168,6 @@ def below_heading(title: str, log: str, line: int, snapshot: Snapshot) -> str:
 
     Args:
         title: of the heading; lines that quote it don't count.
-        log: id of the log.
         line: number from which on the heading is searched.
     """
     own = [one for one in _KNOWN.records(log, snapshot) if one.line is not None and (one.last_line or 0) >= line]
@@ -190,11 +188,7 @@ def proof_of(record: LogRecord, source: LogSource) -> Evidence:
 
 
 def named_elsewhere(pid: int, log: str, snapshot: Snapshot) -> bool | None:
-    """Return whether another log names a process, as the kernel's log does; None if there is no other log.
-
-    Args:
-        log: the log that names it.
-    """
+    """Return whether another log names a process, as the kernel's log does; None if there is no other log."""
     if all(source.id == log for source in snapshot.log_sources.values()):
         return None
     others = (one for one in list(snapshot.recent_logs)[-_SEEN:] if one.source != log)

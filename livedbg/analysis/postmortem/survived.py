@@ -66,8 +66,6 @@ class _Spot(Struct, frozen=True):
     """The end of an error in a log.
 
     Attributes:
-        source: id of the log.
-        line: number of its last known line.
         logged: it was caught, and a logger wrote it.
         caught: the lines right above announce a retry, or mark it as expected.
         over: its program writes nothing more: a run of tests, at its end.

@@ -34,7 +34,6 @@ class Chapter(NamedTuple):
     """A chapter of docs/rules.md.
 
     Attributes:
-        module: which has its rules.
         needs: a condition without which the rules find nothing; None for none.
     """
 

@@ -88,10 +88,7 @@ class _End(NamedTuple):
     """An error that a log ends with.
 
     Attributes:
-        records: the newest of the log, in order.
-        at: index of the error's record.
         line: the line of its text with the error.
-        number: index of that line in the record.
         why: the error right above it that may have ended the program (E11).
     """
 

@@ -16,11 +16,7 @@ _PACE_NS: Final = 1_000_000_000
 
 
 def limit_ns(known: Durations | None, settings: Settings) -> float:
-    """Return how long a run of a kernel may take before it counts as stalled.
-
-    Args:
-        known: durations of its completed runs, if any.
-    """
+    """Return how long a run of a kernel may take before it counts as stalled."""
     if known is None or not known.count:
         return settings.task_stall_ns
     return max(known.longest_ns * settings.slow_factor, settings.slow_floor_s * 1e9)

@@ -27,11 +27,7 @@ class _Stay(NamedTuple):
     """A place that a thread does not leave.
 
     Attributes:
-        for_ns: for how long it was seen there.
-        samples: number of stacks that show it.
         spins: it repeats itself.
-        where: the function, and the line.
-        source: how the stacks were taken.
     """
 
     for_ns: int

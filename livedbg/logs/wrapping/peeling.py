@@ -41,9 +41,6 @@ class Plain(NamedTuple):
     """A line without its wrappings.
 
     Attributes:
-        line: the physical line.
-        text: the unwrapped text.
-        tag: its writer.
         wall_ns: its time, from a wrapping.
         once: wrappings that were taken off, and can't recur.
     """
@@ -63,7 +60,6 @@ class Peeler:
         parts: by writer, the beginning of a line whose rest comes later.
         escaped: some text was a JSON string.
         stamped: some wrapping had a time.
-        took: some line had a wrapping.
     """
 
     def __init__(self, clock: SourceClock) -> None:

@@ -55,7 +55,6 @@ def longer(texts: Sequence[str], enough: bool) -> bool:
     """Return whether messages are surely the lines of a longer text, and no logger's own.
 
     Args:
-        texts: the texts after the heads.
         enough: there are enough of them that lines which only may be parts of a longer text count, too.
     """
     if any(SURE.match(text) is not None for text in texts):
