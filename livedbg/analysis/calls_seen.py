@@ -45,6 +45,5 @@ def calls_seen(thread: Thread, state: RuleInput) -> CallsSeen | None:
 
 
 def _calls(frames: Sequence[Frame], state: RuleInput) -> list[tuple[Frame, Frame]]:
-    """Return the user's frames that call something, each with its callee, the outermost first."""
     pairs = [(caller, callee) for callee, caller in pairwise(frames) if caller.line and not asks(callee.function)]
     return [pair for pair in reversed(pairs) if state.code.inside(pair[0]) is Inside.USER]

@@ -93,7 +93,6 @@ def _has_ended(process: str, state: RuleInput) -> bool:
 
 
 def _is_idle_worker(thread: Thread, state: RuleInput) -> bool:
-    """Return whether it waits for a job: other threads have to submit one."""
     stack = state.snapshot.stacks.get(thread.id)
     return stack is not None and waits_for_job(stack.frames)
 

@@ -223,7 +223,6 @@ class Graph:
         return {self._snapshot.names.of(name) for name in self._blocking.timed}
 
     def _ring(self, members: Sequence[str]) -> tuple[str, ...]:
-        """Return the members in the order of the waits, as far as one walk meets them."""
         if len(members) > RING:
             return tuple(sorted(members))
         inside = set(members)

@@ -210,7 +210,6 @@ class _Search:
         return True
 
     def ring(self) -> set[int]:
-        """Return the nodes on cycles through the arc."""
         within, back = self.found[self.done], self._steps[1 - self.done]
         start = self._ends[self.done]
         if start not in within:
@@ -223,7 +222,6 @@ class _Search:
         return ring
 
     def _cost(self, side: int) -> int:
-        """Return the cost of a side after its next node."""
         todo = self._todo[side]
         return self.looked[side] + 1 + self._degrees[side](todo[-1]) if todo else self.looked[side]
 
@@ -244,7 +242,6 @@ class _Search:
 
 
 def _between(low: float, high: float, count: int) -> list[float] | None:
-    """Return `count` rising numbers between two others; None if floating point has none left."""
     step = (high - low) / (count + 1)
     numbers = [low + step * place for place in range(1, count + 1)]
     row = [low, *numbers, high]

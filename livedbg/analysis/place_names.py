@@ -69,7 +69,6 @@ def _named(type_: str, depth: int) -> str:
 
 
 def _end(name: str, at: int) -> int:
-    """Return the index after the bracket that closes the one at `at`; -1 if there is none."""
     depth = 0
     for place in range(at, len(name)):
         letter = name[place]
@@ -190,7 +189,6 @@ def rust_name(function: str) -> str:
 
 
 def _python(function: str) -> str:
-    """Replace a comprehension by the function that it is in."""
     return _INNER.sub("", function).rpartition("<locals>.")[2]
 
 

@@ -144,7 +144,6 @@ def own_code(profile: Profile, code: UserCode) -> list[tuple[Frame, float]]:
 
 
 def _whole_ns(profile: Profile) -> float:
-    """Return the CPU time of all samples; one without a stack counts as much as another."""
     known = profile.samples - profile.unknown
     return max(1.0, profile.cpu_ns * profile.samples / known if known else 1.0)
 

@@ -110,7 +110,6 @@ def _rank(
 
 
 def _job(process: Process) -> object:
-    """Return a key of its job: where its ranks meet, or its parent."""
     place = place_of(process.environment)
     meets = place is not None and (place.variable != RANKS[0] or "MASTER_PORT" in dict(place.meeting))
     return process.host, place.meeting if place is not None and meets else process.ppid

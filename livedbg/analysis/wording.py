@@ -68,7 +68,6 @@ def _alike(said: str) -> str:
 
 
 def _who(writers: Iterable[str]) -> str:
-    """Return `ranks 0-2 and worker TP1`."""
     names = list(dict.fromkeys(writers))
     ranks = [rank for name in names if (rank := rank_of(name)) is not None]
     others = [name for name in names if rank_of(name) is None]

@@ -42,15 +42,12 @@ class Sought(Message):
 
 
 class _Bar(Widget):
-    """One line, drawn like the panels."""
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.context: DrawContext = EMPTY_CONTEXT
         self._painted = Painted(self.refresh)
 
     def show(self, context: DrawContext) -> None:
-        """Draw another state, selection or theme."""
         self.context = context
         self._painted.repaint(self.size.height, self.screen_line)
 
@@ -161,7 +158,6 @@ _LEAST_LABEL: Final = 2
 
 
 def _room(items: Sequence[_Item]) -> int:
-    """Return the cells that keys and words of the footer take, with the blanks around them."""
     return sum(len(key) + len(label) + 3 for key, label, _action, _here in items)
 
 

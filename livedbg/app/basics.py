@@ -66,7 +66,6 @@ class OneAtATimeApp(CellUpdatesApp):
             await super().on_event(event)
 
     async def _take_typed(self) -> None:
-        """Hand over what was typed, until the queue is empty."""
         while self._ahead and self.is_running:
             event = self._ahead[0]
             while self._must_wait(event):  # noqa: ASYNC110 - nobody tells
@@ -164,7 +163,6 @@ class BasicApp(OneAtATimeApp):
         self._write(suffix)
 
     def _write(self, *suffixes: str) -> None:
-        """Write files into the current directory, and show one notice for all of them."""
         written: list[Path] = []
         try:
             for suffix in suffixes:

@@ -148,7 +148,6 @@ class _Pen:
 
 
 def _cells(strips: Iterable[Strip], x: int) -> dict[int, _Cell]:
-    """Return the cells of strips that begin at a column."""
     cells: dict[int, _Cell] = {}
     for strip in strips:
         for text, style, control in strip:

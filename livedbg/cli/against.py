@@ -135,7 +135,6 @@ def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, li
 
 
 def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Tolerance, *, as_json: bool) -> int:
-    """Compare a dump with golden inputs and outputs of the whole program."""
     from livedbg.values.buffers import wiring_of
     from livedbg.values.program import compare_program
     from livedbg.values.sentences import program_json, program_lines
@@ -162,7 +161,6 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
 
 
 def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, as_json: bool) -> int:
-    """Compare one tensor of a dump with a file."""
     from livedbg.values.compare import compare
     from livedbg.values.dump import title
     from livedbg.values.tensor_files import load

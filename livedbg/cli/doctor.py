@@ -114,7 +114,6 @@ def _intrusive_actions() -> Capability:
 
 
 def _target(word: str, gdb: str | None, *, redact: bool) -> None:
-    """Print what a scan of one process sees."""
     found = resolve([word])
     click.echo()
     for problem in found.problems:

@@ -144,7 +144,6 @@ def _graph_file(source: Path) -> tuple[Path, GraphReader] | None:
 
 
 def _is_object(source: Path) -> bool:
-    """Return whether a file begins like a JSON object."""
     try:
         with source.open("rb") as file:
             return file.read(256).lstrip().startswith(b"{")

@@ -143,7 +143,6 @@ def _handed(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _headless(course: Course, only: int | None) -> int:
-    """Run one step, or all in order until the cause is found."""
     wrong = hung = failed = undone = False
     for number in (only,) if only is not None else range(1, len(course.steps) + 1):
         order = course.order(number)

@@ -388,6 +388,5 @@ class _Relay:
                 last = self._done.wait(0.05)
 
     def finish(self) -> None:
-        """Copy the rest, and end."""
         self._done.set()
         self._thread.join(5)

@@ -162,8 +162,6 @@ def _printed(child: Launched, *, redact: bool) -> tuple[ExceptionHit, ...]:
 
 
 def _stacks(snapshot: Snapshot) -> tuple[Stack, ...]:
-    """Return stacks of threads, main threads first."""
-
     def weight(stack: Stack) -> tuple[bool, str]:
         thread = snapshot.threads.get(stack.thread)
         return thread is None or not thread.process.endswith(f"/{thread.tid}"), stack.thread

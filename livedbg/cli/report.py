@@ -79,7 +79,6 @@ def command(
 
 
 def _recording(options: TargetOptions) -> Path | None:
-    """Return the recording that the only TARGET names, or None."""
     files = [Path(word) for word in options.targets if not word.isdigit() and Path(word).is_file()]
     if not files:
         return None
@@ -101,7 +100,6 @@ def _recording(options: TargetOptions) -> Path | None:
 
 
 def _symbols(update: Update) -> tuple[LimitOut, ...]:
-    """Return the files without debug information in the culprits' stacks."""
     if not update.diagnosis.verdict.roots:
         return ()
     from livedbg.report.missing_symbols import symbol_limits

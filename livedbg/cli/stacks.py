@@ -175,7 +175,6 @@ def _sampled_s(slices: Sequence[ProfileSlice], most_s: float) -> float:
 
 
 def _by_thread(slices: Sequence[ProfileSlice]) -> list[tuple[str, Profile]]:
-    """Return the profile of each thread, the one with the most CPU time first."""
     threads: dict[str, list[ProfileSlice]] = {}
     for one in slices:
         threads.setdefault(one.thread, []).append(one)
@@ -189,7 +188,6 @@ def _short_name(snapshot: Snapshot, thread: str) -> str:
 
 
 def _amount(profile: Profile, options: ProfileOptions) -> str:
-    """Return the CPU time or memory of the samples, as text."""
     if options.pages:
         return f"{byte_size(profile.cpu_ns * mmap.PAGESIZE)} of memory touched first"
     return f"{profile.cpu_ns / 1e9:.2f} s of CPU time"

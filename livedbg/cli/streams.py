@@ -62,7 +62,6 @@ def _works(stream: TextIO) -> bool:
 
 
 def _fill(number: int) -> None:
-    """Open /dev/null as file `number`."""
     null = os.open(os.devnull, os.O_RDWR)
     if null != number:
         os.dup2(null, number)

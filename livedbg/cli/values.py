@@ -315,7 +315,6 @@ def _used(allowed: frozenset[str]) -> str:
 
 
 def _browse(dump: Path, against: Path | None) -> int:
-    """Open the app's screen Values on a dump."""
     from livedbg.app import run
     from livedbg.app.options import AppOptions, check_terminal
     from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN

@@ -82,7 +82,6 @@ def quit_on_signals() -> Iterator[None]:
 
 
 def _number_of(error: BaseException | None) -> int | None:
-    """Return the signal whose handler raised an exception, or None."""
     if isinstance(error, KeyboardInterrupt):
         return signal.SIGINT
     return error.number if isinstance(error, Quit) else None

@@ -137,14 +137,12 @@ def confirmed(heap: HeapReader, registers: dict[str, int], found: EventLoops) ->
 
 
 def _current(heap: HeapReader, register: int) -> dict[int, int]:
-    """Return the running task of each loop."""
     if heap.type_name(register) != "dict":
         return {}
     return dict(heap.dict_items(register, 1024))
 
 
 def _task(heap: HeapReader, address: int, current: dict[int, int]) -> LoopTask | None:
-    """Return a task of C asyncio that has not ended, or None."""
     at = heap.objects.layout.tasks
     if at is None or not is_pointer(address):
         return None

@@ -206,7 +206,6 @@ class ExceptionTypes:
         return tuple(dict.fromkeys(name for name in found if name != "object"))
 
     def _order(self, address: int) -> tuple[int, ...]:
-        """Return the class and its bases: `tp_mro`."""
         order = self._objects.word(address + _MRO_AT)
         if not is_pointer(order):
             return (address,)

@@ -138,8 +138,6 @@ class Greenlets(Struct, frozen=True):
 
 
 class _State(Struct, frozen=True):
-    """A greenlet before its frames are read."""
-
     address: int
     kind: str
     runs: bool
@@ -201,7 +199,6 @@ class GreenletReader:
         return tuple(_greenlet(state, tuple(frames.get(state.address, ()))) for state in states)
 
     def _types(self, kind: int, found: dict[int, str]) -> None:
-        """Collect a type and its subclasses."""
         if kind in found or len(found) >= _MOST_TYPES or not is_pointer(kind):
             return
         found[kind] = self._heap.objects.class_name(kind)

@@ -137,7 +137,6 @@ class HeapReader:
         return used, keys
 
     def _entries(self, keys: int, limit: int) -> list[tuple[int, int]]:
-        """Return the entries of a table of keys: pairs of addresses."""
         _, sizes, _, count = self.words(keys, 4)
         index_bytes, kind = 1 << (sizes >> 8 & 0xFF), sizes >> 16 & 0xFF
         if count > limit or index_bytes > 1 << 24:

@@ -53,7 +53,6 @@ def _numbered_as_ours(pid: int) -> bool:
 
 
 def _thread_arguments(layout: Layout, state: str) -> tuple[str, ...]:
-    """Return the arguments for a thread state and the thread's number."""
     return f"state={state}:x64", f"tid=+{layout.thread.native_id}({state}):x32"
 
 

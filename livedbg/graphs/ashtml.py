@@ -183,7 +183,6 @@ def _boxes(drawing: Drawing, places: dict[str, Place]) -> Iterator[str]:
 
 
 def _arrows(drawing: Drawing, layout: Layout, *, missing: bool) -> Iterator[str]:
-    """Yield the missing arrows, or all others."""
     for arrow, route in zip(drawing.arrows, layout.routes, strict=True):
         if (arrow.state == MISSING) == missing:
             yield _arrow(arrow, layout.places[arrow.first], layout.places[arrow.second], route)
@@ -206,7 +205,6 @@ def _arrow(arrow: Arrow, one: Place, other: Place, route: Route) -> str:
 
 
 def _line(one: Place, other: Place, route: Route) -> str:
-    """Return the SVG path of an arrow."""
     x, y = one.x + WIDTH // 2, one.y + HEIGHT
     end = other.x + WIDTH // 2
     if route.lane is not None:

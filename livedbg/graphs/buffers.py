@@ -129,7 +129,6 @@ class Buffers:
         return any(pred in self._makers or pred not in self._places for pred in self._graph.predecessors.get(raw, ()))
 
     def _find_clusters(self) -> dict[int, _Cluster]:
-        """Return external buffers whose bytes overlap, by address."""
         spans = sorted(
             (tensor.buffer_addr, tensor.buffer_addr + max(1, tensor.buffer_numel * unit_of(tensor.dtype)))
             for tensor in self._graph.tensors.values()

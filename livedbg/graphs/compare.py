@@ -102,8 +102,6 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, 
 
 
 class _Differences:
-    """Describes the differences at one edge."""
-
     def __init__(self, here: TaskGraph, there: TaskGraph, matching: Matching, terms: Terms) -> None:
         self._here, self._there, self._matching, self._terms = here, there, matching, terms
         self._edges = _edges_of(here), _edges_of(there)

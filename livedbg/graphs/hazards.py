@@ -111,7 +111,6 @@ def _meeting(boxes: dict[int, _Box]) -> Iterator[tuple[int, int]]:
 
 
 def _crowding(intervals: Sequence[tuple[int, int]]) -> int:
-    """Return how many pairs of intervals intersect."""
     lows = sorted(low for low, _ in intervals)
     highs = sorted(high for _, high in intervals)
     return sum(bisect_left(lows, high) - bisect_right(highs, low) - 1 for low, high in intervals)
@@ -290,7 +289,6 @@ class _Last:
         self._covers: dict[tuple[int, int], bool] = {}
 
     def sharing(self, touch: _Touch) -> Iterator[_Touch]:
-        """Yield the last touches of all regions that share bytes with that of a touch."""
         for near in self._memory.overlapping[touch.region]:
             yield from self._touches.get(near, ())
 

@@ -192,7 +192,6 @@ def _sweep(rows: Sequence[_Row], spacing: Spacing, *, down: bool) -> None:
 
 
 def _crossings(rows: Sequence[_Row]) -> int:
-    """Return how many pairs of lines cross between two rows."""
     total = 0
     for upper, lower in pairwise(rows):
         places = {id(item): number for number, item in enumerate(lower)}
@@ -206,7 +205,6 @@ def _crossings(rows: Sequence[_Row]) -> int:
 
 
 def _pack(row: Sequence[Item], spacing: Spacing) -> None:
-    """Put a row's items side by side, in the middle."""
     offsets = list(_offsets(row, spacing))
     middle = offsets[-1] / 2 if offsets else 0.0
     for item, offset in zip(row, offsets, strict=True):
@@ -214,7 +212,6 @@ def _pack(row: Sequence[Item], spacing: Spacing) -> None:
 
 
 def _offsets(row: Sequence[Item], spacing: Spacing) -> Iterator[float]:
-    """Yield the minimum distance of each item's middle from the first one's."""
     at = 0.0
     before: Item | None = None
     for item in row:

@@ -276,7 +276,6 @@ def _mounts_of(pid: int, proc: str) -> list[Mount]:
 
 
 def _below(path: str, root: str) -> str | None:
-    """Return `path` relative to the mounted group; None if not below it."""
     if root == "/":
         return path
     if path == root or path.startswith(f"{root}/"):

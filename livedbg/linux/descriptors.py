@@ -257,7 +257,6 @@ def used_up(pid: int) -> int | None:
 
 
 def _soft_limit(data: bytes) -> int | None:
-    """Return the limit; None for `unlimited`."""
     line = next((one for one in lines(data) if one.startswith(_LIMIT)), "")
     words = line[len(_LIMIT) :].split()
     return int(words[0]) if words and words[0].isdecimal() else None

@@ -193,7 +193,7 @@ class ElfFile:
         return tuple(found)
 
     def load_bias(self, mappings: Sequence[Mapping]) -> int | None:
-        """Return the difference between an address in the process and in the file; None if no mapping fits a segment."""
+        """Return process address minus file address; None if no mapping fits a segment."""
         for segment in self.segments():
             for mapping in mappings:
                 if mapping.offset == segment.offset // _PAGE * _PAGE:

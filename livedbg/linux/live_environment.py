@@ -152,7 +152,6 @@ class LiveEnvironment:
         return {}
 
     def _in_file(self, mappings: Sequence[MappedFile]) -> Sequence[int]:
-        """Return possible addresses of the pointer to the array."""
         with contextlib.suppress(OSError, ElfError), ElfFile(mapped_file(self._pid, mappings[0])) as elf:
             bias, found = elf.load_bias(mappings), defined_symbols(elf, _NAMES)
             if bias is not None:

@@ -135,7 +135,6 @@ def names_of(pid: int, mapping: Mapping) -> frozenset[str] | None:
 
 
 def _links(pid: int, mapping: Mapping) -> int | None:
-    """Return how many names the file of a mapping has; None if denied."""
     try:
         return os.stat(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}").st_nlink  # noqa: PTH116
     except OSError:

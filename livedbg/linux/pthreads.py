@@ -181,7 +181,6 @@ class ThreadData:
         return found
 
     def _value(self, threads: dict[int, int], key: int) -> list[tuple[int, int]]:
-        """Return (tid, value) of the threads in which a key is set."""
         block, index = divmod(key, max(1, self._places["block"].elements))
         if not 0 <= block < self._places["specific"].size // _POINTER:
             return []

@@ -111,8 +111,6 @@ _TRIES: Final = frozenset({"xchg", "cmpxchg", "lock cmpxchg"})
 
 
 class _Instruction(NamedTuple):
-    """The end of an instruction, and its jump target."""
-
     end: int
     jump: int | None = None
     falls_through: bool = True
@@ -190,7 +188,6 @@ def _writes_memory(one: Any) -> bool:
 
 @cache
 def _engine() -> Any:
-    """Return Capstone's decoder; None if not installed."""
     try:
         import capstone
     except ImportError:

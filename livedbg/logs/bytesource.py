@@ -219,7 +219,6 @@ class Unpacked(Iterator[bytes]):
         self._pieces = self._begun()
 
     def __next__(self) -> bytes:
-        """Return the next piece; never an empty one."""
         return next(self._pieces)
 
     def _begun(self) -> Iterator[bytes]:

@@ -111,7 +111,6 @@ def _with_fraction(seconds: int | None, fraction: str | None) -> int | None:
 
 
 def _epoch(second: str, zone: str | None) -> int | None:
-    """Return seconds since the epoch, or None if the fields are no date."""
     if second[2:3] == "/":  # Spark writes years without the century
         second = f"20{second}"
     try:

@@ -325,7 +325,6 @@ class FileLogReader:
         return not log.closed
 
     def _more(self, log: _OpenLog, start: int) -> list[Line]:
-        """Return lines from line `start` on; none at the end of the log."""
         if not self._indexed(log, start, False, None):
             return []
         with log.lock:

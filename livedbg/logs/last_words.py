@@ -38,7 +38,6 @@ class Words:
         self._name = name
 
     def __call__(self, line: str) -> bool:
-        """Return whether a line matches."""
         (said, unless), hints = self._patterns, self.form.get("hints")
         text = line if "lines" in self.form else line[:_LONGEST]
         if hints is not None and not any(map((text if "case" in self.form else text.lower()).__contains__, hints)):

@@ -200,7 +200,6 @@ def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int)
 
 
 def _kind(path: Path) -> str:
-    """Describe a path that is neither a file nor a directory."""
     try:
         mode = target_files.status(path).st_mode
     except FileNotFoundError:

@@ -194,7 +194,6 @@ class RecordAssembler:
         self._done.append(_made(self._source, body, offset, number, header, whose=self._own))
 
     def _hold_first(self) -> None:
-        """Hold back a record of one line, which may continue."""
         if self._first is not None:
             body, offset, number, header = self._first
             self._first = None
@@ -306,7 +305,6 @@ class _Pending:
 
     @property
     def continuation(self) -> Continuation:
-        """Return the continuation state, made on demand: most records have one line."""
         if self._continuation is None:
             header, text = self.header, self.texts[0]
             if header is None:
@@ -325,7 +323,6 @@ class _Pending:
 
 
 def _belongs(pending: _Pending, header: Header | None, body: str) -> bool:
-    """Return whether a line continues a record that is held back."""
     if header is None:
         return pending.continuation.takes(body)
     return bool(pending.head) and body.startswith(pending.head) and pending.continuation.follows(body[header.end :])

@@ -112,7 +112,6 @@ class _Expression(Generic[AnyStr]):
             found = self._next(text, counted + 1)
 
     def _next(self, text: AnyStr, position: int) -> int | None:
-        """Return the offset of the next match that stays within its line."""
         while (match := self._pattern.search(text, position)) is not None:
             if self._newline not in match[0]:
                 return match.start()
@@ -303,7 +302,6 @@ class ShownMatcher:
         return any(self._matcher(self._shown(text).encode("utf-8", "replace"), False) is not None for text in texts)
 
     def _lines(self, block: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines that may match, with their numbers."""
         if b"\\u001" in block:
             block = _COLOUR.sub(b"", block)
         lines = block.split(b"\n")

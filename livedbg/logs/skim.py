@@ -257,7 +257,6 @@ class Skimmer:
         return start if first - start < _LONGEST else first
 
     def _next_hit(self, body: bytes, position: int) -> int:
-        """Return the offset of the next trigger, or the end of `body`."""
         hits, simple = self._hits, self._simple
         while self._hit < position:
             if self._opened:

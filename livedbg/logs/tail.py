@@ -185,7 +185,6 @@ class Tail:
                     return
 
     def _see_open(self) -> None:
-        """Update the size of the open file, whatever is at the path now."""
         if self._file is not None:
             self.size = os.fstat(self._file.fileno()).st_size
 

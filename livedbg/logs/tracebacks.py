@@ -174,7 +174,6 @@ def escaped_raised(text: str) -> Raised | None:
 
 
 def _closing(text: str, begin: int, quote: str) -> int:
-    """Return the index of a string's end."""
     at = begin
     while (at := text.find(quote, at)) >= 0:
         if text[at - 1] != "\\" or quote == "\n":
@@ -231,7 +230,6 @@ def _add_frame(block: _Block, line: str) -> bool:
 
 
 def _add_source(frames: list[Frame], line: str) -> None:
-    """Add to the newest frame the source line that is printed below it."""
     text = line.strip(" \t|+")
     if frames and not frames[-1].source and text and not _NO_SOURCE.match(text):
         frames[-1] = replace(frames[-1], source=(text[:_SOURCE_LIMIT],), source_from=frames[-1].line or 0)
@@ -251,7 +249,6 @@ def _repeated(before: str, following: str) -> str:
 
 
 def _chosen(blocks: Sequence[_Block]) -> int:
-    """Return the index of the relevant block."""
     at = 0
     while at + 1 < len(blocks):
         here, after = blocks[at], blocks[at + 1]

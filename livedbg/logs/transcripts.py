@@ -110,7 +110,6 @@ _PIECE_BLOCKS: Final = 64 * 1024
 
 
 def _is_blocks(head: bytes) -> bool:
-    """Return whether a file begins with two blocks."""
     lines = [line + b"\n" for line in head.split(b"\n")]
     first = _hosts_of(lines[:3])
     if first is None:
@@ -135,7 +134,6 @@ def _stem(hosts: str) -> str:
 
 
 def _block_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines of all blocks; heads of blocks stay as they are, so that the number of lines does not change."""
     host, out, size = "", list[bytes](), 0
     waiting: list[bytes] = []
     for line in file:
@@ -269,7 +267,6 @@ class _Scan:
         self._offset += position
 
     def rest(self) -> Iterator[tuple[int, int]]:
-        """Yield an unfinished object, or text after the last one."""
         end = self._offset + len(self._rest)
         if self._begin >= 0:
             yield self._begin, end
@@ -278,7 +275,6 @@ class _Scan:
 
 
 def _line(entry: bytes) -> bytes:
-    """Return an entry in one line; other text as it is."""
     if not entry.startswith(b"{"):
         return entry.strip(_BETWEEN) + b"\n"
     try:
@@ -288,7 +284,6 @@ def _line(entry: bytes) -> bytes:
 
 
 def _time(entry: bytes) -> int:
-    """Return when an entry was written, in ns, or 0."""
     opened = entry_json(_line(entry).decode("utf-8", "replace"), SourceClock(0, 0))
     return 0 if opened is None or opened.wall_ns is None else opened.wall_ns
 

@@ -50,8 +50,6 @@ _LOST, _SAMPLE = 2, 9  # PERF_RECORD_*
 
 
 class _Clock(NamedTuple):
-    """The event of one thread and its ring."""
-
     file: int
     ring: mmap.mmap
     ring_bytes: int

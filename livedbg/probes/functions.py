@@ -83,7 +83,6 @@ class _Armed:
     past: set[int] = field(default_factory=set)
 
     def read(self) -> list[Sample]:
-        """Return the samples since the last call, in the order of time."""
         samples = self.events.read()
         for sample in samples:
             if sample.mono_ns < self.since_ns:

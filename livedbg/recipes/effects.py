@@ -228,7 +228,6 @@ def _got(seen: Seen, part: Part) -> bool:
 
 
 def _lost(seen: Seen, part: Part) -> list[str]:
-    """Return the recipe's variables that a process lacks, or has with another value."""
     if not seen.readable:
         return []
     return [name for name, value in part.environment.items() if not _same(seen.environment.get(name), value)]

@@ -118,7 +118,6 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _runs(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Yield facts about what is run, made and read."""
     if recipe.wrapper or recipe.arguments:
         yield "runs", " ".join([*recipe.wrapper, "CMD", *recipe.arguments])
     for source in recipe.sources:

@@ -201,7 +201,6 @@ def _missing(recipe: Recipe, find: Find) -> str:
 
 
 def _was_made(cached: Cached, argv: Sequence[str], variables: Mapping[str, str]) -> bool:
-    """Return whether the cached build exists."""
     name, _, value = cached.variable.partition("=")
     return (
         (not cached.argument or any(re.search(cached.argument, word) for word in argv))

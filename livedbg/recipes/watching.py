@@ -298,5 +298,4 @@ class RecipeWatch:
 
 
 def _files(log: Path) -> Sequence[Path]:
-    """Return a log, or the newest logs below a folder."""
     return matching(f"{glob.escape(str(log))}/**/*.log")[-_MOST_LOGS:] if log.is_dir() else [log]

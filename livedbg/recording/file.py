@@ -128,7 +128,6 @@ def renamed(event: Event) -> Event:
 
 
 def _resource(resource: Resource) -> Resource:
-    """Return a resource with fields and facts instead of texts."""
     text = dict(resource.attributes)
     facts = resource.facts
     if facts is None and (kind := _FACTS.get(resource.kind)) is not None:
@@ -153,7 +152,6 @@ def _resource(resource: Resource) -> Resource:
 
 
 def _as_fields(said: Diagnostic) -> Diagnostic:
-    """Return a diagnostic with fields, facts and evidence lines instead of texts."""
     texts = dict(said.attributes)
     resolved, late = (texts.pop(name, "") == "yes" for name in ("resolved", "late"))
     message = said.facts is None and ("signature" in texts or ("next" in texts and texts.keys() <= _ADVICE))

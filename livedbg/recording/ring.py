@@ -115,7 +115,6 @@ class RingRecorder:
         self._written = 0
 
     def __call__(self, events: Sequence[Event]) -> None:
-        """Append events."""
         if not events:
             return
         with self._lock:

@@ -118,7 +118,6 @@ def _count(
     seen: Counter[_Mark],
     first: Counter[_Mark],
 ) -> None:
-    """Count, for one run, which mark follows which for the same name."""
     last: dict[str, _Mark] = {}
     for line in lines:
         for mark, what in _splits(line):
@@ -133,7 +132,6 @@ def _count(
 
 
 def _splits(line: str) -> Iterator[tuple[_Mark, str]]:
-    """Yield all ways to split a line into a mark and a name."""
     words = [word for word in (part.strip(_EDGE) for part in line.split(None, _MOST_WORDS + 1)) if word]
     count = len(words)
     if not 2 <= count <= _MOST_WORDS:

@@ -205,7 +205,6 @@ def _report(hits: Sequence[ExceptionHit]) -> ExceptionHit | None:
 
 
 def _newest(*groups: Sequence[ExceptionHit]) -> ExceptionHit | None:
-    """Return the last hit of the first group that has any."""
     for hits in groups:
         if hits:
             return max(reversed(hits), key=lambda hit: hit.at_wall_ns or 0)

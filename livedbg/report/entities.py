@@ -82,7 +82,6 @@ def entity_out(entity: str, snapshot: Snapshot, diagnosis: Diagnosis, *, stack_o
 
 
 def _waits(entity: str, diagnosis: Diagnosis) -> str | tuple[str, ...] | None:
-    """Return what it waits for: one identifier, several, or None."""
     found = tuple(dict.fromkeys(e.target for e in diagnosis.graph.waits_of(entity) if e.source == entity))
     if len(found) > 1:
         return found

@@ -136,14 +136,12 @@ def _colour(node: _Node) -> str:
 
 
 def _name(frame: Frame) -> str:
-    """Return a function's name; the module if it has no symbols."""
     if frame.function.startswith("0x"):
         return f"[{frame.module}]" if frame.module else UNNAMED
     return frame.function
 
 
 def _folded_name(frame: Frame) -> str:
-    """Return a name without the separators of fields."""
     where = ""
     if frame.language == "python" and frame.file:
         where = f" ({frame.file.rpartition('/')[2]})"

@@ -48,7 +48,6 @@ def symbol_limits(update: Update, shown: Sequence[str] | None = None) -> tuple[L
 
 
 def _culprits(update: Update, shown: Sequence[str] | None) -> list[str]:
-    """Return the threads that the verdict is about and that have a stack."""
     stacks, roots = update.snapshot.stacks, update.diagnosis.verdict.roots
     named = [name for name in roots if shown is None or name in shown] or shown or ()
     return [name for name in named if name in stacks and name in update.snapshot.threads][:_MOST]

@@ -173,7 +173,6 @@ def _next(findings: Sequence[FindingOut]) -> Iterator[str]:
 
 
 def _stacks(report: ReportDocument) -> Iterator[str]:
-    """Yield the stacks of the culprits, without frames inside of libraries."""
     for heading, frames in folded_lines(report.stacks[:_STACKS], report):
         yield from _wrap(heading, "  ", "    ")
         for frame in frames:

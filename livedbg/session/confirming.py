@@ -94,7 +94,6 @@ class Confirming:
         return ids.parse(entity).parts[0] == self._host
 
     def _moved(self, thread: str, before: Claim, after: Claim) -> bool:
-        """Return whether a thread has run, or is about to, since the claim was made."""
         runs = after.still[thread]
         return before.still.get(thread) != runs or (self._here(thread) and runs_if_blocked(*_numbers(thread)) != runs)
 
@@ -103,7 +102,6 @@ class Confirming:
         return all(call is not None and call == blocked_call(*_numbers(thread)) for call, thread in calls)
 
     def _gone(self, claim: Claim, snapshot: Snapshot) -> bool:
-        """Return whether all threads and processes that the claim calls ended have ended."""
         for name in filter(self._here, claim.gone):
             known = snapshot.processes.get(name)
             if known is not None:

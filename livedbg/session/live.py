@@ -102,7 +102,6 @@ def _asked_for(system: System, request: Request) -> bool:
 
 
 def _made(name: str, request: Request) -> Adapter | None:
-    """Return an adapter; None if it has nothing to do in such a session, or can't be made."""
     cls = adapter_class(name)
     if cls is None:
         return None

@@ -143,7 +143,6 @@ def _shown(kind: str, texts: Iterable[str], languages: bool = True) -> set[str]:
 
 @cache
 def _expressions(kind: str) -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
-    """Return one expression for all signs of a kind, and one for each system that has some."""
     if kind == _FRAMEWORK:
         signs = {system.name: system.framework.files for system in systems()}
     else:

@@ -91,8 +91,6 @@ _CLOSE_S: Final = 10.0  # how long adapters may take to detach
 
 
 class _AdapterContext:
-    """The livedbg.session.adapter.Context of one adapter."""
-
     def __init__(self, session: Session, adapter: Adapter) -> None:
         self._session = session
         self._adapter = adapter
@@ -429,7 +427,6 @@ class Session:
         return StatusSeen(status=status, **self.stamp())
 
     def _internal(self, adapter: Adapter, error: BaseException) -> str:
-        """Report an internal error; return its sentence."""
         sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {in_words(error)}")
         self.loop.call_exception_handler({"message": sentence, "exception": error})
         return sentence
@@ -546,7 +543,6 @@ class Session:
         self.take([ClaimsRead(claims=read, withdrawn=withdrawn, **self.stamp())])
 
     async def _reread_one(self, adapter: Adapter) -> bool:
-        """Return whether an adapter could read again (confirming.K3)."""
         try:
             await adapter.reread(self._contexts[adapter])
         except (LivedbgError, OSError):
@@ -600,7 +596,6 @@ class Session:
         return looking(snapshot, to_come, stacks=bool(self.request.processes) and self.request.stacks == "native")
 
     def _rate(self, now: float) -> float:
-        """Return events a second over the last few updates."""
         self._marks.append((now, self._taken))
         (then, before), (latest, taken) = self._marks[0], self._marks[-1]
         return (taken - before) / (latest - then) if latest > then else 0.0

@@ -77,15 +77,12 @@ def ranks_of_job(pid: int) -> list[int]:
 
 
 class _Host:
-    """The processes of this host at one moment."""
-
     def __init__(self) -> None:
         self._exact: dict[int, Place | None] = {}
         self._ranks: dict[int, _Rank | None] = {}
 
     @cached_property
     def parents(self) -> Mapping[int, int]:
-        """Return the parent of each living process."""
         found = {}
         for pid in procfs.process_ids():
             try:

@@ -137,7 +137,6 @@ def _raises(frame: Frame) -> bool:
 
 
 def _once(frames: Sequence[Frame]) -> list[Frame]:
-    """Cut the frames where a listing starts again."""
     rest = takewhile(lambda frame: frame.address is None or frame.address != frames[0].address, frames[1:])
     return [*frames[:1], *rest]
 

@@ -249,7 +249,6 @@ _compiled = cache(re.compile)  # re's own cache is smaller than the signatures a
 
 
 def _merged(shared: Case, signature: Case, case: Case) -> Case:
-    """Return a case with its defaults filled in."""
     said: dict[str, object] = {}
     for name in _FIELDS:
         given = (getattr(one, name) for one in (case, signature, shared))

@@ -87,7 +87,6 @@ def _of(entry: Entry) -> Iterator[str]:
 
 
 def _of_cases(cases: Iterable[Case]) -> Iterator[str]:
-    """Yield the patterns of cases."""
     for case in cases:
         yield from case.when.values()
         yield from case.has.values()

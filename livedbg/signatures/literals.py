@@ -61,7 +61,6 @@ class _Walk:
         self._run = ""
 
     def close(self) -> None:
-        """End the current literal."""
         if self._run:
             self.lines[-1].append(frozenset((self._run,)))
             self._run = ""
@@ -71,7 +70,6 @@ class _Walk:
         self.lines.append([])
 
     def take(self, tokens: Iterable[tuple[Any, Any]]) -> None:
-        """Continue with consecutive tokens."""
         for op, value in tokens:
             if op is codes.LITERAL:
                 if value == _NEWLINE:
@@ -115,7 +113,6 @@ class _Walk:
 
 
 def _lead(tokens: Iterable[tuple[Any, Any]]) -> str:
-    """Return the literal text that tokens begin with."""
     text = ""
     for op, value in tokens:
         if op is codes.LITERAL and value != _NEWLINE:
@@ -159,7 +156,6 @@ def _may_break(members: Iterable[tuple[Any, Any]]) -> bool:
 
 
 def _breaks(tokens: Any) -> bool:
-    """Return whether tokens can match an end of line."""
     return any(
         (op is codes.LITERAL and value == _NEWLINE) or (op is codes.IN and _may_break(value))
         for op, value in _flat(tokens)

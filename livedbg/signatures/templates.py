@@ -48,7 +48,6 @@ def _signal(text: str) -> str:
 
 
 def _number_of(words: str) -> int:
-    """Return the number of a signal by its `strsignal` text, or 0."""
     return next((int(one) for one in signal.Signals if signal.strsignal(one) == words), 0)
 
 
@@ -176,7 +175,6 @@ def names_in(template: str) -> set[str]:
 
 
 def _rendered(pieces: Sequence[Piece], values: Mapping[str, str]) -> tuple[str, bool]:
-    """Return the text, and whether none of its values is empty."""
     text, whole = "", True
     for piece in pieces:
         if isinstance(piece, str):
@@ -192,7 +190,6 @@ def _rendered(pieces: Sequence[Piece], values: Mapping[str, str]) -> tuple[str, 
 
 
 def _value(names: Iterable[Name], values: Mapping[str, str]) -> str:
-    """Return the first non-empty value, after its filters."""
     for name, filters in names:
         value = values.get(name)
         for one in filters if value else ():

@@ -154,7 +154,6 @@ def _waits(function: str) -> bool:
 
 
 def _plain(function: str) -> str:
-    """Return the name of a function, without its scope, arguments and template arguments."""
     return re.split(r"[(<]", function, maxsplit=1)[0].rpartition("::")[2]
 
 

@@ -307,7 +307,6 @@ class Store:
                 del devices[target]
 
     def _forget_thread(self, thread: str) -> None:
-        """Forget the data of a thread whose number was reused."""
         for name in ("stacks", "activity", "launches", "profiles"):
             if thread in self._tables[name]:
                 del self._dirty(name)[thread]

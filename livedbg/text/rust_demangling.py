@@ -204,7 +204,6 @@ class _Reader:
         return value + 1 if self._at - first > 1 else 0
 
     def _again(self, read: Callable[[], str]) -> str:
-        """Parse a back reference."""
         origin = self._at - 1
         target, back = self._base62(), self._at
         if target >= origin:

@@ -133,7 +133,6 @@ def _of_option(options: Options | None, option: str, value: str) -> str:
 
 
 def _pair(value: str) -> str:
-    """Mask `USER:PASSWORD`."""
     user, sign, password = value.partition(":" if ":" in value else "%")
     return user + sign + _masked(password) if sign else value
 
@@ -238,7 +237,6 @@ def _masked(value: str) -> str:
 
 
 def _value(name: str, value: str) -> str:
-    """Mask the value of an option or variable if it is a secret."""
     kind, bare = secrecy(name), value.strip("\"'")
     if kind is Secrecy.NONE or (kind is Secrecy.IF_RANDOM and not _random(bare)):
         return mask_text(value)
@@ -285,7 +283,6 @@ def _mask_assigned(text: str) -> str:
 
 
 def _name_start(text: str, begin: int, least: int) -> int:
-    """Return the start of the name that contains `begin`."""
     least = max(least, begin - _LONGEST_NAME)
     while begin > least and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
         begin -= 1
@@ -403,7 +400,6 @@ def _mask_pass_file(text: str) -> str:
 
 
 def _but(match: re.Match[str], value: str) -> str:
-    """Replace the value in a match."""
     begin, end = (place - match.start() for place in match.span("value"))
     return match[0][:begin] + value + match[0][end:]
 
@@ -421,7 +417,6 @@ def _mask_auth_commands(text: str) -> str:
 
 
 def _mask_programs(text: str) -> str:
-    """Mask the secret options of known programs."""
     parts: list[str] = []
     done = 0
     for begin, end, options in program_segments(text):

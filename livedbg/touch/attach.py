@@ -300,7 +300,6 @@ class Attachment:
             await asyncio.sleep(_CHECK_S)
 
     async def _list_threads(self, limit_s: float) -> list[dict[str, str]]:
-        """Return gdb's threads, and remember their numbers."""
         threads = (await self.engine.command("-thread-info", limit_s)).payload.get("threads") or []
         self._threads = {thread["id"]: _tid(thread.get("target-id", "")) for thread in threads}
         return threads

@@ -84,7 +84,6 @@ def refuse_touch(request: Request | None, what: str) -> None:
 
 
 def _forbidden_by(path: Path) -> str:
-    """Return what in a file forbids touches, or ""."""
     try:
         text = path.read_text("utf-8")
         import tomllib  # 15 ms; most hosts have no such file

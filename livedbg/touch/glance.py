@@ -190,7 +190,6 @@ class _Work:
         return self._held is None
 
     def _copy_stopped(self, tid: int) -> None:
-        """Copy a thread, from `interrupt` to `detach`."""
         ptrace.interrupt(tid)
         waiting = self._wait(tid)
         if waiting is None:

@@ -249,7 +249,6 @@ def _left_stopped(pid: int) -> bool:
 
 
 def _traced(target: int, tracer: int) -> bool:
-    """Return whether a thread of `target` is traced by a thread of `tracer`."""
     tracers = {task.rpartition("/")[2] for task in _tasks(tracer)}
     return any(
         line.rpartition("\t")[2] in tracers

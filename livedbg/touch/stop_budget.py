@@ -77,7 +77,6 @@ def _watches(watchdog: Diagnostic, process: str, snapshot: Snapshot) -> bool:
 
 
 def _ancestors(process: str, snapshot: Snapshot) -> list[str]:
-    """Return a process and its ancestors, as far as they are watched."""
     found: list[str] = []
     known = snapshot.processes.get(process)
     by_pid = {(other.host, other.pid): other for other in snapshot.processes.values() if not other.exited}

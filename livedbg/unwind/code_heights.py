@@ -145,7 +145,6 @@ def _agreed(one: _State, other: _State) -> _State:
 
 
 def _next(read: Callable[[int, int], bytes], at: int, state: _State) -> list[tuple[int, _State]]:
-    """Return the instructions that may come next, and the state there."""
     one = next(iter(_decoder().disasm_lite(read(at, _LONGEST), at, 1)), None)
     if one is None:
         return []
@@ -174,7 +173,6 @@ def _target(read: Callable[[int, int], bytes], after: int, operands: str) -> int
 
 
 def _changed(state: _State, name: str, operands: str) -> _State:
-    """Return the state after an instruction."""
     stack, frame, saved, kept = state
     first, _, second = operands.partition(", ")
     if name in ("push", "pushfq"):

@@ -29,8 +29,6 @@ _NOTE_NAME: Final = b"CORE\0"
 
 
 class _Segment(NamedTuple):
-    """A program header."""
-
     kind: int
     flags: int
     offset: int

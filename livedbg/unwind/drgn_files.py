@@ -317,7 +317,6 @@ class Programs:
 
 
 def _content(file: Path) -> tuple[int, int]:
-    """Return size and time of change of a file: another content shows in them."""
     try:
         stat = target_files.status(file)
     except OSError:

@@ -167,8 +167,6 @@ class DwarfFunctions:
 
 
 class _Unit:
-    """A compilation unit and the address ranges of its functions."""
-
     def __init__(self, library: Libdw, unit: Die) -> None:
         self._library = library
         self.die = unit

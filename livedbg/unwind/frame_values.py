@@ -68,8 +68,6 @@ def quoted(text: bytes, length: int) -> str:
 
 
 class _Seen:
-    """A value with its bytes and words."""
-
     def __init__(self, value: drgn.Object, read: MemoryReader, show: _Show) -> None:
         self.value = value
         self.type = value.type_.unaliased()
@@ -80,7 +78,6 @@ class _Seen:
         self.words: tuple[int, ...] = struct.unpack_from(f"<{whole}Q", self.bytes)
 
     def parameter(self, number: int = 0) -> drgn.Type:
-        """Return a template parameter."""
         import drgn
 
         found = self.type.template_parameters[number].argument
@@ -280,7 +277,6 @@ class ValueReader:
                 yield name, text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
     def _bytes(self, address: int, size: int) -> bytes:
-        """Read memory of the process, cached for one frame."""
         key = address, size
         if key not in self._known:
             self._known[key] = self._memory(address, size)

@@ -130,7 +130,6 @@ def _send(replies: BinaryIO, reply: Reply) -> None:
 
 
 def _next(requests: BinaryIO) -> Request | None:
-    """Read the next request; None at the end of input."""
     head = requests.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None

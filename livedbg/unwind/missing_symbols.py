@@ -113,7 +113,6 @@ def missing_symbols(pid: int, addresses: Iterable[int]) -> list[MissingSymbols]:
 
 
 def _root(pid: int) -> Path:
-    """Return the root folder of a process, seen from here."""
     root = Path(f"/proc/{pid}/root")
     try:
         return Path("/") if root.samefile("/") else root

@@ -175,7 +175,6 @@ class Modules:
 
 
 def _identity(mapping: Mapping) -> tuple[str, int, int]:
-    """Return what all mappings of one copy of a file share."""
     return mapping.device, mapping.inode, mapping.start - mapping.offset
 
 

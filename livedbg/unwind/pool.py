@@ -317,7 +317,6 @@ class UnwinderPool:
             await unwinder.close()
 
     def _idle(self) -> int | None:
-        """Return the process whose idle gdb was used longest ago."""
         return next((pid for pid, unwinder in self._unwinders.items() if not unwinder.busy), None)
 
     async def close(self) -> None:

@@ -220,7 +220,6 @@ def _compared(verdict: TaskVerdict) -> Iterator[Comparison]:
 
 
 def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> str:
-    """Return the verdict on a task whose inputs differ."""
     verdicts = []
     for arg in args:
         producers = {task for wiring in wirings for task in wiring.producers(verdict.task, arg)}

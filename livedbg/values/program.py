@@ -235,7 +235,6 @@ def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None
 
 
 def _before(wiring: Wiring, tasks: Sequence[int]) -> set[int]:
-    """Return all direct and indirect predecessors of tasks."""
     assert wiring.graph is not None
     seen = set(tasks)
     todo = list(tasks)

@@ -204,7 +204,6 @@ def _against_golden(
 
 
 def _suspects(dump: Dump, found: ProgramComparison) -> Iterator[TaskComparison]:
-    """Yield the culprit, and the candidates."""
     wrong = [match for match in found.matches if match.differs]
     if any(not match.file.output for match in wrong):  # given other data: that says nothing about kernels
         return

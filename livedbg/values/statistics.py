@@ -255,7 +255,6 @@ def heat_map(tensor: Tensor, width: int = 64, height: int = 16, ascii_only: bool
 
 
 def _grid(tensor: Tensor, width: int) -> tuple[int, int]:
-    """Return columns and rows in which the elements are laid out."""
     if len(tensor.shape) < 2 or tensor.shape[-1] == 0:
         columns = max(1, min(tensor.total, max(width, math.isqrt(tensor.total))))
         return columns, max(1, math.ceil(tensor.total / columns))

@@ -181,7 +181,6 @@ class _Times:
         return gap_ns is not None and gap_ns > slack_ns
 
     def after(self, one: _Error, other: _Error) -> bool | None:
-        """Return whether `other` came after `one`; None if not known."""
         if one.log == other.log and one.line and other.line and one.line != other.line:
             return other.line > one.line
         gap_ns = self.gap_ns(one, other)
@@ -243,7 +242,6 @@ def _is_explained(abort: _Error, errors: Sequence[_Error], times: _Times) -> boo
 
 
 def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[_Error, str]]) -> str:
-    """Return the sentence for a cause that no stamps prove to be first."""
     equals = [error for error in errors if error is not first and error not in [one for one, _ in following]]
     if any(error.cause is first.cause and error.stream != first.stream for error in equals):
         return "Which of these errors came first is not known: the logs have no times that can be compared."

@@ -128,8 +128,6 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: OwnLines | 
 
 
 class _Kept:
-    """Cache of survival proofs, kept while all that they rest on stays the same."""
-
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
         self._after: dict[str, str] = {}

@@ -84,7 +84,6 @@ class CycleRule(Struct, frozen=True):
 
 
 def _holder(actors: Sequence[str], state: RuleInput) -> str:
-    """Return the actor that holds what the first one waits for; "" if it is none of them, or the first itself."""
     waited = state.graph.blockers_of(actors[0]) if actors else ()
     ends = (end for thing in waited for end in (thing, *state.graph.blockers_of(thing)))
     return next((end for end in ends if end in actors[1:]), "")
@@ -159,7 +158,6 @@ def _each(members: Sequence[str]) -> str:
 
 
 def _ring(actors: Sequence[str], inside: frozenset[str], state: RuleInput) -> list[str]:
-    """Return the actors in the order of their waits; empty if they don't form one ring."""
     ring = [actors[0]]
     while len(ring) <= _SHOWN:
         following = _next_actors(ring[-1], inside, state)

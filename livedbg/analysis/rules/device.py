@@ -61,7 +61,6 @@ class Stands(Struct, frozen=True):
 
 
 def _hung(device: DeviceState, state: RuleInput) -> list[DeviceKernel]:
-    """Return the kernels of a living process that have not moved for the threshold."""
     least_ns = state.settings.task_stall_ns
     ended = _ended(device, state.snapshot)
     return [kernel for kernel in device.kernels if not ended and _still_ns(device, kernel) >= least_ns]

@@ -55,8 +55,6 @@ class _Meeting(Struct, frozen=True):
 
 
 class _Stacks:
-    """Cache of the rule's facts about each stack."""
-
     def __init__(self) -> None:
         self._code: UserCode | None = None
         self._known: dict[str, tuple[Stack, Frame | None, _Meeting | None]] = {}
@@ -166,7 +164,6 @@ def _number(thread: Thread) -> int:
 
 
 def _start(stack: Stack, code: UserCode) -> Frame | None:
-    """Return the outermost frame of the user's code, or None."""
     own = (frame for frame in reversed(stack.frames) if code.inside(frame) in (Inside.USER, Inside.UNLINED))
     return next(own, None)
 
@@ -191,7 +188,6 @@ def _placed(thread: Thread, state: RuleInput) -> bool:
 
 
 def _met(stack: Stack, code: UserCode) -> _Meeting | None:
-    """Return the meeting that the user's line has called, or None."""
     frame = code.frame(stack)
     if frame is None or not line_of(frame):
         return None

@@ -201,8 +201,6 @@ def _amounts_to(error: Diagnostic, state: RuleInput) -> VerdictState | None:
 
 
 class _Completed(NamedTuple):
-    """Time of the last completed task of a kernel, by both clocks; 0 if not known."""
-
     mono_ns: int = 0
     wall_ns: int = 0
 

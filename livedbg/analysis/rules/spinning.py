@@ -130,7 +130,6 @@ def _stay(thread: Thread, state: RuleInput) -> _Stay | None:
 
 
 def _spun(stack: Stack | None, thread: Thread, state: RuleInput) -> _Stay | None:
-    """Return where a thread has repeated itself for the threshold, or None."""
     if stack is None or stack.repeats_since_mono_ns is None or not stack.frames or stack.repeats < _SAMPLES:
         return None
     for_ns = stack.taken_mono_ns - stack.repeats_since_mono_ns

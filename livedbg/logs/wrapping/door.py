@@ -208,7 +208,6 @@ class FrontDoor:
         return known
 
     def _changed(self) -> None:
-        """Clear the caches by first character."""
         self._guess_of_first.clear()
         self._likely.clear()
 

@@ -118,7 +118,6 @@ _hosts_prefix = by(r"(?P<host>[A-Za-z][\w.-]{0,62}):(?: |$)")
 
 
 def _repeat(names: Sequence[object]) -> bool:
-    """Return whether the names are few and recur."""
     return len(set(names)) * 2 <= len(names)
 
 

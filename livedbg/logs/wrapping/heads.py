@@ -82,7 +82,6 @@ def _common(texts: Sequence[str]) -> str:
 
 
 def _behind(text: str, rest: str) -> str:
-    """Return the message of a line with a head."""
     match = _HEAD.match(text)
     return "" if match is None else text[match.start("rest") + len(rest) :]
 

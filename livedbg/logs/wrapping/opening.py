@@ -197,7 +197,6 @@ def _name_writers(prefixes: Sequence[str]) -> bool:
 
 
 def _common(texts: Sequence[str]) -> str:
-    """Return the common beginning of all texts, with any number as 0."""
     shapes = [_NUMBER.sub("0", f"{text[:_LONGEST]} ") for text in texts]  # behind a prefix alone, blanks may be gone
     pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(shapes), max(shapes), strict=False))
     return "".join(one for one, _ in pairs)
@@ -228,7 +227,6 @@ def _layer(own: re.Pattern[str]) -> Layer:
 
 
 def _known(text: str) -> bool:
-    """Return whether the text has a wrapping that a single line proves."""
     return any(text[0] in one.first and one.open(text, _CLOCK) is not None for one in CERTAIN)
 
 
@@ -334,12 +332,10 @@ def _is_rule(text: str) -> bool:
 
 
 def _shape(text: str, size: int) -> str:
-    """Return the shape of a line's beginning: runs of digits, small and capital letters."""
     return re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", re.sub(r"\d+", "0", text[:size])))
 
 
 def _cut_frame(first: str, rest: str) -> bool:
-    """Return whether two lines are a frame of a traceback."""
     if _FRAME_BEGUN.match(first) is None or _FRAME.match(first + rest) is None:
         return False
     return _FRAME.match(first) is None or (_FRAME_NAME.search(first) is not None and _NAME.fullmatch(rest) is not None)
@@ -359,7 +355,6 @@ def _goes_on(first: str, rest: str) -> bool:
 
 
 def _one_word(first: str, rest: str) -> bool:
-    """Return whether a path or the name of an exception is cut in two."""
     end, begin = _LAST.search(first), _FIRST.match(rest)
     if end is None or begin is None:
         return False
