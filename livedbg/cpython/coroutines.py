@@ -75,11 +75,7 @@ class AwaitChain(NamedTuple):
 
 
 def await_chain(heap: HeapReader, coroutine: int) -> AwaitChain:
-    """Return the chain that begins with a coroutine.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return the chain that begins with a coroutine; raise OSError if it is not readable."""
     frames: list[CoroutineFrame] = []
     stamp: list[int] = []
     at, future = coroutine, 0

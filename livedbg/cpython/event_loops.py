@@ -1,5 +1,7 @@
 """The event loops of asyncio in another process: their tasks, timers and ready callbacks. Read without a stop.
 
+Functions raise OSError if the process is gone, unreadable, or changes too fast.
+
 The tasks are in the WeakSet `asyncio.tasks._all_tasks` (3.11), or `_scheduled_tasks` and the set `_eager_tasks` (3.12
 and 3.13), found through `sys.modules` of each interpreter. Tasks that are not of C asyncio are not read.
 
@@ -107,9 +109,6 @@ def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
 
     Args:
         registers: as `LoopModules.names` found them.
-
-    Raises:
-        OSError: gone, or it changes too fast.
     """
     addresses: dict[int, None] = {}
     for name in _REGISTERS:
@@ -126,11 +125,7 @@ def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
 
 
 def confirmed(heap: HeapReader, registers: dict[str, int], found: EventLoops) -> EventLoops:
-    """Return the loops with `steady` set for unchanged tasks (E2); call it after all else was read.
-
-    Raises:
-        OSError: gone, or it changes too fast.
-    """
+    """Return the loops with `steady` set for unchanged tasks (E2); call it after all else was read."""
     again = _current(heap, registers.get("_current_tasks", 0))
     tasks = (structs.replace(task, steady=task == _task(heap, task.address, again)) for task in found.tasks)
     return structs.replace(found, tasks=tuple(tasks))
@@ -206,11 +201,7 @@ def _name(heap: HeapReader, address: int) -> str:
 
 
 def callbacks(heap: HeapReader, future: int) -> list[int]:
-    """Return the callbacks of a future.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return the callbacks of a future."""
     (first,) = heap.words(future + _CALLBACK_AT, 1)
     (rest,) = heap.words(future + _CALLBACKS_AT, 1)
     found = [first] if first else []

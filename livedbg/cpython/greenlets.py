@@ -1,5 +1,7 @@
 """The greenlets of another process: where each is suspended, which run, in which thread. Read without a stop.
 
+Methods raise OSError if the process is gone, unreadable, or changes too fast.
+
 No list of greenlets exists. Each is an object whose type is `greenlet.greenlet` or a subclass, so they are found by
 searching the process's memory for the addresses of these types, and believed only if the C++ object behind agrees. Only
 present pages are read (livedbg.linux.memory).
@@ -50,11 +52,7 @@ class HeapSearch:
         self._last: tuple[list[int], bool] = ([], False)
 
     def find(self, types: Set[int]) -> tuple[list[int], bool]:
-        """Return possible objects of some types, by address, and whether there may be more.
-
-        Raises:
-            OSError: the process is gone, or reading it is not allowed.
-        """
+        """Return possible objects of some types, by address, and whether there may be more."""
         if time.monotonic() >= self._rests_until:
             began = time.thread_time()
             self._last = self._search(types)
@@ -166,9 +164,6 @@ class GreenletReader:
 
         Args:
             roots: addresses of the type `greenlet.greenlet`, one for each interpreter that has it.
-
-        Raises:
-            OSError: gone, or it changes too fast.
         """
         types: dict[int, str] = {}
         for root in roots:
@@ -180,11 +175,7 @@ class GreenletReader:
         return Greenlets(found[:MOST_GREENLETS], cut or len(found) > MOST_GREENLETS)
 
     def again(self, addresses: Iterable[int]) -> tuple[Greenlet, ...]:
-        """Return the current state of the objects that are (still) greenlets.
-
-        Raises:
-            OSError: the process is gone.
-        """
+        """Return the current state of the objects that are (still) greenlets."""
         states = list(self._states(list(addresses)))
         mains = {state.address for state in states if state.main == state.address}
         states = [state for state in states if state.main in mains]

@@ -25,7 +25,7 @@ _REMOVED: Final = (1 << 64) - 1  # hash of an entry of a set that was removed
 
 
 class HeapReader:
-    """Reads containers and attributes.
+    """Reads containers and attributes. Methods raise OSError for unreadable memory.
 
     Args:
         objects: reads single objects of the same process.
@@ -60,11 +60,7 @@ class HeapReader:
         return self._bases[kind]
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
-        """Read `count` words.
-
-        Raises:
-            OSError: they are not mapped.
-        """
+        """Read `count` words."""
         return struct.unpack(f"<{count}Q", memory.read(self.pid, address, 8 * count)) if count > 0 else ()
 
     def integer(self, address: int) -> int | None:
@@ -118,11 +114,7 @@ class HeapReader:
         return found
 
     def dict_items(self, address: int, limit: int = _ITEMS) -> list[tuple[int, int]]:
-        """Return the keys and values of a dict.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the keys and values of a dict."""
         used, _, keys, values = self.words(address + 16, 4)
         if not is_pointer(keys) or used > limit:
             return []
@@ -152,11 +144,7 @@ class HeapReader:
         return [(key, value) for (key, _), value in zip(names, found, strict=True) if key and value]
 
     def attributes(self, address: int) -> dict[str, int]:
-        """Return the attributes of an instance: those of its dict and those in slots.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the attributes of an instance: those of its dict and those in slots."""
         (kind,) = self.words(address + 8, 1)
         if not is_pointer(kind):
             return {}
@@ -209,11 +197,7 @@ class HeapReader:
                 yield memory.read_text(self.pid, name, 64).decode("ascii", "replace"), offset
 
     def items(self, address: int, limit: int) -> list[int]:
-        """Return the items of a list, tuple, deque, set or WeakSet, at most `limit`; [] for others.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the items of a list, tuple, deque, set or WeakSet, at most `limit`; [] for others."""
         kind = self.type_name(address)
         if kind == "tuple":
             (size,) = self.words(address + 16, 1)

@@ -1,4 +1,7 @@
-"""The Python interpreter inside a process: its version, `_PyRuntime`, and the layout of its state."""
+"""The Python interpreter inside a process: its version, `_PyRuntime`, and the layout of its state.
+
+Functions that read a process raise OSError if it is gone or denied.
+"""
 
 from __future__ import annotations
 
@@ -90,11 +93,7 @@ def _version(word: bytes) -> tuple[int, int]:
 
 
 def image_of(pid: int) -> tuple[object, ...]:
-    """Return a value that changes when a process executes a program, or loads a file that may hold an interpreter.
-
-    Raises:
-        OSError: the process is gone, or reading it is not allowed.
-    """
+    """Return a value that changes when a process executes a program, or loads a file that may hold an interpreter."""
     mappings = parse_maps(pid)
     return (_vdso(mappings), *_candidates(pid, mappings))
 
@@ -104,11 +103,7 @@ def _vdso(mappings: Sequence[Mapping]) -> int:
 
 
 def find_interpreter(pid: int) -> Interpreter | None:
-    """Return the Python interpreter of a process, or None.
-
-    Raises:
-        OSError: the process is gone, or reading it is not allowed.
-    """
+    """Return the Python interpreter of a process, or None."""
     mappings = parse_maps(pid)
     vdso = _vdso(mappings)
     for path in _candidates(pid, mappings):

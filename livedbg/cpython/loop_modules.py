@@ -1,4 +1,7 @@
-"""Modules of event loops: the variables of asyncio, trio and greenlet in `sys.modules` of each interpreter."""
+"""Modules of event loops: the variables of asyncio, trio and greenlet in `sys.modules` of each interpreter.
+
+Functions raise OSError if these are not readable, or change too fast.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,6 @@ def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Se
 
     Args:
         module: its name in `sys.modules`, ASCII.
-
-    Raises:
-        OSError: not readable, or it changes too fast.
     """
     (modules,) = heap.words(interpreter + heap.objects.layout.modules, 1)
     if heap.type_name(modules) != "dict":
@@ -29,11 +29,7 @@ def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Se
 
 
 def variables_of(heap: HeapReader, module: int, wanted: Set[str]) -> dict[str, int]:
-    """Return the addresses of the values of some variables of the module at an address; {} if there is none.
-
-    Raises:
-        OSError: not readable, or it changes too fast.
-    """
+    """Return the addresses of the values of some variables of the module at an address; {} if there is none."""
     if not wanted or heap.type_name(module) != "module":
         return {}
     (own,) = heap.words(module + _DICT_AT, 1)
@@ -64,11 +60,7 @@ class LoopModules:
         self._known: dict[int, tuple[tuple[int, ...], dict[str, int]]] = {}
 
     def names(self, interpreter: int) -> dict[str, int]:
-        """Return the relevant variables of these modules by name; {} if none is imported.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the relevant variables of these modules by name; {} if none is imported."""
         heap = self._heap
         (modules,) = heap.words(interpreter + heap.objects.layout.modules, 1)
         if heap.type_name(modules) != "dict":

@@ -136,11 +136,7 @@ class ObjectReader:
         self._codes: dict[int, Code | None] = {}
 
     def word(self, address: int) -> int:
-        """Read the machine word at `address`.
-
-        Raises:
-            OSError: it is not mapped, or the process is gone.
-        """
+        """Read the machine word at `address`; raise OSError if it is not mapped."""
         return int.from_bytes(memory.read(self.pid, address, 8), "little")
 
     def heads(self, addresses: list[int]) -> list[bytes | None]:

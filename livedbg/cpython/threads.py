@@ -1,5 +1,7 @@
 """The interpreter's threads: GIL, thread states, frames. Read without a stop.
 
+Methods raise OSError if the process is gone, has another image now, or changes during the read.
+
 The lists are linked and change while they are read. All threads' frames are read level by level, one batch of
 process_vm_readv(2) for each, so that 257 threads cost some tens of system calls.
 """
@@ -97,11 +99,7 @@ class ThreadReader:
         self.objects = ObjectReader(pid, self.layout)
 
     def gils(self) -> list[Gil]:
-        """Return the GILs: one for each interpreter that has its own.
-
-        Raises:
-            OSError: the process is gone or has another image now.
-        """
+        """Return the GILs: one for each interpreter that has its own."""
         if self.layout.free_threaded:
             return []
         addresses = dict.fromkeys(self._gil_of(interpreter) for interpreter in self.interpreters())
@@ -112,11 +110,7 @@ class ThreadReader:
         return found
 
     def threads(self) -> list[PyThread]:
-        """Return all thread states with their frames.
-
-        Raises:
-            OSError: the process is gone, or the list changed during the read.
-        """
+        """Return all thread states with their frames."""
         at = self.layout.thread
         size = max(at.next, at.ident, at.native_id, at.frame, at.on_delete_data or 0) + 8
         found: dict[int, PyThread] = {}
@@ -143,11 +137,7 @@ class ThreadReader:
         return list(found.values())
 
     def states(self) -> dict[int, int]:
-        """Return the addresses of the thread states, by tid in the process's own PID namespace.
-
-        Raises:
-            OSError: the process is gone, or the list changed during the read.
-        """
+        """Return the addresses of the thread states, by tid in the process's own PID namespace."""
         at = self.layout.thread
         found: dict[int, int] = {}
         seen: set[int] = set()
@@ -161,11 +151,7 @@ class ThreadReader:
         return found
 
     def interpreters(self) -> list[int]:
-        """Return the addresses of the interpreters' states.
-
-        Raises:
-            OSError: the process is gone, or the list changed during the read.
-        """
+        """Return the addresses of the interpreters' states."""
         found: list[int] = []
         address = self.objects.word(self.runtime + self.layout.interpreters_head)
         while address and address not in found and len(found) < 256:
@@ -187,11 +173,7 @@ class ThreadReader:
             return 0
 
     def frames_from(self, frame_at: dict[int, int]) -> dict[int, list[PyFrame]]:
-        """Return the stacks that begin with some innermost frames, given by any keys, innermost first.
-
-        Raises:
-            OSError: the process is gone.
-        """
+        """Return the stacks that begin with some innermost frames, given by any keys, innermost first."""
         at = self.layout.frame
         found: dict[int, list[PyFrame]] = {key: [] for key in frame_at}
         for _ in range(_MOST_FRAMES):

@@ -1,5 +1,7 @@
 """The tasks of trio in another process. Read without a stop.
 
+Functions raise OSError if the process is gone, unreadable, or changes too fast.
+
 `trio._core._run.GLOBAL_RUN_CONTEXT`, a `threading.local`, has the `runner` of each thread that is in `trio.run`, and
 that has the set of its tasks. All of trio is Python objects (trio/_core/_run.py of 0.35).
 
@@ -72,9 +74,6 @@ def read_trio(heap: HeapReader, context: int) -> TrioLoops:
 
     Args:
         context: address of `GLOBAL_RUN_CONTEXT`.
-
-    Raises:
-        OSError: gone, or it changes too fast.
     """
     loops: dict[int, EventLoop] = {}
     tasks: list[LoopTask] = []
@@ -98,11 +97,7 @@ def read_trio(heap: HeapReader, context: int) -> TrioLoops:
 
 
 def confirmed_trio(heap: HeapReader, context: int, found: EventLoops) -> EventLoops:
-    """Return the tasks with `steady` set for unchanged ones (T1); call it after all else was read.
-
-    Raises:
-        OSError: gone, or it changes too fast.
-    """
+    """Return the tasks with `steady` set for unchanged ones (T1); call it after all else was read."""
     current = dict(_runners(heap, context))
     tasks = []
     for task in found.tasks:

@@ -133,11 +133,7 @@ class GdbEngine:
         return record
 
     async def console(self, command: str, timeout_s: float = 10.0) -> str:
-        """Run a console command; return its output.
-
-        Raises:
-            GdbCommandError, GdbTimeout, GdbGone: as `command`.
-        """
+        """Run a console command; return its output. Raises as `command` does."""
         async with self._lock:
             self._console.clear()
             await self.command(f"-interpreter-exec console {_quoted(command)}", timeout_s)

@@ -1,5 +1,7 @@
 """File descriptors of processes: kinds, other ends, limits, and file locks.
 
+Functions that read a process raise OSError if it is gone, or access is denied.
+
 Kinds by the link texts that the kernel makes up (`pipe:[N]`, `socket:[N]`, `anon_inode:[eventfd]`, fs/anon_inodes.c)
 and by the type of the file otherwise; details from fdinfo (proc_pid_fdinfo(5)).
 
@@ -70,11 +72,7 @@ class Holder(NamedTuple):
 
 
 def fd_links(pid: int) -> dict[int, str]:
-    """Return fd -> link text, of all open files of a process.
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return fd -> link text, of all open files of a process."""
     found = {}
     names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
     if not names:
@@ -89,11 +87,7 @@ def fd_links(pid: int) -> dict[int, str]:
 
 
 def fdinfo(pid: int, fd: int) -> list[tuple[str, str]]:
-    """Return the `name: value` lines of /proc/PID/fdinfo/FD; names may be repeated (`tfd`, `lock`).
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return the `name: value` lines of /proc/PID/fdinfo/FD; names may be repeated (`tfd`, `lock`)."""
     try:
         data = read_file(f"/proc/{pid}/fdinfo/{fd}")
     except OSError:
@@ -240,11 +234,7 @@ _LIMIT: Final = "Max open files"
 
 
 def used_up(pid: int) -> int | None:
-    """Return the soft limit of a process that has a file open under each number below it; None for others.
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return the soft limit of a process that has a file open under each number below it; None for others."""
     limit = _soft_limit(read_file(f"/proc/{pid}/limits"))
     if limit is None:
         return None

@@ -278,9 +278,6 @@ class Mark(NamedTuple):
 def read_marks(elf: ElfFile, provider: str) -> list[Mark]:
     """Return the marks of one provider; a stripped file keeps them (NT_STAPSDT in .note.stapsdt, systemtap's
     sys/sdt.h).
-
-    Raises:
-        ElfError: the file is cut short.
     """
     found: list[Mark] = []
     marked_at = _marked_at(elf)
@@ -300,11 +297,7 @@ def read_marks(elf: ElfFile, provider: str) -> list[Mark]:
 
 
 def read_build_id(elf: ElfFile) -> str:
-    """Return the build ID in hex (NT_GNU_BUILD_ID, ld(1) --build-id), or "".
-
-    Raises:
-        ElfError: the file is cut short.
-    """
+    """Return the build ID in hex (NT_GNU_BUILD_ID, ld(1) --build-id), or ""."""
     for at, end in _notes(elf):
         if end - at > 16:
             name_size, body_size, what, name = elf.unpack(_NOTE, at)

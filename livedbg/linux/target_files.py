@@ -4,6 +4,8 @@ Such a name comes from somebody who may be another user than the one that runs l
 with the rights of the target, in the target's root folder. Paths named by the user of livedbg (`vouch`) are opened as
 the user. All code that opens a path which may come from a target does so here (tests/linux/test_raw_opens.py).
 
+`open_binary`, `open_text`, `read_bytes` and `read_text` raise OSError as `open_fd` does.
+
 Invariants:
     target_files.T1. Only regular files are opened. A path is first resolved without opening (O_PATH), and that very
         file is opened then: no device is triggered, nobody who waits at the other end of a pipe wakes, and exchanging
@@ -139,39 +141,23 @@ def open_fd(path: Path | str, *, made_up: bool = False, links: bool = True) -> i
 
 
 def open_binary(path: Path | str, buffering: int = -1) -> BinaryIO:
-    """Open a regular file for reading bytes.
-
-    Raises:
-        OSError: see `open_fd`.
-    """
+    """Open a regular file for reading bytes."""
     return os.fdopen(open_fd(path), "rb", buffering)
 
 
 def open_text(path: Path | str) -> TextIO:
-    """Open a regular file for reading UTF-8; invalid bytes are replaced.
-
-    Raises:
-        OSError: see `open_fd`.
-    """
+    """Open a regular file for reading UTF-8; invalid bytes are replaced."""
     return cast("TextIO", os.fdopen(open_fd(path), encoding="utf-8", errors="replace"))
 
 
 def read_bytes(path: Path | str, most: int = -1, *, made_up: bool = False) -> bytes:
-    """Return the bytes of a regular file, all or the first ones.
-
-    Raises:
-        OSError: see `open_fd`.
-    """
+    """Return the bytes of a regular file, all or the first ones."""
     with os.fdopen(open_fd(path, made_up=made_up), "rb") as file:
         return file.read(most)
 
 
 def read_text(path: Path | str) -> str:
-    """Return the text of a regular file, as `open_text` decodes it.
-
-    Raises:
-        OSError: see `open_fd`.
-    """
+    """Return the text of a regular file, as `open_text` decodes it."""
     with open_text(path) as file:
         return file.read()
 

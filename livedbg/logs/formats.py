@@ -239,10 +239,7 @@ def log_formats(shapes: Iterable[Shape] = (), continuations: Iterable[str] = ())
 
     Args:
         shapes: of systems; they come before the core's.
-        continuations: see `error_details`.
-
-    Raises:
-        ValueError: see `error_details`.
+        continuations: see `error_details`, which may raise ValueError.
     """
     ordered = sorted((*shapes, *SHAPES), key=lambda shape: shape.general)
     return LogFormats(tuple(ordered), error_details(continuations))

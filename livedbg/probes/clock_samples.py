@@ -183,12 +183,7 @@ class ClockSamples:
         self._clocks.clear()
 
     def _open(self, tid: int, period_ns: int) -> _Clock:
-        """Start the clock of a thread.
-
-        Raises:
-            ProcessLookupError: the thread is gone.
-            NoPerf: not allowed.
-        """
+        """Start the clock of a thread."""
         if not room_for_files(1):
             raise NoPerf(errno.EMFILE, "too many open files")
         try:

@@ -82,11 +82,7 @@ class StopSignals:
         self._files[tid] = files
 
     def add_all(self, tids: Collection[int]) -> None:
-        """Arm the signal in these threads only; those that are gone are skipped.
-
-        Raises:
-            NoPerf, OSError: as `add`.
-        """
+        """Arm the signal in these threads only; those that are gone are skipped. Raises as `add` does."""
         for tid in self._files.keys() - set(tids):
             self._drop(tid)
         fresh = sum(1 for tid in tids if tid not in self._files)

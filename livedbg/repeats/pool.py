@@ -156,10 +156,6 @@ def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_visible(devices: Iterable[str], environment: Mapping[str, str]) -> None:
-    """Check that such devices exist in the user's lists.
-
-    Raises:
-        UsageError: see `visible`.
-    """
+    """Check that such devices exist in the user's lists; raise UsageError if not."""
     for device in devices:
         visible(device, environment)

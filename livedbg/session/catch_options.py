@@ -34,11 +34,7 @@ def presets() -> Mapping[str, Preset]:
 
 
 def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:
-    """Parse a user's pattern or preset name (livedbg.model.catchpoints.patterns_of).
-
-    Raises:
-        UsageError: it is invalid.
-    """
+    """Parse a user's pattern or preset name; raises as livedbg.model.catchpoints.patterns_of does."""
     return catchpoints.patterns_of(text, presets())
 
 

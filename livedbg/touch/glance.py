@@ -219,9 +219,6 @@ class _Work:
 
         Returns:
             How it stopped, and when it was last seen running; None if it took too long.
-
-        Raises:
-            OSError: it has ended.
         """
         ran_ns = begun_ns = time.monotonic_ns()
         while True:
@@ -238,11 +235,7 @@ class _Work:
                 time.sleep(_REST_S if waited_ns < _SOON_NS else _LONG_REST_S)
 
     def _wants_cpu(self, tid: int) -> bool:
-        """Return whether a thread will stop as soon as it gets a CPU, or has stopped by now.
-
-        Raises:
-            OSError: it has ended.
-        """
+        """Return whether a thread will stop as soon as it gets a CPU, or has stopped; raise OSError if it has ended."""
         state = procfs.read_stat(self.glanced.pid, tid).state
         if state in (ThreadState.ZOMBIE, ThreadState.DEAD):
             raise ProcessLookupError(errno.ESRCH, "it has ended")

@@ -114,11 +114,7 @@ class StackReader:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the mappings again: the stack of a new thread is a new mapping.
-
-        Raises:
-            OSError: the process is gone or its mappings may not be read.
-        """
+        """Read the mappings again: the stack of a new thread is a new mapping. Raises as the constructor does."""
         self.mappings = tuple(parse_maps(self._pid))
         self._readable = [mapping for mapping in self.mappings if mapping.permissions[0] == "r"]
         self._starts = [mapping.start for mapping in self._readable]

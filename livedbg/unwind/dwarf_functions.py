@@ -283,11 +283,7 @@ def go_functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]
 
 
 def _name(file: ElfFile, start: int, tables: tuple[int, int], count: int, at: int) -> str:
-    """Return the name of the function at an offset in the text, or "".
-
-    Raises:
-        struct.error: the file is cut short.
-    """
+    """Return the name of the function at an offset in the text, or ""."""
     names, table = start + tables[0], start + tables[1]
 
     def entry(number: int) -> tuple[int, int]:

@@ -86,11 +86,7 @@ class Payload:
         self.open()
 
     def open(self) -> None:
-        """Open it, also again after `close`.
-
-        Raises:
-            SourceError: it can't be read, or is no regular file.
-        """
+        """Open it, also again after `close`. Raises as `open_regular` does."""
         self.close()
         self._fd = open_regular(self.path)
         self.size = os.fstat(self._fd).st_size
