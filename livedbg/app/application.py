@@ -47,12 +47,7 @@ from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET, Palette, Role
 
 
 def faster_samples(screen: Screen[object], view: View, context: DrawContext) -> SampleFaster | None:
-    """Return the request for faster samples; None if no samples are shown, or they are of a recording.
-
-    Args:
-        screen: the one on top.
-        view: the one under it.
-    """
+    """Return the request for faster samples; None if no samples are shown, or they are of a recording."""
     if context.recorded:
         return None
     if isinstance(screen, SheetScreen):
@@ -157,8 +152,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
 
     Args:
         interval_s: least time between two paints of new state.
-        ascii_only: draw with ASCII only.
-        colours: how many colours to use.
     """
 
     CSS_PATH = str(STYLE_SHEET)

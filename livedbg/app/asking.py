@@ -114,9 +114,6 @@ class AskingApp(BasicApp):
         """Show a question over the screen.
 
         Args:
-            question: its heading.
-            lines: further information.
-            answers: those that do something.
             none: the meaning of Escape.
         """
         keys = [SheetLine(answer.text, lead=answer.key, bold=True) for answer in answers]

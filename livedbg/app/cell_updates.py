@@ -113,11 +113,7 @@ class _Narrow(CompositorUpdate):
 
 
 class _Pen:
-    """Position and attributes of the terminal.
-
-    Args:
-        colours: how many the terminal has.
-    """
+    """Position and attributes of the terminal."""
 
     def __init__(self, colours: ColorSystem) -> None:
         self._colours = colours

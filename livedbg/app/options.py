@@ -67,7 +67,6 @@ class AppOptions:
 
     Attributes:
         theme: `dark`, `contrast` or `colour-blind`.
-        ascii: draw with ASCII signs only.
         low_bandwidth: fewer paints, no animation.
         no_mouse: leave the mouse to the terminal.
         interval: seconds between two paints of new state.

@@ -72,11 +72,7 @@ def _keys(course: Course, order: StepOrder) -> str:
 
 
 class _Following:
-    """Reads the findings of a step at the end of its run, and on request, on a thread of its own.
-
-    Attributes:
-        final: the findings, once the run has ended.
-    """
+    """Reads the findings of a step at the end of its run, and on request, on a thread of its own."""
 
     def __init__(
         self,

@@ -147,7 +147,6 @@ def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ra
     Args:
         course: gets the values that the step hands on. A run that lasts longer than its limit is inspected and killed;
             a guide with a plan of its own does so itself.
-        say: called with messages of recipes.
 
     Raises:
         UsageError: it can't be started.

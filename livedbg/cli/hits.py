@@ -157,7 +157,6 @@ class FindingsPrinter:
     last output is read meanwhile.
 
     Args:
-        as_json: one JSON object a line.
         error: to standard error instead of standard output.
     """
 

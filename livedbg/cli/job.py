@@ -54,7 +54,6 @@ class Arming:
     Args:
         view: the session; not started yet.
         process: the command's identifier.
-        patterns: what to catch.
         argv: the command: the libraries that it may load are searched.
         follow: child processes too.
 
@@ -123,8 +122,6 @@ class Job:
     Attributes:
         argv: as the user wrote it.
         follow: catch in child processes too.
-        environment: more variables.
-        redact: mask secrets.
         signatures: folders of more failure texts.
         faults: catch the signals of its faults too, so that a crash has its place.
         cores: have it leave a core instead.
@@ -226,10 +223,6 @@ def job_of(
     """Return the job of the options; its requirements are checked.
 
     Args:
-        argv: the command.
-        logs: more logs to read.
-        catches: catchpoints.
-        picked: recipes.
         say: called with messages of recipes while it runs.
         folder: for its output; created when None.
 
@@ -271,7 +264,6 @@ class LastWill:
     """Kills the command at the end of the `with` block, however that comes, unless it is to be left.
 
     Args:
-        leaves: leave it running.
         watch: of its recipes, whose helper programs end if the command is left.
 
     Attributes:

@@ -39,7 +39,6 @@ class Order:
     Attributes:
         timeout_s: a run that lasts longer is a hang.
         folder: each run gets a folder in it.
-        redact: mask secrets.
         signatures: folders of more failure texts.
         left: once it is set, what is stopped is left running (last_will.Q1).
     """
@@ -65,9 +64,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     """Run it once.
 
     Args:
-        number: of the run, from 1.
         device: the one device that it may use; "": all.
-        stop: ends it.
 
     Raises:
         UsageError: it can't be started.

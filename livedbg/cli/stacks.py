@@ -96,9 +96,6 @@ class ProfileOptions:
 def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -> int:
     """Sample a target for some time, and print where it spent its CPU time.
 
-    Args:
-        limit: of the whole command.
-
     Returns:
         The exit code.
 

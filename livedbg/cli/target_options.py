@@ -193,9 +193,7 @@ class _Unit(click.ParamType[float]):
     """A number with a unit.
 
     Args:
-        name: shown in messages.
         units: unit -> its value.
-        example: of a valid one.
     """
 
     def __init__(self, name: str, units: dict[str, float], example: str) -> None:

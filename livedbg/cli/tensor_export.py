@@ -107,12 +107,7 @@ DIFFERS: Final = 12
 
 
 def show_difference(name: str, golden: Path, found: Difference, *, as_json: bool) -> int:
-    """Print the difference of a tensor from a golden file; return the exit code.
-
-    Args:
-        name: of the tensor, sanitised.
-        as_json: as a line of JSON.
-    """
+    """Print the difference of a tensor from a golden file; return the exit code."""
     from livedbg.values.sentences import difference_json, difference_text
 
     if as_json:

@@ -17,7 +17,6 @@ class CommandClock:
 
     Attributes:
         began_s: when it began (monotonic).
-        code: its exit code, once it is known.
     """
 
     def __init__(self) -> None:

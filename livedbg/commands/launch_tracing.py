@@ -26,7 +26,6 @@ def trace_launches(
 
     Args:
         view: a started session.
-        processes: their identifiers.
         share: share of the launching threads' time that it may take; 0 for the usual share.
         limit_s: time limit, if not `_SET_S`.
 

@@ -40,7 +40,6 @@ class TimeLimit:
     Args:
         seconds: after its start; None: no limit.
         probes: it may set probes, or attach a debugger: removing them takes longer than other clean-up.
-        attaches: it may attach a debugger.
         patient: it is the default limit (T3).
 
     Attributes:

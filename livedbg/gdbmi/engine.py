@@ -45,7 +45,6 @@ class GdbEngine:
     """One gdb.
 
     Args:
-        arguments: more arguments for it.
         target: it runs with the rights of this process's user (livedbg.linux.owner_rights); 0: with ours.
         notice: called with each asynchronous record (`*stopped`, `=thread-created`, …).
         tables: names of the tables that are read by rows (livedbg.gdbmi.records).

@@ -229,8 +229,6 @@ def region_of(offset: int, shape: Sequence[int], strides: Sequence[int], unit: i
         offset: of its first element, in elements.
         shape: elements per dimension.
         strides: distance of neighbours per dimension, in elements; row-major if there are fewer than dimensions.
-        unit: bytes of an element.
-        base: start of the buffer.
     """
     if any(count < 1 for count in shape) or unit < 1:
         return None

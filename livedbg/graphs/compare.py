@@ -57,12 +57,7 @@ def _keys(graph: TaskGraph) -> dict[int, tuple[tuple[int, ...], int]]:
 
 
 def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, other: str) -> Drawing:
-    """Return the drawing of `here` with the differences from `there`.
-
-    Args:
-        terms: names of its tasks.
-        other: the source of `there`.
-    """
+    """Return the drawing of `here` with the differences from `there`."""
     if here.cut or there.cut:
         lacking = "it" if here.cut else f"{other} ({there.cut})"
         note = f"Not compared with {other}: {lacking} is incomplete, so a missing edge may be cut off."

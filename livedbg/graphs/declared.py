@@ -37,11 +37,9 @@ class LostOrder(Struct, frozen=True):
         first, second: the tasks' 64-bit ids, in the order of submission.
         tensor: the id of the second task's tensor.
         first_mode, second_mode: how they declare it.
-        first_arg, second_arg: their arguments.
         offset: the first byte that both touch, from the beginning of the first task's buffer.
         size: bytes that the first wrote last and the second touches.
         dtype, shape: of the second task's argument.
-        cause: the most likely one.
         sure: it counts; else it may well be meant (several writers of a tensor whose tracking is off).
     """
 
@@ -79,7 +77,6 @@ class LostOrders(Struct, frozen=True):
         sure: orders that are missing.
         perhaps: pairs that nothing orders, and that may be meant so.
         skipped: arguments that were not compared, because there are too many.
-        circular: the edges form a cycle.
     """
 
     sure: tuple[LostOrder, ...]
@@ -185,11 +182,7 @@ class TaskGraph:
     """The declared graph.
 
     Attributes:
-        tensors: by tensor id.
-        predecessors: by task.
-        successors: by task.
         untracked: tensors that tasks name without dependency (a flag, most likely), with those tasks.
-        cut: what the file lacks, in words, or "".
         lost: the orders that it lacks, once they were searched for (livedbg.graphs.lost).
     """
 
@@ -248,7 +241,6 @@ class Terms(Struct, frozen=True, kw_only=True):
     """The terms of one runtime, and the names of one run.
 
     Attributes:
-        kernels: func id -> name.
         task_name: returns the name of a task by its 64-bit id, such as `r1t2`.
         declares: mode of an argument -> the call that declares it.
         why: cause -> why an order is most likely lost.

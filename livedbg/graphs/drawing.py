@@ -82,9 +82,7 @@ class Drawing:
     """A graph to draw.
 
     Attributes:
-        name: its source.
         notes: what a reader must know, e.g. that the file was cut.
-        hidden: number of nodes that were left out.
     """
 
     name: str

@@ -17,9 +17,6 @@ def drawing_of(graph: TaskGraph, lost: LostOrders, name: str, terms: Terms, *, w
     """Return the drawing of a graph.
 
     Args:
-        lost: the orders that it lacks.
-        name: its source.
-        terms: names of its tasks.
         war: remark on reads that a later task may overwrite too.
     """
     nodes = {terms.task_name(raw): _node(task, terms) for raw, task in graph.tasks.items()}

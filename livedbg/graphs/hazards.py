@@ -124,7 +124,6 @@ class Hazard(Struct, frozen=True):
 
     Attributes:
         first, second: the tasks, in the order of submission.
-        wrote, touched: their arguments.
         begin: the first byte that both touch, from the beginning of the first argument's buffer.
         size: bytes that the first wrote last and the second touches.
     """
@@ -141,9 +140,7 @@ class Checked(Struct):
     """The hazards of a graph.
 
     Attributes:
-        skipped: arguments that were not compared.
         circular: the edges form a cycle, which no runtime writes.
-        buffers: the memory of the arguments.
     """
 
     buffers: Buffers
@@ -164,7 +161,6 @@ class _Memory(Struct):
 
     Attributes:
         regions: the distinct regions, and their numbers.
-        order: the regions by number.
         overlapping: by region those that it shares bytes with, where one of the two is written.
         writes: by region the places of its writers, rising.
     """

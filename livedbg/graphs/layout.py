@@ -38,7 +38,6 @@ class Spacing:
         boxes: between two boxes.
         aside: between a box and a line that passes it.
         apart: between two lines that pass.
-        line: width of a line.
     """
 
     boxes: int
@@ -64,13 +63,7 @@ class Link:
 
 @dataclass(slots=True)
 class Item:
-    """A box, or a point of a line, which has no name.
-
-    Attributes:
-        x: its middle.
-        above: its neighbours in the row above.
-        below: its neighbours in the row below.
-    """
+    """A box, or a point of a line, which has no name."""
 
     row: int
     width: float
@@ -93,7 +86,6 @@ class Placed:
 
     Attributes:
         trunks: for each link the points in the rows that it passes; None if it has none.
-        left: x of the leftmost edge.
     """
 
     boxes: Mapping[str, Item]
@@ -110,7 +102,6 @@ def placed(
     Args:
         names: the boxes of each row, from above.
         links: the lines between them; one that leads upwards or to its own row has no points and moves nothing.
-        widths: of each box.
     """
     rows = [[Item(number, widths[name], name) for name in line] for number, line in enumerate(names)]
     boxes = {item.name: item for row in rows for item in row}

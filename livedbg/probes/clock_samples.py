@@ -148,9 +148,6 @@ class ClockSamples:
     def wait(self, seconds: float) -> list[int]:
         """Wait for a sample; only with `wake`.
 
-        Args:
-            seconds: time limit.
-
         Returns:
             The threads that have new ones.
         """
@@ -227,13 +224,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class Refused(NamedTuple):
-    """Why the kernel takes no samples.
-
-    Attributes:
-        code: stable word.
-        sentence: the reason, for a user.
-        remedy: how to allow it.
-    """
+    """Why the kernel takes no samples."""
 
     code: str
     sentence: str

@@ -122,8 +122,6 @@ class FunctionProbes:
     """Probe events on some functions. Not thread-safe, except `files`.
 
     Args:
-        processes: the traced processes.
-        functions: names of the functions.
         arguments: returns what the kernel reads at a place (Documentation/trace/uprobetracer.rst); may raise
             NotTraceable, or OSError if the file is gone.
         stack_bytes: stack bytes of each sample: a multiple of 8, at least 8.
@@ -132,9 +130,7 @@ class FunctionProbes:
         later: files that the process may load: traced before it does.
 
     Attributes:
-        unread: files that could not be searched.
         refused: why functions that were found are not traced.
-        lost: calls that the kernel had to drop.
 
     Raises:
         NoTracefs: not allowed.
@@ -231,9 +227,6 @@ class FunctionProbes:
 
     def arm(self, wanted: str = "") -> None:
         """Sample the calls at all places in all threads, in place of the events that were armed before.
-
-        Args:
-            wanted: a kernel filter on the fields of the events, or "".
 
         Raises:
             NoPerf: not allowed.

@@ -58,7 +58,6 @@ class Layouts:
 
         Args:
             threads: returns the threads to watch; what they start is watched too.
-            follow: children too.
 
         Raises:
             OSError: not allowed (NoPerf), or too many files would be open.

@@ -67,7 +67,6 @@ class PerfEvents:
     shared ring.
 
     Args:
-        sources: what to sample.
         stack_bytes: stack bytes of each sample: a multiple of 8. Every sample takes that much of the ring, also where
             the stack is shorter.
         follow: child processes inherit the events too.

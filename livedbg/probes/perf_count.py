@@ -40,7 +40,6 @@ class Tally:
 
     Args:
         threads: the threads; those that are gone are left out.
-        follow: child processes too.
 
     Attributes:
         since_ns: from then on all of them count (CLOCK_MONOTONIC); the first began some milliseconds before.
@@ -66,11 +65,7 @@ class Tally:
 
     @classmethod
     def of_all(cls, sources: Sequence[Source], threads: Callable[[], Iterable[int]], *, follow: bool) -> Self:
-        """Return a tally of all threads: those born before their parent was in it have inherited nothing (T1).
-
-        Args:
-            threads: lists them.
-        """
+        """Return a tally of all threads: those born before their parent was in it have inherited nothing (T1)."""
         for last in reversed(range(_ROUNDS)):
             known = frozenset(threads())
             tally = cls(sources, known, follow=follow)

@@ -90,7 +90,6 @@ def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follo
     """Open an event of one thread on one CPU, inherited by what the thread starts; it counts after `enable`.
 
     Args:
-        stack_bytes: stack bytes of each sample.
         follow: child processes inherit it, and not threads only.
         wake: each sample wakes who waits for the ring; without that, a sample costs the target less.
     """
@@ -173,10 +172,7 @@ def _attr(
 
     Args:
         flags: the bits behind read_format.
-        stack: stack bytes of each sample; 0 for an event without samples.
-        address: address of a breakpoint.
         period: events between two samples (nanoseconds of a clock); 0 for an event that only counts.
-        wake: the reader is woken each time; else when the ring is half full.
     """
     kind_of_breakpoint, length = (_EXECUTE, _WORD) if address else (0, 0)
     sampled, registers = _IDENTIFIER, 0

@@ -97,9 +97,6 @@ def sample_of(record: bytes, number: int, has_fields: bool, *, has_count: bool =
 
     Args:
         record: of the kind PERF_RECORD_SAMPLE, with its header.
-        number: index of its source.
-        has_fields: it is of a trace event.
-        has_count: it has the count of its event.
     """
     _, pid, tid, mono_ns = struct.unpack_from("<QIIQ", record, 8)
     at, raw, ran_ns = 32, b"", 0

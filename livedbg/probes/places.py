@@ -41,7 +41,6 @@ class Found:
 
     Attributes:
         file: the path as the process has it.
-        address: address in the process.
         marked: found by its mark for tracers, which is further on in the function.
     """
 

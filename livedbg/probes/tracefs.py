@@ -291,7 +291,6 @@ def text_at(pid: int, address: int, fetched: bytes, most: int) -> bytes:
     Args:
         address: its address, or 0.
         fetched: its beginning.
-        most: bytes that are wanted.
 
     Returns:
         The whole text if its end was fetched or it is still there; else its beginning.

@@ -23,8 +23,6 @@ class Counts:
 
     Attributes:
         seen: all calls, wanted or not; where the kernel filters types, some may count twice as that begins.
-        lost: calls that the kernel had to drop.
-        unread: files that could not be searched.
         left_out: files with a function for which no debug register was left.
         failure: why the tracer has ended by itself, or "".
     """
@@ -37,11 +35,7 @@ class Counts:
 
 
 class Tracer(ABC):
-    """Traces a process: after `start` its thread reads until `stop`.
-
-    Args:
-        name: of its thread.
-    """
+    """Traces a process: after `start` its thread reads until `stop`."""
 
     def __init__(self, name: str = "livedbg-trace") -> None:
         self.counts = Counts()
@@ -91,7 +85,6 @@ class Tracer(ABC):
         """Wait for the end, for samples, or for some time.
 
         Args:
-            timeout_s: the longest wait.
             files: descriptors that are readable when there are samples.
         """
         poll = select.poll()

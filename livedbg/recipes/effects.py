@@ -162,9 +162,7 @@ class Ended:
 
     Attributes:
         output: the files of its output, and other logs.
-        processes: observations of its processes.
         began_s: when it began, as files' times are (time.time()).
-        folder: its working folder.
         above: the folder of its script, and some above that.
     """
 

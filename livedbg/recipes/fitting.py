@@ -21,7 +21,6 @@ class Again:
     """A recipe that fits a process.
 
     Attributes:
-        because: the systems for which it fits.
         command: the complete command that reruns the process with it.
     """
 
@@ -48,14 +47,7 @@ def chosen_process(snapshot: Snapshot, selection: str | None) -> Process | None:
 def fitting(
     known: Mapping[str, Recipe], systems: Collection[str], command: Sequence[str], cwd: str | None
 ) -> Iterator[Again]:
-    """Yield the recipes that fit, the closest first.
-
-    Args:
-        known: all recipes by name.
-        systems: found in the process.
-        command: its words.
-        cwd: its working folder.
-    """
+    """Yield the recipes that fit, the closest first."""
     around = {*systems, "any"}
     order = {name: rank for rank, name in enumerate((*in_order(systems), "any"))}
     fits = [(recipe, tuple(name for name in recipe.systems if name in around)) for recipe in known.values()]

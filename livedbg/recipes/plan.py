@@ -36,7 +36,6 @@ class Part:
 
     Attributes:
         label: as the user named it.
-        environment: the variables that it sets.
     """
 
     label: str
@@ -53,15 +52,9 @@ class Plan:
     """How a command is launched with some recipes.
 
     Attributes:
-        environment: variables to add to ours.
         wrapper: words before the command.
         arguments: words after the command.
-        folders: directories to make.
-        logs: more logs to read.
-        catch: catchpoints.
         parts: by recipe, what to check while it runs and at the end.
-        notes: what the user should know before it starts.
-        find: returns the path of a program.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -86,10 +79,7 @@ def plan(
 
     Args:
         chosen: recipes with their options; the first one's wrapper is the outermost.
-        folder: of the launch.
         around: the environment that the command would have.
-        argv: the command.
-        find: returns the path of a program, or None.
 
     Raises:
         UsageError: they contradict each other, or a requirement is missing.

@@ -32,11 +32,7 @@ def fitting_sources(recipe: Recipe, option: str, argv: Sequence[str], folder: Pa
 
 
 def folders_above(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
-    """Return the folder of a command's script, and some above it; () if it has no script.
-
-    Args:
-        folder: its working folder.
-    """
+    """Return the folder of a command's script, and some above it; () if it has no script."""
     script = _script(argv, folder)
     return () if script is None else tuple([script.parent, *script.parent.parents][:_UP])
 

@@ -124,8 +124,6 @@ def summaries(
     """Yield lines about the files of each recipe.
 
     Args:
-        program: the first word of the command.
-        find: returns the path of a program, or None.
         ended: when and where the command ran; None: all files of the current folder count.
     """
     ended = ended if ended is not None else Ended(())
@@ -177,14 +175,7 @@ def _printed(argv: Sequence[str], find: Callable[[str], str | None]) -> list[str
 
 
 class Beside:
-    """A program of ours that runs beside a command and ends with it.
-
-    Args:
-        label: of the recipe.
-        words: the program and its arguments.
-        pid: of the command.
-        folder: for its output.
-    """
+    """A program of ours that runs beside a command and ends with it."""
 
     def __init__(self, label: str, words: Sequence[str], pid: int, folder: Path) -> None:
         self._label = label
@@ -221,8 +212,6 @@ class RecipeWatch:
     """Reports what recipes write, also in a log of their own, which the Logs screen shows.
 
     Args:
-        folder: of the launch.
-        argv: the command.
         say: called with each line, on a thread of ours.
 
     Attributes:

@@ -201,12 +201,8 @@ class Header(msgspec.Struct, frozen=True):
     """The first line of a recording.
 
     Attributes:
-        format: MAGIC.
         schema: version of the event schema (livedbg.model.events.SCHEMA_VERSION).
         livedbg: version of the program that wrote it.
-        host: host that it was written on.
-        title: the target.
-        started_wall_ns: when it began.
         dropped: a sentence that says since when it has events and why, or "".
         begins_at: bytes of events that were dropped before the first kept one.
     """

@@ -54,8 +54,6 @@ class Recorder:
 
     Args:
         path: a file that must not exist yet, unless `replace`.
-        title: the target.
-        most_bytes: size limit.
 
     Attributes:
         keyframe: returns the state as events; without it, the recording ends at its size limit.

@@ -40,8 +40,6 @@ class _Part:
 
     Attributes:
         began_mono_ns: CLOCK_MONOTONIC of its first event.
-        began_wall_ns: the same on the wall clock.
-        size: packed bytes.
         taken: bytes of its events before packing, without the keyframe.
         least: minimum of `taken` before the next part begins.
     """
@@ -79,9 +77,6 @@ class RingRecorder:
 
     Args:
         path: file for `write`; must not exist yet, unless `replace`. Later ones get a number.
-        title: the target.
-        last_s: how long events are kept.
-        most_bytes: memory limit.
 
     Attributes:
         keyframe: returns the state as events; nothing is dropped before it is set.

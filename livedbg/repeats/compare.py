@@ -94,14 +94,7 @@ _LONGEST: Final = 90
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """Runs with equal endings.
-
-    Attributes:
-        ending: how they ended.
-        place: where.
-        runs: their numbers.
-        stacks: number of different stacks.
-    """
+    """Runs with equal endings."""
 
     ending: str
     place: str
@@ -114,10 +107,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     Attributes:
         crashes: judgement of the crashed runs: `well` (none), `once`, `same` place, `moves`, or `unknown`.
-        hangs: judgement of the runs that hung.
         groups: runs with equal endings; failures first, then the largest.
-        sentences: the conclusion.
-        next: what to do next.
     """
 
     crashes: Judgement

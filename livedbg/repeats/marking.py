@@ -154,14 +154,7 @@ def _constant(word: str) -> bool:
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A line that reports the begin of a step that did not end.
-
-    Attributes:
-        text: the line.
-        pair: name of the pair of markers.
-        line: line number.
-        others: number of other open steps.
-    """
+    """A line that reports the begin of a step that did not end."""
 
     text: str
     pair: str

@@ -37,17 +37,11 @@ class RunEnd(Struct, frozen=True, kw_only=True):
         run: its number, from 1.
         how: `well`, `code` (an exit code), `signal`, `hung` (time-out), or `cut` (interrupted by Ctrl-C).
         code: exit code as a shell gives it; None if livedbg killed it.
-        signal: name of the signal that ended it.
         marker: the line of the last step that began and did not end.
         others: number of other open steps.
-        last_line: the last line of its output.
         exception: type of the exception that ended it or whose trace it printed last, or the error of a sanitizer.
-        message: of the exception.
         reported: the exception is a sanitizer's report, and its first frame in the user's code is the place.
         stack: frames of the failure or of the hang; innermost first.
-        verdict: livedbg's verdict at its end.
-        folder: has its output and its recording.
-        notes: messages of its recipes.
     """
 
     run: int

@@ -66,8 +66,6 @@ def flame_svg(groups: Sequence[tuple[str, Sequence[SampledStack]]], title: str, 
 
     Args:
         groups: a name, such as that of a thread, and its stacks; one group without a name for all threads together.
-        title: first line.
-        about: second line.
     """
     root = _Node("all", None)
     for name, stacks in groups:

@@ -23,7 +23,6 @@ class Branch(NamedTuple):
     Attributes:
         depth: 0 for a root; rows below wait for it.
         entity: "" for a row that only counts what is not shown.
-        note: further text.
     """
 
     depth: int

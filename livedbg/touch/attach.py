@@ -104,7 +104,6 @@ class AttachCost(NamedTuple):
     """The cost of an attach for the target.
 
     Attributes:
-        threads: how many were seized.
         stopped_ns: no thread was stopped longer than this: from the command to the last thread's `*running`.
     """
 
@@ -127,7 +126,6 @@ class Attachment:
     """One gdb for one process.
 
     Args:
-        gdb: path of the program.
         lost: called with a sentence when gdb had to be detached.
 
     Attributes:
@@ -239,7 +237,6 @@ class Attachment:
         Args:
             number: a harmless signal (livedbg.probes.stop_signal).
             stopped: called with gdb's number of a stopped thread, for `resume`.
-            limit_s: when a stopped thread is resumed at the latest.
 
         Raises:
             GdbCommandError, GdbTimeout, GdbGone: gdb can't do that.

@@ -34,7 +34,6 @@ class Ban(NamedTuple):
 
     Attributes:
         by: what forbids it, as the beginning of `… forbids that`.
-        remedy: how it is lifted, and by whom.
     """
 
     by: str

@@ -89,10 +89,8 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
     """Watch until gdb or the target is gone.
 
     Args:
-        target: the process that is touched.
         start_ticks: when it started, in clock ticks since boot.
         gdb: the pid of the future tracer.
-        livedbg: the pid of our parent.
         since_ticks: when the touch began, for a guard that replaces another one; 0 for the first.
 
     Returns:
@@ -131,7 +129,6 @@ def main_glance(target: int, livedbg: int) -> None:
     livedbg is stopped: then livedbg is resumed until it has detached, and stopped again.
 
     Args:
-        target: the process whose threads are glanced at.
         livedbg: the pid of who glances; our input is open as long as it does.
     """
     livedbg_fd = _pidfd(livedbg)

@@ -88,9 +88,7 @@ class Guard:
         """Start a guard and wait until it watches.
 
         Args:
-            target: the process that will be touched.
             start_ticks: its start time, so that a reused pid is noticed.
-            gdb: the gdb that will touch it.
             since_ticks: of the guard that it replaces.
 
         Raises:

@@ -41,7 +41,6 @@ class StoppedAt:
 
     Attributes:
         arguments: the first four that are passed in registers.
-        counter: program counter.
     """
 
     tid: int
@@ -88,9 +87,6 @@ class Inspector:
 
     async def at(self, number: str, limit_s: float) -> StoppedAt | None:
         """Return where a thread is stopped; None if it runs or is gone.
-
-        Args:
-            number: gdb's number of the thread.
 
         Raises:
             GdbCommandError, GdbGone, GdbTimeout: gdb can't read it.

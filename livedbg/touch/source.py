@@ -32,9 +32,7 @@ class SourceLines(NamedTuple):
 
     Attributes:
         lines: sanitised; () if they can't be read.
-        first: the number of the first line.
         note: why there are no lines, or what may be wrong with them; or "".
-        changed_wall_ns: when the file was last written.
     """
 
     lines: tuple[str, ...] = ()

@@ -32,7 +32,6 @@ class WatchdogFacts(Facts, frozen=True, kw_only=True, tag="watchdog"):
     Attributes:
         limit_s: after how long it gives up.
         since_wall_ns: last known progress.
-        watchdog: its name.
         by: how the limit is known, or "".
     """
 
@@ -47,7 +46,6 @@ class StopBudget(Struct, frozen=True):
 
     Attributes:
         seconds: how long something may be stopped now; 0 for not at all.
-        sentence: why.
     """
 
     seconds: float

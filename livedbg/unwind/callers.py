@@ -68,7 +68,6 @@ class Callers:
         """Return whether an address is behind a call that can have led to `pc`.
 
         Args:
-            behind: the address.
             pc: an address in the function that was called, or in one that it jumped to.
         """
         if self._modules.mapping_at(behind) is None:

@@ -74,7 +74,6 @@ def depth_at(read: Callable[[int, int], bytes], start: int, pc: int) -> Depth | 
 
     Args:
         read: takes an address and a number of bytes, and returns as much code as there is, up to that number.
-        start: start of the function.
         pc: the instruction; for a call the one behind it.
     """
     known, whole = _followed(read, start)

@@ -41,7 +41,6 @@ class CoreFile(NamedTuple):
     """The contents of a core file.
 
     Attributes:
-        signal: the signal that ended the process.
         code: si_code of the signal; None if the core has none.
         address: the faulting address if the kernel sent the signal; else its lower half is the pid of the sender.
         session: the session of the process (setsid(2)).

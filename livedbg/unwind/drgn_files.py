@@ -48,11 +48,7 @@ _PIECE: Final = 1 << 20
 
 
 def add_debug_file(made: drgn.Module, module: Module) -> None:
-    """Give drgn the separate debug file of a module, if there is one.
-
-    Args:
-        made: drgn's module, which has the file itself.
-    """
+    """Give drgn the separate debug file of a module, if there is one."""
     file = str(module.file)
     root = f"{file.partition('/root/')[0]}/root" if file.startswith("/proc/") and "/root/" in file else ""
     folders = tuple(dict.fromkeys((f"{root}{_DEBUG}", _DEBUG)))
@@ -97,7 +93,6 @@ def _by_link(file: Path, named: str, folders: tuple[str, ...]) -> Iterator[tuple
     Args:
         file: the linking file, as we open it.
         named: the same, as the process names it.
-        folders: of debug information.
     """
     try:
         with ElfFile(file) as elf:
@@ -194,9 +189,7 @@ def add_file(
     """Add a file to a program; return None if drgn can't read it.
 
     Args:
-        bias: load bias.
         debug: use its debug information, its own or in a separate file of this host or of the process's container.
-        unwinds: use its unwind tables.
     """
     try:
         with ElfFile(module.file) as elf:
@@ -262,11 +255,7 @@ class _Place(NamedTuple):
 
 
 class KeptProgram:
-    """A drgn program that serves one request after another.
-
-    Args:
-        debug: as in the requests.
-    """
+    """A drgn program that serves one request after another."""
 
     def __init__(self, *, debug: bool) -> None:
         self.debug = debug

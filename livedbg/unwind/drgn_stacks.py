@@ -126,7 +126,6 @@ def leads(trace: Trace, callers: Callers, thread: Copied, guess: int | None) -> 
     """Return how far a trace can be followed.
 
     Args:
-        callers: finds the callers that the trace lacks.
         guess: what was guessed for the frame pointer; None if it is known.
     """
     sure = True
@@ -193,8 +192,6 @@ class _Walked(NamedTuple):
     """The calls of one thread.
 
     Attributes:
-        ended: the unwind tables say that the stack ends.
-        sure: no call rests on a guess.
         again: the same calls with other values in the unknown registers; empty if the calls change with them.
     """
 

@@ -58,10 +58,7 @@ def later_variables(
     """Return the names of the variables that are declared behind a line.
 
     Args:
-        unit: the unit of the scopes.
         scopes: a function, and the blocks in it that hold the address.
-        file: source file of the function.
-        line: current line of the function.
     """
     if file is None or line is None:
         return frozenset()

@@ -45,12 +45,7 @@ _Show: TypeAlias = "Callable[[drgn.Object], str]"
 
 
 def contained(value: drgn.Object, read: MemoryReader, show: _Show) -> str | None:
-    """Return the text of a C++ library value; None if it is of another type.
-
-    Args:
-        read: reads the memory of the process.
-        show: returns the text of an element.
-    """
+    """Return the text of a C++ library value; None if it is of another type."""
     type_ = value.type_.unaliased()
     name = (type_.tag or "").partition("<")[0]
     decode = _DECODERS.get((name, type_.size or 0)) or _DECODERS.get((name, 0))

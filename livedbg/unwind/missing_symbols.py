@@ -82,7 +82,6 @@ class MissingSymbols(NamedTuple):
     """A file without debug information.
 
     Attributes:
-        module: its base name.
         build_id: in hexadecimal; "" if it has none.
         package: the package with its debug information; "" if not known.
     """

@@ -21,11 +21,7 @@ from livedbg.linux.maps import Mapping, copies, parse_maps
 
 
 class NamedCode(NamedTuple):
-    """A function in memory that no file backs.
-
-    Attributes:
-        file: source file; "" if not known.
-    """
+    """A function in memory that no file backs."""
 
     function: str
     file: str = ""
@@ -72,7 +68,6 @@ class Module:
     Attributes:
         name: base name of its path in the process.
         file: a path by which we can open it.
-        bias: load bias.
         inode: tells it from another file of the same `file`, after an exec.
         code: a mapping of its code.
     """

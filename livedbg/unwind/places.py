@@ -64,10 +64,6 @@ def symbol_name(symbol: str) -> str:
 def full_name(function: str | None, symbol: str | None) -> str | None:
     """Return the qualified name of a function.
 
-    Args:
-        function: its name in debug information, or None.
-        symbol: its symbol, or None.
-
     Returns:
         None if it has neither.
     """
@@ -221,12 +217,10 @@ class KnownFile:
     """Cached knowledge of a file.
 
     Attributes:
-        key: identifies its content.
         base: load bias in the program that has all files.
         debug_frames: it has unwind tables in its debug information (`.debug_frame`).
         tables: the files with its symbols, the best first.
         functions: its functions by debug information; None if that can't be read so.
-        places: frames by address.
         depths: frame depth by function start and address.
     """
 

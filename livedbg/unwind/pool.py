@@ -90,7 +90,6 @@ class DrgnUnwinder:
     """Unwinds captures of one process by drgn.
 
     Args:
-        helper: the session's unwinding process.
         otherwise: returns the unwinder to use when the helper is given up.
     """
 
@@ -227,7 +226,6 @@ class UnwinderPool:
 
     Args:
         gdb: path of the gdb for where drgn can't be used, or None.
-        drgn: use drgn where possible.
     """
 
     def __init__(self, gdb: str | None, *, drgn: bool = True) -> None:
@@ -240,12 +238,7 @@ class UnwinderPool:
 
     @classmethod
     def shared(cls, gdb: str | None, *, drgn: bool = True) -> UnwinderPool:
-        """Return the pool of the running event loop. Each user closes it.
-
-        Args:
-            gdb: path of the gdb for where drgn can't be used, or None.
-            drgn: use drgn where possible.
-        """
+        """Return the pool of the running event loop. Each user closes it."""
         pools = _shared.setdefault(asyncio.get_running_loop(), {})
         pool = pools.get((gdb, drgn))
         if pool is None or not pool._users:

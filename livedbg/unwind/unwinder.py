@@ -41,9 +41,6 @@ _PSINFO_SIZE: Final = 136  # struct elf_prpsinfo: pid at 24, fname at 40
 def write_core(path: Path, capture: Capture, modules: Modules) -> None:
     """Write the core file of a capture; only we may read it.
 
-    Args:
-        modules: the files that the core names.
-
     Raises:
         OSError: the file can't be written.
     """
@@ -117,11 +114,7 @@ _SETTINGS: Final = (
 
 
 class Unwinder:
-    """A warm gdb for one process.
-
-    Args:
-        gdb: path of the program.
-    """
+    """A warm gdb for one process."""
 
     def __init__(self, gdb: str, pid: int) -> None:
         self.pid = pid
@@ -178,7 +171,6 @@ class Unwinder:
         """Return the stacks of a capture's threads.
 
         Args:
-            limit_s: time limit of the whole.
             values: ignored.
 
         Raises:

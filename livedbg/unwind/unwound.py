@@ -29,11 +29,7 @@ class Unwound(Struct, frozen=True):
 
 
 class Note(NamedTuple):
-    """A remark for readers of the stacks on how they were made.
-
-    Attributes:
-        code: stable word for it.
-    """
+    """A remark for readers of the stacks on how they were made."""
 
     code: str
     sentence: str
@@ -54,7 +50,6 @@ class StackUnwinder(Protocol):
         """Return the stacks of a capture's threads.
 
         Args:
-            limit_s: time limit of the whole.
             values: arguments and local variables too, where possible.
 
         Raises:

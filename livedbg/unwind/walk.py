@@ -137,11 +137,7 @@ _WALK: Final = Path(__file__).with_name("gdb_walk.py")
 
 
 class Walker:
-    """Walks stacks in one gdb.
-
-    Args:
-        too_slow: files whose symbols an earlier gdb could not read in time.
-    """
+    """Walks stacks in one gdb."""
 
     def __init__(self, engine: GdbEngine, too_slow: Iterable[Module] = ()) -> None:
         self._engine = engine
@@ -149,9 +145,6 @@ class Walker:
 
     async def prepare(self, limit_s: float = 10.0) -> None:
         """Load our Python into gdb.
-
-        Args:
-            limit_s: time limit of each step.
 
         Raises:
             GdbCommandError: it has no Python.

@@ -80,7 +80,6 @@ class Request(Struct, array_like=True, frozen=True):
         stacks: path of the file with the stacks of the threads.
         mappings: those of files that have code, and other executable ones.
         debug: use debug information, and not symbol tables alone.
-        values: local variables and arguments too.
     """
 
     pid: int
@@ -112,7 +111,6 @@ class WireStack(Struct, array_like=True, frozen=True):
 
     Attributes:
         places: indexes into the frames of the reply, innermost first.
-        whole: the outermost frame was reached.
     """
 
     tid: int
@@ -121,11 +119,7 @@ class WireStack(Struct, array_like=True, frozen=True):
 
 
 class Reply(Struct, array_like=True, frozen=True):
-    """The unwound stacks; the first message, before any request, has nothing but an error.
-
-    Attributes:
-        error: why it can't be done, or "".
-    """
+    """The unwound stacks; the first message, before any request, has nothing but an error."""
 
     error: str = ""
     frames: list[WireFrame] = []

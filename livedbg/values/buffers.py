@@ -39,7 +39,6 @@ class Wiring:
     """The dependencies of the tasks of one run.
 
     Attributes:
-        graph: the declared task graph, or None.
         problem: why there is no graph, or what it lacks.
     """
 
@@ -130,7 +129,6 @@ class Left(NamedTuple):
     """The difference of a buffer's last values from a golden output.
 
     Attributes:
-        writers: the tasks that wrote what differs.
         later: number of later tasks that were given what differs, and left it as it was.
     """
 
@@ -144,7 +142,6 @@ class Buffer:
     """A buffer of the program.
 
     Attributes:
-        count: elements.
         shape: of a tensor that covers all of it, else its count.
         touched: what tasks found and left there, in walking order.
     """

@@ -60,7 +60,6 @@ class TaskVerdict:
         lost: producers that it waits for in the golden run only.
         missing: dependencies of it that its own run's graph lacks.
         redeclared: arguments that the orchestration declares otherwise: (arg, here, golden).
-        note: further remark.
     """
 
     task: int
@@ -89,7 +88,6 @@ class Divergence:
         ordered: walking order is that of dependencies.
         only_here: tasks that the golden dump lacks.
         only_golden: tasks that the dump lacks.
-        elements: the types that were compared.
     """
 
     verdicts: list[TaskVerdict] = field(default_factory=list)

@@ -25,12 +25,9 @@ class ElementType:
     """How one element is stored.
 
     Attributes:
-        name: the runtime's name.
         numpy: dtype of a decoded array; a byte for each element of packed types.
         packed: elements in a byte: 2 for 4-bit types, else 1.
         kind: `float`, `int`, `bool`, or `raw` for a name that is not known.
-        rtol: relative tolerance of a comparison.
-        atol: absolute tolerance of a comparison.
         smallest_normal: smaller numbers are denormal; 0 if there are none.
     """
 

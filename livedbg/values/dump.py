@@ -38,7 +38,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         stage: `before` or `after` the task ran, or the manifest's own word.
         role: `input`, `output` or `inout`.
         kind: `tensor`, or `scalar`, whose `value` is in the manifest itself.
-        kernels: func ids of the task's kernels; empty if unknown.
         shape: of the payload, which is always contiguous.
         strides: of the view in its buffer, in elements; the payload was gathered from there.
         start_offset: of the view in its buffer, in elements.
@@ -120,7 +119,6 @@ class Dump(AbstractContextManager["Dump"]):
         kernels: task -> func ids, where the entries or the graph name them.
         problems: sentences on what is missing.
         short_name: returns the name of a task by its number, such as `r1t2`.
-        graph_name: name of the file with the run's task graph.
         find_graph: reads the graph; returns it or None, and why there is none or what it lacks.
     """
 

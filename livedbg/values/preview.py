@@ -55,13 +55,7 @@ class Previewer:
         self._dump = self._signature = None
 
     def previews(self, path: Path, name: str, number: int) -> Iterator[ValuePreview]:
-        """Yield previews of an entry, for a large one that of a sample first; `problem` says why there is none.
-
-        Args:
-            path: of the dump.
-            name: of the dump, as the state knows it.
-            number: of the entry.
-        """
+        """Yield previews of an entry, for a large one that of a sample first; `problem` says why there is none."""
         try:
             dump = self._opened(path)
             with dump:

@@ -37,7 +37,6 @@ class GoldenMatch:
         behind: number of further tasks before any of the writers, which may have spoilt their inputs.
         missing: dependencies that the graph lacks of the writers, or of tasks before them.
         certain: the one writer's inputs are the golden ones, so that it is the culprit.
-        note: why it was not matched, or another remark.
     """
 
     file: GoldenFile

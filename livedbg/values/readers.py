@@ -37,7 +37,6 @@ class GoldenFile:
     """A tensor of the golden data.
 
     Attributes:
-        name: of the program's argument.
         output: the program should leave it, and is not given it.
     """
 

@@ -61,7 +61,6 @@ def compared(
     """Compare a dump with a second one, or with the golden data of its program; `problem` says why it can't be done.
 
     Args:
-        name: of the dump, as the state knows it.
         siblings: the dumps of the same run, by which its place in the run is known.
     """
     name, other = name or clean_line(str(path)), clean_line(str(golden))
@@ -81,7 +80,6 @@ def golden_meant(readers: Readers, golden: Path, own: Sequence[Path]) -> Sequenc
 
     Args:
         golden: a folder with golden data, or the folder of a run.
-        own: the dumps that are to be compared.
 
     Raises:
         SourceError: it is a single tensor, or holds neither golden data nor a dump.

@@ -35,7 +35,6 @@ class Statistics:
         mean: None if it is no double.
         std: of a whole population, as numpy's; None if it is no double.
         denormals: numbers that are nearer to 0 than the type's smallest normal number.
-        first_nan: index of the first NaN.
     """
 
     count: int = 0

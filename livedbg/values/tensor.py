@@ -146,10 +146,7 @@ class Stored:
     """A tensor in a payload.
 
     Attributes:
-        offset: of its first byte.
         size: bytes that are there for it.
-        total: elements of its shape.
-        count: elements that are there.
     """
 
     payload: Payload
@@ -202,12 +199,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A large tensor of which `blocks` gives only evenly spread pieces.
-
-    Attributes:
-        pieces: their number.
-        length: elements of each.
-    """
+    """A large tensor of which `blocks` gives only evenly spread pieces."""
 
     whole: Tensor
     pieces: int = 64

@@ -32,7 +32,6 @@ def load(path: Path, formats: Sequence[TensorFormat]) -> Held:
 
     Args:
         path: its suffix gives the format.
-        formats: of systems.
 
     Raises:
         SourceError: it can't be read, holds no tensor, or wants to run code.
@@ -74,8 +73,6 @@ def export(tensor: Tensor, path: Path, head: dict[str, str], formats: Sequence[T
 
     Args:
         path: its suffix gives the format.
-        head: what a text file says before the values.
-        formats: of systems.
 
     Raises:
         UsageError: unknown format.
