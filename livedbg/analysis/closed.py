@@ -31,7 +31,6 @@ class ClosedSet(Struct, frozen=True):
 
     Attributes:
         processes: those that the user named first, then other targets.
-        threads: all of their threads that have not ended.
         waited_ns: for how long, at least, all of them have waited.
     """
 

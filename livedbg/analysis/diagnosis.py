@@ -33,7 +33,6 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         rule: name of the rule (docs/rules.md), e.g. `lock-cycle`.
         entities: those that take part, and no other.
-        next: what to do next, commands first.
         inferred: concluded from signs, not read directly.
         state: the verdict if this finding is the worst one; None if it decides nothing by itself.
         roots: those of its entities that the others wait for; empty: all of them.
@@ -159,8 +158,6 @@ class Diagnosis:
     """All conclusions from one snapshot.
 
     Attributes:
-        findings: `F1`, `F2`, … in order of importance.
-        code: classifier for the user's own code in the snapshot's stacks.
         claims: all claims about living processes that the rules made, reported or not, by key.
         unread: keys of claims to read again.
         doing: function that returns a thread's behaviour and the reason (livedbg.analysis.behaviour).

@@ -46,11 +46,7 @@ class Reach(NamedTuple):
 
 
 def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) -> str:
-    """Return who may end the wait of a thread: `thread 12 (worker), which runs`; "" for nobody (E1).
-
-    Args:
-        stuck: those that wait for it.
-    """
+    """Return who may end the wait of a thread: `thread 12 (worker), which runs`; "" for nobody (E1)."""
     for found in _ahead(thread, stuck, state):
         if isinstance(found, str):
             return found

@@ -196,11 +196,7 @@ def _depends(snapshot: Snapshot, source: str, target: str) -> bool:
 
 
 class Diagnostician:
-    """Diagnoses one snapshot after another, reusing what didn't change (the graph, the tasks).
-
-    Args:
-        rules: livedbg.session.rulebook has all of them.
-    """
+    """Diagnoses one snapshot after another, reusing what didn't change (the graph, the tasks)."""
 
     def __init__(
         self,

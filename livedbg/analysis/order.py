@@ -180,7 +180,6 @@ class _Search:
     Attributes:
         found: nodes reached from each end: 0 from the target with the arcs, 1 from the source against them.
         limit: the nearest place outside that an arc from `found` leads to.
-        looked: nodes and arcs visited.
     """
 
     def __init__(self, arc: Arc, change: _Change) -> None:

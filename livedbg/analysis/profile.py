@@ -50,7 +50,6 @@ class Profile:
 
     Attributes:
         stacks: merged by functions and lines, the most frequent first.
-        unknown: number of samples without a stack.
     """
 
     stacks: tuple[SampledStack, ...] = ()
@@ -60,11 +59,7 @@ class Profile:
 
 
 def profile_of(slices: Iterable[ProfileSlice], since_mono_ns: int = 0) -> Profile:
-    """Merge the samples of some threads.
-
-    Args:
-        since_mono_ns: leave out slices that ended before.
-    """
+    """Merge the samples of some threads."""
     meant = [one for one in slices if one.end_mono_ns >= since_mono_ns]
     stacks = merged(stack for one in meant for stack in one.stacks)
     unknown = sum(one.unknown for one in meant)

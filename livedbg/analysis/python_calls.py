@@ -46,7 +46,6 @@ def python_call(frames: Sequence[Placed], user: int) -> str:
     """Return the name of the function that a Python frame called.
 
     Args:
-        frames: of a stack, innermost first.
         user: index of the caller among them.
 
     Returns:

@@ -38,11 +38,7 @@ def time_said(gap_ns: int) -> str:
 
 
 def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
-    """Return `Ranks 0-2 followed: connection closed by peer.`; "" if nobody else is named.
-
-    Args:
-        following: (writer, report) of each follower.
-    """
+    """Return `Ranks 0-2 followed: connection closed by peer.`; "" if nobody else is named."""
     groups: dict[str, list[str]] = {}
     wholes: dict[str, str] = {}
     for writer, said in following:

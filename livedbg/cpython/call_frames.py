@@ -27,7 +27,6 @@ class PyFrames(NamedTuple):
     """Python frames of a call.
 
     Attributes:
-        frames: innermost first.
         whole: all of them are there, and were so at the call.
         runs: how many of them belong to each run of the eval loop, innermost first.
     """

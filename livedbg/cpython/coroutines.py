@@ -62,9 +62,7 @@ class AwaitChain(NamedTuple):
     """An await chain.
 
     Attributes:
-        frames: innermost first.
         future: the future at its end, or 0.
-        cut: it was too long to be followed.
         stamp: changes when any of its coroutines runs.
     """
 

@@ -34,14 +34,10 @@ class LoopTask(Struct, frozen=True):
     """A task that has not ended.
 
     Attributes:
-        loop: address of its event loop.
         waiter: the future that it waits for, or 0.
         waiter_type: name of the type of that.
-        pending: that future has no result yet.
         cancelling: it was asked to end.
-        running: it runs right now.
         steady: unchanged in a second read (E2).
-        system: of its loop.
     """
 
     address: int
@@ -62,8 +58,6 @@ class Timer(Struct, frozen=True):
 
     Attributes:
         when: on the loop's clock, CLOCK_MONOTONIC; None if unreadable.
-        callback: address of the callable.
-        arguments: addresses.
     """
 
     when: float | None
@@ -93,11 +87,7 @@ class EventLoop(Struct, frozen=True):
 
 
 class EventLoops(Struct, frozen=True):
-    """The event loops of a process.
-
-    Attributes:
-        cut: there are more tasks than were read.
-    """
+    """The event loops of a process."""
 
     loops: dict[int, EventLoop] = field(default_factory=dict)
     tasks: tuple[LoopTask, ...] = ()

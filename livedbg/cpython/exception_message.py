@@ -30,11 +30,7 @@ _ENCODING: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 
 class Kinds:
-    """Names of the types of arguments, also of a process that has ended.
-
-    Args:
-        known: names of types by address.
-    """
+    """Names of the types of arguments, also of a process that has ended."""
 
     def __init__(self, objects: ObjectReader, known: Mapping[int, str]) -> None:
         self._objects = objects
@@ -75,12 +71,7 @@ class Kinds:
 
 
 def message_of(values: Mapping[str, int | bytes], names: Sequence[str], kinds: Kinds) -> str:
-    """Return the message of an exception; "" if it has none, or its first argument is neither text nor a number.
-
-    Args:
-        values: as fetched at the raise.
-        names: of its class and bases.
-    """
+    """Return the message of an exception; "" if it has none, or its first argument is neither text nor a number."""
     itself = _object(values, "self")
     if itself:  # up to 3.11
         if not _word(itself, _TYPE_AT):  # there is no value

@@ -106,9 +106,7 @@ class Greenlet(Struct, frozen=True):
     """A greenlet that has begun and has not ended.
 
     Attributes:
-        main: the main greenlet of its thread, or itself.
         parent: the greenlet that runs when it ends; 0 for a main greenlet.
-        running: its thread runs it.
         stack_at: where its C stack begins; 0 for a main greenlet.
         frames: innermost first; () while it runs, and if it is only in C code.
         stamp: changes when it runs.

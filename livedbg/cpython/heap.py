@@ -25,11 +25,7 @@ _REMOVED: Final = (1 << 64) - 1  # hash of an entry of a set that was removed
 
 
 class HeapReader:
-    """Reads containers and attributes. Methods raise OSError for unreadable memory.
-
-    Args:
-        objects: reads single objects of the same process.
-    """
+    """Reads containers and attributes. Methods raise OSError for unreadable memory."""
 
     def __init__(self, objects: ObjectReader) -> None:
         self.objects = objects

@@ -28,9 +28,7 @@ class Interpreter(Struct, frozen=True):
     """The interpreter of a process image.
 
     Attributes:
-        version: (3, 11), or None.
         runtime: address of `_PyRuntime`; None before 3.7 and in stripped static builds.
-        file: base name of the file that holds it.
         layout: None if this version is not known to us.
         free_threaded: it has no GIL.
         image: start of the process's [vdso] mapping: a new one after each exec, the same after fork.
@@ -56,8 +54,6 @@ class InterpreterFile(Struct, frozen=True):
     Attributes:
         version: (3, 11); None before 3.11.
         symbols: addresses of the requested symbols in the file (no load bias).
-        runtime: the same for `_PyRuntime`.
-        layout: None if this version is not known to us.
     """
 
     version: tuple[int, int] | None

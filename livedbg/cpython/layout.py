@@ -93,16 +93,13 @@ class Layout(Struct, frozen=True):
     """Offsets of one version.
 
     Attributes:
-        version: (3, 11).
         gil_in_runtime: offset of the GIL in _PyRuntime (3.11), else None.
         gil_pointer: offset in PyInterpreterState of the pointer to its GIL (3.12 on).
         ascii_text: size of PyASCIIObject, where a pure ASCII string's characters start.
         other_text: the same for the other compact strings (PyCompactUnicodeObject).
         type_qualname: offset of ht_qualname in PyHeapTypeObject (Include/cpython/object.h; measured in 3.11 to 3.13).
         modules: offset in PyInterpreterState of the dict `sys.modules`.
-        tasks: of C asyncio's futures and tasks; None if they are not read.
         lock_word: the lock of a `_thread.lock` is a byte of the object (3.14 PyMutex) and no semaphore.
-        free_threaded: the build has no GIL.
     """
 
     version: tuple[int, int]

@@ -34,7 +34,6 @@ class Gil(Struct, frozen=True):
 
     Attributes:
         holder: address of the PyThreadState that holds it, or None.
-        switches: how often it went from one thread to another.
     """
 
     address: int
@@ -71,7 +70,6 @@ class PyThread(Struct):
     Attributes:
         ident: `threading.get_ident()`.
         native_id: tid in the process's own PID namespace.
-        gil: address of the GIL of its interpreter.
         join_lock: the lock that `Thread.join` of this thread waits for (up to 3.12), or 0.
     """
 

@@ -44,7 +44,6 @@ class TrioTask:
         sleeps_in: data that its call registered for its waker (`custom_sleep_data`), or 0.
         scopes: addresses of the cancel scopes that would end it.
         deadline: when the first of these ends, on CLOCK_MONOTONIC; infinite for never, None if the clock is unknown.
-        limited: one of these has a deadline.
         nurseries: nursery -> its cancel scope: those that it is in, and its own.
     """
 

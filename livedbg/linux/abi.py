@@ -152,7 +152,6 @@ class CondLayout(Struct, frozen=True):
     """Offsets of `__wrefs` and the two `__g_signals` in pthread_cond_t of glibc on LP64.
 
     Attributes:
-        name: versions of glibc with this layout.
         waits_for_zero: threads wait while their signal word is 0.
     """
 

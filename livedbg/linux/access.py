@@ -178,7 +178,6 @@ class Capability(NamedTuple):
     """A capability of this box.
 
     Attributes:
-        value: the setting found.
         enables: what livedbg uses it for.
         remedy: the command that fixes it; "" if ok.
     """

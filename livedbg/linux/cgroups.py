@@ -48,7 +48,6 @@ class Mount(NamedTuple):
 
     Attributes:
         controllers: of version 1 (and options beside them); empty for version 2.
-        root: the group that is mounted.
     """
 
     controllers: frozenset[str]
@@ -60,9 +59,6 @@ class CpuLimit(Struct, frozen=True):
     """CPU limit of a group.
 
     Attributes:
-        file: with the counters.
-        control: file with the limit.
-        cores: the limit, in cores.
         periods: scheduling periods in which it was runnable.
         throttled: number of these in which it had to wait for the next one.
     """

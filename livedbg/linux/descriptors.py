@@ -51,7 +51,6 @@ class Descriptor(NamedTuple):
     Attributes:
         kind: `pipe` (FIFOs too), `socket`, `epoll`, `eventfd`, `timerfd`, `signalfd`, `pidfd`, `inotify`, `tty`,
             `file`, `other`.
-        link: target of /proc/PID/fd/N.
         key: the same for every process that has this object open; "" if unknown.
         number: inode, or eventfd id.
     """
@@ -271,7 +270,6 @@ class FileLock(NamedTuple):
     Attributes:
         number: groups a lock with its waiters.
         kind: `FLOCK`, `POSIX`, `OFDLCK`, `LEASE`, …
-        mode: `READ` or `WRITE`.
         pid: the process that took it; -1 for open-file-description locks.
         file: `MAJOR:MINOR:INODE`, the first two in hex.
         range: `0 EOF`.

@@ -115,7 +115,6 @@ class Section(NamedTuple):
     """A section header, as the file has it; it may exceed the file (`ElfFile.inside`).
 
     Attributes:
-        name: offset in the section of names.
         kind: SHT_ of elf(5).
         link: number of another section: for a symbol table, that of its names.
     """
@@ -133,11 +132,7 @@ class Section(NamedTuple):
 
 
 class SectionPlace(NamedTuple):
-    """Location of a section; `address` is relative to the load bias.
-
-    Attributes:
-        size: bytes that the file has of it.
-    """
+    """Location of a section; `address` is relative to the load bias."""
 
     address: int
     offset: int

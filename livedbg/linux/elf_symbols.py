@@ -43,7 +43,6 @@ class FunctionSymbol(NamedTuple):
         size: 0 if the file has none.
         binding: STB_ of elf(5).
         complete: it is in .symtab, which has local functions too.
-        name_at: offset of its name in the file.
     """
 
     address: int

@@ -28,11 +28,7 @@ from livedbg.linux.procfs import child_pids, process_ids, read_stat
 
 
 class Family:
-    """A command's processes.
-
-    Args:
-        leader: the process that leads the session.
-    """
+    """A command's processes."""
 
     def __init__(self, leader: int, start_ticks: int | None) -> None:
         self._leader = leader

@@ -114,7 +114,6 @@ class Load(Struct, frozen=True):
     Attributes:
         minute: threads running or runnable (or in uninterruptible sleep), a mean over the last minute.
         runnable: threads running or runnable at that moment.
-        processors: online processors.
         waiting: share of the last ten seconds in which some thread had to wait for a processor; None if not reported.
     """
 

@@ -37,7 +37,6 @@ class Libc(Struct, frozen=True):
         kind: `glibc`, `musl`, `bionic` or `unknown`.
         version: (2, 36); None if not known.
         path: the library's file as the process sees it, or the executable if linked statically.
-        static: linked into the executable.
     """
 
     kind: str

@@ -25,7 +25,6 @@ class ReadOnce(Generic[T]):
 
         Args:
             mappings: the library's mappings there, one at least.
-            read: called on a cache miss.
 
         Returns:
             None if no mapping fits a segment, or the file is damaged.

@@ -46,8 +46,6 @@ class BlockedSyscall(NamedTuple):
     Attributes:
         number: -1 if it sleeps in the kernel outside of any call (page fault, stop).
         args: its six arguments as unsigned machine words; empty if `number` is -1.
-        sp: stack pointer in user space.
-        pc: program counter in user space.
     """
 
     number: int
@@ -65,11 +63,9 @@ class Stat(NamedTuple):
     Attributes:
         name: comm, as the kernel has it (not sanitised; at most 15 bytes, or 63 for kernel workers).
         cpu_ticks: utime + stime.
-        start_ticks: start time in clock ticks since boot.
         flags: PF_ flags of the kernel (linux/sched.h).
         exit_code: wait status of a zombie; 0 if it is none or not visible to us.
         terminal: device number of the controlling terminal, as in `st_rdev`; 0 for none.
-        cpu: the CPU that it runs on, or last ran on.
     """
 
     name: str
@@ -222,11 +218,7 @@ def read_stat(pid: int, tid: int | None = None) -> Stat:
 
 
 class SchedStat(NamedTuple):
-    """A thread's `schedstat` (sched-stats.rst).
-
-    Attributes:
-        runs: times it was put on a CPU.
-    """
+    """A thread's `schedstat` (sched-stats.rst)."""
 
     cpu_ns: int
     runs: int

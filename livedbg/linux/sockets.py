@@ -210,7 +210,6 @@ def time_limit_s(pid: int, fd: int, inode: int, direction: str) -> float | None:
     """Return the time limit of a blocked thread's call on a socket.
 
     Args:
-        fd: its descriptor of the socket.
         inode: of the socket: the descriptor may be another file by now.
         direction: `r` for receiving calls, `w` for sending ones.
 

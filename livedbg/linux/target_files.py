@@ -67,9 +67,7 @@ class _Place(NamedTuple):
 
     Attributes:
         root: the folder that it begins at; "" if the kernel follows it by itself.
-        path: relative to it.
         identities: the rights to use; empty: ours.
-        links: follow a final symbolic link.
     """
 
     root: str

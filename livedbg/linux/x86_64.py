@@ -121,8 +121,6 @@ def reading_loop(code: bytes, base: int, pc: int, floats: bool = False) -> froze
     """Return the addresses of the instructions of the shortest loop through one, if they only read; else empty.
 
     Args:
-        code: some bytes around it.
-        base: the address of the first of these.
         floats: allow floating-point instructions: they change no register that a sample has.
     """
     came_from: dict[int, int] = {}

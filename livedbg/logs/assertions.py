@@ -46,7 +46,6 @@ class Assertion(NamedTuple):
     """A failed internal assertion.
 
     Attributes:
-        before: text of the message before it.
         kind: `RuntimeError: ` or `Error from segmentation group 8: `; "" for none.
         reason: the failure in words; else its condition.
         place: `resize.cpp:210`.

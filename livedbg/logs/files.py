@@ -56,11 +56,7 @@ _STEP = 4 * BLOCK
 
 
 class LineIndex:
-    """Index of line ends by block. Not thread-safe: the owner locks.
-
-    Args:
-        read: reads (offset, count) of the file.
-    """
+    """Index of line ends by block. Not thread-safe: the owner locks."""
 
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         self._read = read
@@ -145,7 +141,6 @@ class FileLogReader:
     end.
 
     Args:
-        source: returns the LogSource of an id, or None.
         shown: masks or cleans the texts of consecutive lines for display.
     """
 

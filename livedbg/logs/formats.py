@@ -238,7 +238,6 @@ def log_formats(shapes: Iterable[Shape] = (), continuations: Iterable[str] = ())
     """Return the core's formats and some more.
 
     Args:
-        shapes: of systems; they come before the core's.
         continuations: see `error_details`, which may raise ValueError.
     """
     ordered = sorted((*shapes, *SHAPES), key=lambda shape: shape.general)

@@ -108,7 +108,6 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     """Return whether a line, at the end of a log, is an error by which a program ends.
 
     Args:
-        line: without its header, if any.
         headed: a logger wrote it: then the words alone don't prove the end.
         proven: a launcher says below it that something failed: then any explicit error counts, and so does any line
             that mentions a failure.

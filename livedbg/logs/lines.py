@@ -65,7 +65,6 @@ class Line(Struct, frozen=True, gc=False):
     """A line, sanitised, without its end.
 
     Attributes:
-        offset: where it begins in the source.
         number: from 1; None if the reader began in the middle of the source.
     """
 
@@ -79,10 +78,6 @@ def line_text(data: bytes, dropped: int = 0) -> str:
 
     Text of a line before it was overwritten after a carriage return becomes a line of its own, if it was no progress
     bar.
-
-    Args:
-        data: the bytes that were kept.
-        dropped: how many more bytes the line has.
     """
     if len(data) > LINE_LIMIT:
         dropped += len(data) - LINE_LIMIT
@@ -97,12 +92,7 @@ def line_text(data: bytes, dropped: int = 0) -> str:
 
 
 class LineCutter:
-    """Cuts blocks, taken in order, into lines.
-
-    Args:
-        offset: where in the source the first block begins.
-        limit: bytes of a line that are kept.
-    """
+    """Cuts blocks, taken in order, into lines."""
 
     def __init__(self, offset: int = 0, number: int | None = 1, limit: int = LINE_LIMIT) -> None:
         self._offset = offset  # of the first byte that is not in a finished line

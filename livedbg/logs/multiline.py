@@ -103,7 +103,6 @@ class ErrorDetails(NamedTuple):
     """Patterns of lines that continue the error above them. Made by `error_details`.
 
     Attributes:
-        pattern: matches their beginning.
         firsts: the characters that they can begin with.
     """
 
@@ -161,10 +160,8 @@ class Continuation:
     """The lines of one record.
 
     Args:
-        message: the first line without its header.
         shape: name of the shape of its header, or `plain`.
         severe: it is a warning or worse: a traceback follows the line of `logging.exception`.
-        details: which lines continue an error.
         quoted: see `Header.quoted`.
     """
 

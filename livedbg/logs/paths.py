@@ -88,11 +88,9 @@ class Scan(Struct):
     """Result of a scan of the named places.
 
     Attributes:
-        missing: names that match nothing now.
         denied: directories that can't be listed, and files below one.
         skipped: files in directories that are not text.
         odd: special files, with their kind: `a pipe`, `a device`, `a link to nothing`.
-        too_many: a directory held more files than are read.
     """
 
     files: list[Found] = field(default_factory=list)

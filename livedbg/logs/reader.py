@@ -70,9 +70,6 @@ class RecordedLogReader:
     """A livedbg.logs.reader.LogReader over `snapshot.recent_logs`.
 
     A line's number here counts from the oldest record that the state has kept.
-
-    Args:
-        snapshot: returns the state at the moment that is shown.
     """
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:

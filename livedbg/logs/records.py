@@ -33,10 +33,6 @@ class RecordAssembler:
 
     Args:
         ended: called with each record and the numbers of its lines.
-        own: default writer of the lines.
-
-    Attributes:
-        door: takes the wrappings off its lines.
     """
 
     def __init__(

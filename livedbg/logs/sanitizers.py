@@ -76,7 +76,6 @@ class SanitizerReport(NamedTuple):
     Attributes:
         kind: ENDED or WARNED.
         type: the sanitizer and the error, `AddressSanitizer: heap-use-after-free`.
-        message: details of the access and of the memory.
     """
 
     kind: str

@@ -213,7 +213,6 @@ def search_all(
     """Find all lines that match, from the line `number` that begins at `offset`.
 
     Args:
-        read: reads (offset, count) of the log.
         found: called with the numbers of more matching lines, in order, and the share done; returns False to give up.
     """
     begin, rest, newest = offset, b"", -1

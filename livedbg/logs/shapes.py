@@ -66,8 +66,6 @@ class Header(Struct, frozen=True, gc=False):
     """A parsed header of a record.
 
     Attributes:
-        shape: name of the shape, as in `LogSource.format`.
-        end: where the message begins.
         held: the shape prefixes each line of a record with the same header (glog and its kin).
         quoted: the message may be a text in quotes that continues in the next lines.
     """
@@ -99,9 +97,7 @@ class Shape(Struct, frozen=True):
     """A log shape.
 
     Attributes:
-        name: of the shape; its headers may be more specific (`Header.shape`).
         first: the characters that a line of this shape can begin with; empty: any.
-        read: makes the header of a match.
         general: it matches many things; it never comes before a shape that is not general.
         anchor: byte string of lines that set the log's clock; they are read even where others are skipped.
         holds: substring of each of its headers: a line without it is not tried.

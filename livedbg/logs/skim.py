@@ -44,7 +44,6 @@ class Skimmer:
 
     Args:
         triggers: words to search for; anchors of the log's clock (`Shape.anchor`) are searched for anyway.
-        offset: where the first block begins.
         beats: words of lines of which the last of consecutive ones is enough (`LogDecoder.beats`).
         alarms: further words, until found ALARMS_READ times; one that begins with a newline is at the beginning of a
             line.
@@ -183,7 +182,6 @@ class Skimmer:
 
         Args:
             shown: the block; it holds none of UNCALM.
-            position: where the first line begins.
         """
         hits, simple, at, hit = self._hits, self._simple, self._at, self._hit
         texts, places, firsts = list[str](), list[int](), list[int]()

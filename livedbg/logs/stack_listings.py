@@ -25,7 +25,6 @@ class Listing(NamedTuple):
 
     Attributes:
         pattern: finds its frames; its groups are fields of them, and one that ends with `_2` is another place of one.
-        language: as in `Frame.language`.
         report: functions of the report itself, and of the end of a process, to leave out.
     """
 

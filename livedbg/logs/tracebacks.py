@@ -110,7 +110,6 @@ class Raised(Struct, frozen=True):
     """The relevant exception of a record.
 
     Attributes:
-        message: may have several lines.
         stack: innermost first; native frames after it.
         index: of the line of the record that names it.
         related: its consequence, or the exception being handled: `It led to RuntimeError: outer`.

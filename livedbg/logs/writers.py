@@ -31,7 +31,6 @@ class Opened(NamedTuple):
     """A line without a wrapping.
 
     Attributes:
-        wall_ns: when it was written, from the wrapping.
         part: the text continues in the next line of the same writer.
     """
 

@@ -60,9 +60,6 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
         message: catch only exceptions with this text in their message; "" for all.
         engine: `probes` (kernel probes) or `registers` (debug registers), both without a stop; or `gdb`, which stops a
             thread.
-        note: its limits, or why it failed.
-        seen: number of events of any type.
-        hits: number of events that matched.
         lost: events that the kernel dropped; for `gdb`: threads that hit it while another one was stopped.
         ending: how the process ended, such as `was killed by SIGSEGV`; "" while it lives.
         stopped_thread: identifier of the thread that is stopped at it now; `standing` in recordings and JSON.
@@ -93,7 +90,6 @@ class Preset(Struct, frozen=True, kw_only=True):
     """A named set of patterns.
 
     Attributes:
-        patterns: of types; for `CALL` names of functions.
         but: types that it leaves out, with their subclasses.
     """
 

@@ -18,7 +18,6 @@ class DeviceUnit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A GPU.
 
     Attributes:
-        machine: `sm_90`.
         busy_sms: SMs that have warps.
     """
 
@@ -37,7 +36,6 @@ class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         number: the debugger's number of the kernel, unique over all devices.
         grid: number of its grid, unique on its device; negative if the device launched it.
-        status: `active`, `pending`, `sleeping`, …
         grid_dim, block_dim: `(264,1,1)`.
         blocks, warps, threads: how many of each are on the device now; 0 if not counted.
         still_since_wall_ns: when an earlier sample saw it at the same place; None if none did.
@@ -63,8 +61,6 @@ class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A place in the code, and the warps of a kernel that are there.
 
     Attributes:
-        kernel: number of the kernel.
-        function: demangled; "" if no symbol is known.
         line: None if the code has no line information.
         address: lowest program counter of these warps.
         warps: warps whose active lanes are here.
@@ -92,7 +88,6 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A device exception.
 
     Attributes:
-        code: its number; None if the debugger's name for it is not known.
         name: the debugger's name, `Warp Illegal Address`.
         title: kind of exception with number and name, to begin a sentence; "" if only `name` is known.
         address: of the faulting instruction, if the device reports it.
@@ -124,12 +119,9 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         taken_wall_ns: when the device was in this state (when the dump was written).
         faults: the worst first.
         places: those with most warps first.
-        focus: the thread that the debugger chose.
-        stack: of that thread, innermost frame first.
-        barriers: what its warp waits at, in the debugger's words.
+        barriers: what the warp of `focus` waits at, in the debugger's words.
         contexts: `0x7f… on device 0, active`.
         managed: static managed variables, `name = value`.
-        sampling_ns: how long the debugger took.
         reopen: command line that shows this state again; "" if it can't be shown again.
         repeat: command line that takes another sample while the process runs.
     """

@@ -24,11 +24,8 @@ class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One argument of one task at one stage.
 
     Attributes:
-        number: index in the manifest.
-        task: identifier of the task.
         name: of the task, `r1t2`.
         stage: `before` or `after` the task ran.
-        role: `input`, `output`, `inout`.
         note: what is wrong with the values, or a scalar's value.
     """
 
@@ -67,7 +64,6 @@ class ValuePreview(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Preview of a tensor.
 
     Attributes:
-        title: the entry in a line.
         sample: which elements were read, if not all.
         edges: of the histogram's bins, as text; one more than `counts`.
         heat: rows of the heat map: a digit a cell, 0 the least and 9 the greatest mean; N has NaN, I Inf, ? is missing.
@@ -107,9 +103,7 @@ class ValueComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Comparison of a dump with a golden one.
 
     Attributes:
-        golden: path of the reference.
         first: identifier of the task that diverges first, or None.
-        headline: the result in a sentence.
         summary: what was compared, and how exactly.
         tasks: those that differ, in the order in which they were compared.
     """

@@ -71,9 +71,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         wait_channel: /proc/PID/task/TID/wchan, e.g. `futex_wait_queue`.
-        syscall: name of the system call it is blocked in.
-        waits_in: the same in a user's words, e.g. `pthread_mutex_lock`, `poll of 3 fds`, `sleep 30 s`.
-        wait: kind of the wait; None if the thread does not wait.
+        waits_in: the blocking call in a user's words, e.g. `pthread_mutex_lock`, `poll of 3 fds`, `sleep 30 s`.
         sleeps_s: requested duration of a sleep.
         timed: the wait has a time limit of its own.
         switches: voluntary + involuntary context switches so far.
@@ -130,7 +128,6 @@ class Frame(Struct, frozen=True, omit_defaults=True):
         function: demangled name, or `0x…` if no symbol is known.
         module: base name of the ELF file, or the Python module.
         language: `native` or `python`.
-        address: program counter, for native frames.
         local_variables: `name=value` texts; only on request.
         source: lines of its source around `line`; only on request.
         source_from: number of the first of these lines.
@@ -197,9 +194,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
         since_wall_ns: the same on the wall clock, if only a log's clock is known.
         ends_wall_ns: when its runtime fails it by timeout, unless it completes first.
         fanin_left: unmet dependencies.
-        fanin_total: all dependencies.
         where: identifiers or names of what it runs on (`core:SYSTEM/8`).
-        owner: who drives it (`scheduler thread 0`).
         facts: further typed data of its system (livedbg.model.facts).
         attributes: further data of its runtime, as text for display.
     """

@@ -80,7 +80,6 @@ class ClaimsRead(EventBase, frozen=True, tag="claims"):
 
     Attributes:
         claims: those that hold, or that keep coming up and can't be confirmed (claims.C1, claims.C3).
-        withdrawn: keys of earlier claims that are no longer made.
     """
 
     claims: tuple[Claim, ...] = ()
@@ -96,9 +95,6 @@ class ProcessSeen(EventBase, frozen=True, tag="process"):
 class RanksSeen(EventBase, frozen=True, tag="ranks"):
     """The ranks of processes as their runtime numbers them; they override the environment's. Unknown processes are
     ignored.
-
-    Attributes:
-        by: the source of the ranks.
     """
 
     ranks: dict[str, int]
@@ -276,9 +272,6 @@ class Keyframe(EventBase, frozen=True, tag="keyframe"):
     """State kept from earlier events beside the entities; ends the events that restore a state.
 
     Attributes:
-        clocks: newest stamp of each host.
-        activity: by thread.
-        kernels: system, kernel, durations of its completed runs.
         exited_threads: oldest first.
         exited_processes: those that exited with 0 or an unknown status, oldest first.
         failed_processes: the others, oldest first.

@@ -46,13 +46,9 @@ class GroupFacts(Facts, frozen=True, kw_only=True, tag="cgroup"):
     Attributes:
         frozen_by: the file that shows it is frozen.
         throttled: share of the last scheduling periods in which its CPU quota was used up.
-        throttled_by: the file with that limit.
-        cpu_stat: the file with the counts.
         under_oom: its tasks wait for memory, and none may be killed for it.
         memory_stalled: share of the last 10 s spent waiting for memory.
         killed: tasks that were killed for memory while it was watched.
-        memory_file: the file with its memory limit.
-        memory_used: share of the limit.
     """
 
     frozen_by: str = ""
@@ -78,7 +74,6 @@ class SocketFacts(Facts, frozen=True, kw_only=True, tag="socket"):
     """Facts of a socket.
 
     Attributes:
-        servers: processes that have the listening socket open.
         accepted: inodes of connections to it that the process has open.
         other_end: inode of the peer socket; 0 if not known.
         unread: bytes that were sent and not yet read at the other end.
@@ -104,8 +99,6 @@ class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):
         ends: what ended according to it (livedbg.signatures.model.Ends); "" if no signature matched.
         first, last: numbers of the first and the last line of its record; 0 if not known.
         over: a later line says that the problem is over.
-        warned: it was logged as a warning.
-        marks: `marks` of its signature.
         values: `attributes` that its signature extracted, by name.
     """
 

@@ -16,12 +16,7 @@ _PROCESS: Final = lazy_re(r"process:[^/\s]{1,255}/\d+")
 
 
 class EntityRef(Struct, frozen=True):
-    """A parsed identifier.
-
-    Attributes:
-        kind: the text before the first colon, e.g. `thread`.
-        parts: the text after it, split at `/`.
-    """
+    """A parsed identifier."""
 
     kind: str
     parts: tuple[str, ...]

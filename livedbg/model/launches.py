@@ -37,7 +37,6 @@ class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
         handle: the call's handle of the kernel: a CUfunction, the address of a host function, a graph.
         grid: blocks; None for a graph.
         block: threads of a block; None for a graph.
-        shared_bytes: dynamic shared memory of a block.
         stream: its handle; 0 is the default stream.
     """
 
@@ -95,7 +94,6 @@ class SampledStack(Struct, frozen=True, omit_defaults=True):
     """A stack, with the samples of a thread that had it.
 
     Attributes:
-        frames: innermost first.
         cpu_ns: CPU time of the thread that these samples represent.
         whole: the outermost frame is there.
     """

@@ -84,9 +84,6 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     """A record of a log; `text` may hold several lines, joined by newline.
 
     Attributes:
-        source: id of its LogSource.
-        wall_ns: its own time stamp on the wall clock, if any.
-        mono_ns: its own time stamp on CLOCK_MONOTONIC, if any.
         line: number of its first line in the source, from 1.
         offset: byte offset of its first line.
         lines: numbers of all its lines, if they are not consecutive or several share a line of the log.
@@ -140,7 +137,6 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         kind: `memory`, `proc`, `log`, `file`, `stack`, `counter`, `inference`.
-        text: what was read.
         source: where it was read, if not in a file: `futex 0x7f12…`, `/proc/4711/task/4712/syscall`.
         file: name of the log, or path of the file.
         line: number of the line in it, from 1; None if not known, or if the whole file is meant.
@@ -179,7 +175,6 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
             `fatal`, `terminate`, `traceback`, `run-complete`.
         facts: its typed fields (livedbg.model.facts).
         attributes: others, as text (`sub_class`, `error_code`, …).
-        resolved: it no longer holds.
         late: it was written after the end.
         cause: how near it is to the cause of an end; None if it is about no end. While an error is not `resolved`, the
             verdict is never better than `unknown` (rule `error-reported`); with a cause it is `crashed` if no process
@@ -219,13 +214,11 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An exception, failure or abort.
 
     Attributes:
-        type: demangled type name.
         at_wall_ns: when it was seen last.
         history: occurrences in each second up to the one of `at_wall_ns`, the newest last.
         count: how many times the same (type, message, stack) was seen.
         catchpoint: the catchpoint (or log rule) that caught it.
-        source: the log that shows it.
-        line: number of the last line of that record.
+        line: number of the last line of its record.
         first_line: number of its first line.
         raised_line: number of the line that names the exception.
         related: its consequence, or the exception being handled: `it led to RuntimeError: outer`.
@@ -270,8 +263,6 @@ class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         what: `attach`, `glance`, `catchpoint`, `probe`, …
-        why: who asked for it and for what.
-        paused_ns: how long the target was paused.
         measured: `paused_ns` was measured (not estimated).
     """
 

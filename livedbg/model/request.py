@@ -35,7 +35,6 @@ class TargetProcess(Struct, frozen=True):
         pid: its pid in the PID namespace of livedbg.
         start_ticks: its start time when it was named (clock ticks since boot), against pid reuse.
         stdout: file that captures its standard output, if livedbg launched it.
-        stderr: file that captures its standard error.
         cwd: the folder that livedbg launched it in; the process may end before it can be read.
     """
 
@@ -50,11 +49,9 @@ class Request(Struct, frozen=True):
     """What a session debugs, and how.
 
     Attributes:
-        host: name of this host, as in identifiers.
         logs: files, directories and globs to read.
         signatures: folders of failure texts besides those of the systems and the user's own.
         ends_with_processes: the session is over when the processes have ended, even if logs were named.
-        interval_s: shortest time between two samples of a process.
         stacks: `none`, `python`, or `native` (Python and native merged).
         once: one sample for a report: an adapter reads what is there and settles.
         read_only: refuse every intrusive action (livedbg.touch.config.refuse_touch).

@@ -106,10 +106,8 @@ class Activity(Struct, frozen=True):
     """Observed progress of a thread.
 
     Attributes:
-        first_mono_ns: its first sample.
         changed_mono_ns: last sample in which anything had changed (CPU used, state, system call, context switches).
         cpu_ns: CPU time between the last two samples that differed.
-        window_ns: time between those two samples.
         cpu_total_ns: CPU time since the first sample.
         queued_total_ns: time since then in which it was runnable and waited for a CPU.
         runs: how often it was put on a CPU since the first sample, as far as the kernel counts that.
@@ -121,7 +119,6 @@ class Activity(Struct, frozen=True):
         moved: bytes read and written since the first sample; None if not known.
         limited: the last wait with a time limit; None if the thread's last wait had none.
         stack_since_mono_ns: since when all its stacks are in the same functions; None without a stack.
-        stack_samples: number of these stacks.
     """
 
     first_mono_ns: int
@@ -172,19 +169,13 @@ class Snapshot:
         edges: by (kind, source, target).
         dependencies: the pending `depends_on` edges that block now (between tasks, not on a process): the numbers of
             both ends. There can be millions.
-        waits: all other pending edges.
-        names: numbering of the entities in `dependencies`.
         recent_logs: the newest records, oldest first (bounded; the whole log is read through the session's log reader).
         kernels: (system, kernel) -> durations of its completed runs.
-        activity: by thread id.
         intrusions: the newest ones (bounded), oldest first.
         older_touches: target -> totals of its older ones; "": of targets that were forgotten.
         devices: last sample, by process identifier or `file:PATH`.
-        launches: by thread id.
         profiles: by thread id, samples of the last minute in which it was sampled, oldest first.
-        dumps: by path.
         value_previews: the newest previews of tensors, by path and number.
-        comparisons: by path of the dump.
         claims: confirmed claims by key; None if nobody reads claims again.
     """
 

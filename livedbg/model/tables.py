@@ -47,7 +47,6 @@ class FrozenTable(Mapping[K, V]):
     """An immutable state of a table.
 
     Args:
-        shards: never written to again.
         text: gives the text of a key that selects its shard.
     """
 

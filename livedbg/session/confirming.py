@@ -71,7 +71,6 @@ class Confirming:
         """End a reading; return the confirmed claims, and those to report as uncertain.
 
         Args:
-            reading: that began before the adapters read again.
             made: all claims that the diagnosis makes from the fresh data.
             whole: all adapters could read again (K3).
         """

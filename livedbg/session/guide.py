@@ -31,7 +31,6 @@ class GuideOption(Struct, frozen=True, kw_only=True):
     """An option of a guide's command: `--NAME VALUE` is the same as `--set NAME=VALUE`.
 
     Attributes:
-        name: without dashes.
         metavar: placeholder of the value in the help.
         joined: it may be repeated; the values are joined by this separator.
     """
@@ -47,7 +46,6 @@ class StepAsk(Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: of the step, from 1.
-        argv: CMD.
         handed: values from earlier steps or the user.
         limit_s: seconds that each run may take; None: somebody watches, and ends it when it is enough.
     """
@@ -64,9 +62,7 @@ class StepRun(Struct, frozen=True, kw_only=True):
 
     Attributes:
         number: of the step, from 1.
-        logs: files that its recipes read.
-        loaded: files that its processes had mapped, as far as they were sampled.
-        opened: files and devices that they had open, likewise.
+        opened: files and devices that its processes had open, as far as they were sampled.
         kept: the folder into which the guide copied files while they existed (`Guide.keep`).
         code: its exit code (128 + signal); None: it did not end.
         handed: values from earlier steps or the user.

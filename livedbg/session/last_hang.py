@@ -19,12 +19,7 @@ _LATELY_S: Final = 5.0  # a program that handles Ctrl-C may run for a while befo
 
 
 class LastHang:
-    """The newest verdict that was a hang.
-
-    Args:
-        stamp: makes the stamp of an event.
-        clock: seconds, monotonic.
-    """
+    """The newest verdict that was a hang."""
 
     def __init__(self, stamp: Callable[[], Stamp], clock: Callable[[], float] = time.monotonic) -> None:
         self._stamp = stamp

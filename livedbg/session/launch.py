@@ -161,7 +161,6 @@ def launch(
         argv: the program and its arguments; no shell parses them.
         folder: for its output (`launch_folder`); removed again if the command can't be run.
         gated: wait, before the program is executed, until `Launched.go` is called.
-        environment: variables to add to ours.
 
     Raises:
         UsageError: there is no such program, or it can't be run.

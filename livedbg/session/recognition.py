@@ -46,19 +46,12 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def by_files(paths: Iterable[str], *, languages: bool = True) -> set[str]:
-    """Return the systems that mapped files show.
-
-    Args:
-        languages: name `python` and `c++` too.
-    """
+    """Return the systems that mapped files show."""
     return _shown("files", paths, languages)
 
 
 def of_running(pid: int, *, languages: bool = False) -> set[str]:
     """Return the systems that a running process shows by its mapped files and open devices.
-
-    Args:
-        languages: name `python` and `c++` too.
 
     Raises:
         OSError: the process is gone, or not visible to us.

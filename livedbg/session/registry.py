@@ -70,11 +70,7 @@ def adapter_class(name: str) -> type[Adapter] | None:
 
 @cache
 def adapter_classes(*, once: bool = False) -> dict[str, type[Adapter]]:
-    """Import and return all adapter classes by name, without those that fail.
-
-    Args:
-        once: leave out those that have nothing to do in a session that samples once.
-    """
+    """Import and return all adapter classes by name, without those that fail."""
     classes = {name: adapter_class(name) for name in adapter_names(once=once)}
     return {name: found for name, found in classes.items() if found is not None}
 

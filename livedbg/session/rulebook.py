@@ -93,11 +93,7 @@ def _guarded(rule: Rule, system: str) -> Rule:
 
 
 class _Sleeping:
-    """Rules that find nothing in most states, and that are imported for the first state in which they may.
-
-    Args:
-        may: whether they may find something in a state.
-    """
+    """Rules that find nothing in most states, and that are imported for the first state in which they may."""
 
     doc = ""
 

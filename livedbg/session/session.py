@@ -137,7 +137,6 @@ class Session:
 
     Args:
         request: what to debug; read-only too if a configuration file says so.
-        publish: called with every update, on the loop's thread.
         sink: gets all events before they are folded.
         sleeping: adapters that run only once something shows their systems.
     """

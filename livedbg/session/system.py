@@ -189,7 +189,6 @@ class TensorFiles(Struct, frozen=True):
     """A format of files that hold one tensor (`livedbg values --export`, golden data).
 
     Attributes:
-        suffix: of their names, without the dot.
         load: reads the elements of one. It raises ValueError for a file without a tensor.
         write: writes a tensor whose elements are all there.
         remedy: how to convert an unreadable file.
@@ -206,7 +205,6 @@ class System(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: as in identifiers and in `Task.system`: small letters, digits, `-`.
-        title: as people write it.
         about: what livedbg shows of it, one line.
         rank: the narrower of two systems that a process uses has the smaller rank, and is named first.
         framework: frames of a stack that are inside of it, and not the user's own code.
@@ -233,7 +231,6 @@ class System(Struct, frozen=True, kw_only=True):
         device_variables: set by `launch --gpus`.
         known_calls: by function name, descriptions of its calls, which `catch` shows instead of registers.
         text_exceptions: C++ exception classes whose first member is a `std::string` with the message.
-        launch_functions: the functions that launch its kernels, for `livedbg launches`.
         environment: prefixes of its environment variables; they are shown with a process.
         services: what `--ask` can query, by name, each with a phrase for its content; an adapter does it.
         watchdogs: adapters that learn from a process's logs which watchdogs it has: a stop must not outlast one.
@@ -242,8 +239,6 @@ class System(Struct, frozen=True, kw_only=True):
         label_code: takes a process and the name of a deleted file whose code it runs; returns the name for stacks, or
             None.
         name_code: takes a process and an address in memory that no file backs; returns the function there, or None.
-        dump_readers: readers of the tensors that its runs dump.
-        graph_readers: readers of the task graphs that its runs write.
         tools: takes the name of a program; returns its path if this system's tools are installed, else None.
         debuggers: programs that can replace gdb if there is none.
         examples: further examples for the help of other commands, by the command's name.

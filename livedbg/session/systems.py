@@ -65,11 +65,7 @@ T = TypeVar("T")
 
 
 class Problem(Struct, frozen=True):
-    """A system, or a part of one, that can't be used.
-
-    Attributes:
-        package: the distribution that provides it, or "".
-    """
+    """A system, or a part of one, that can't be used."""
 
     system: str
     package: str
@@ -112,11 +108,7 @@ def system_named(name: str) -> System | None:
 
 
 def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System, T]]:
-    """Yield one part of every system that declares it, imported. A part that can't be imported is a problem (Y2).
-
-    Args:
-        part: selects the part, such as `lambda system: system.rules`.
-    """
+    """Yield one part of every system that declares it, imported. A part that can't be imported is a problem (Y2)."""
     for system in systems():
         lazy = part(system)
         if lazy is None:
@@ -131,7 +123,6 @@ def functions(
     """Yield a function of every system that declares it, imported on its first call.
 
     Args:
-        part: as for `declared`.
         otherwise: the result of one that can't be imported.
     """
 

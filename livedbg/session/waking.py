@@ -38,12 +38,7 @@ class Sleeper(Struct, frozen=True):
 
 
 class WakingAdapter(Adapter):
-    """Checks which systems the processes of a session use, and wakes their adapters.
-
-    Args:
-        asleep: returns the systems whose adapters sleep.
-        wake: wakes the adapters of some systems.
-    """
+    """Checks which systems the processes of a session use, and wakes their adapters."""
 
     name = "systems"
     sees = "which systems processes use, by the files that they have mapped and the devices that they have open"

@@ -65,8 +65,6 @@ class Block(NamedTuple):
     """A parsed block.
 
     Attributes:
-        values: further values for the templates.
-        stack: innermost first.
         raised: index of the line that names the exception; None: of the line that the signature matched.
     """
 

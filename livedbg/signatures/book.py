@@ -40,11 +40,7 @@ _FIELDS: Final = ("kind", "cause", "ends", "severity", "sentence", "who", "excep
 
 
 class Room(Struct, frozen=True):
-    """A file of signatures.
-
-    Attributes:
-        system: as in `Diagnostic.system`.
-    """
+    """A file of signatures."""
 
     system: str
     name: str

@@ -82,7 +82,6 @@ class FailedTest(Struct):
 
     Attributes:
         name: "" if only the place is known.
-        place: in its source.
     """
 
     name: str = ""

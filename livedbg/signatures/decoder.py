@@ -130,12 +130,7 @@ class SignatureDecoder(LogDecoder):
         return {(one.room.system, one.signature.id): _compiled(one.signature.over) for one in entries}
 
     def _messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
-        """Yield the messages of some records, each with its begin and end.
-
-        Args:
-            parts: the records; the last one is new.
-            begin: where the new one begins there.
-        """
+        """Yield the messages of some records, each with its begin and end."""
         given = self._given_of(parts[-1])
         numbers = set(self._book.of_words(joined[begin:]))
         if begin:

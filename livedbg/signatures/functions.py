@@ -32,7 +32,6 @@ class Function(Struct, frozen=True):
 
     Attributes:
         make: takes the match; returns further values for the templates, or None if the text is no failure after all.
-        gives: the names of these values.
     """
 
     make: Callable[[re.Match[str]], Mapping[str, str] | None]

@@ -36,12 +36,7 @@ class Said(Struct, frozen=True, kw_only=True):
         sentence: without its full stop, and without `who`.
         who: its subject: `Rank 3`; "" if the sentence is whole.
         writer: `rank 3` if the text itself names it, else "".
-        cause: as in `Diagnostic.cause`.
-        system: as in `Diagnostic.system`.
-        late: as in `Diagnostic.late`.
         exception: its type in the list of exceptions, or "".
-        stack: of the exception, innermost first.
-        related: as in `ExceptionHit.related`.
         raised: index of the line of the text that names it; None: of the line where the text begins.
     """
 
@@ -67,11 +62,7 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 class Told(Struct):
-    """A reported message.
-
-    Attributes:
-        diagnostic: its current state.
-    """
+    """A reported message."""
 
     said: Said
     diagnostic: Diagnostic
@@ -112,12 +103,7 @@ class LogTold:
         return record.offset is not None and record.offset in self._used
 
     def keep(self, said: Said, record: LogRecord, number: int, text: str) -> tuple[Told | None, bool]:
-        """Add a message; return its merged state, and whether it is new.
-
-        Args:
-            record: where it begins.
-            number: index of the line in the record.
-        """
+        """Add a message; return its merged state, and whether it is new."""
         writer, system = said.writer or record.writer, said.system
         parts = (system, record.source, writer, said.code, said.key)
         name = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()

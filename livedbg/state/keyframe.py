@@ -29,7 +29,6 @@ class Hidden(Struct, frozen=True):
     Attributes:
         exited_threads: oldest first.
         exited_processes: those that exited with success, oldest first.
-        failed_processes: the others.
         layers: thread -> layer -> its newest stack.
         edges: of each scope.
     """

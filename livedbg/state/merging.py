@@ -60,7 +60,6 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
 
     Args:
         old: None for a new thread.
-        before: the thread in the last sample.
     """
     waits = after.syscall is not None
     if old is None or before is None or before.exited:
@@ -152,8 +151,6 @@ class EdgeTables:
 
     Attributes:
         dependencies: the blocking edges between tasks, by the numbers of both.
-        waits: the other blocking edges.
-        names: the numbers of tasks.
     """
 
     def __init__(self) -> None:

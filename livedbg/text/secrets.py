@@ -294,7 +294,6 @@ def _assigned(name: str, kind: Secrecy, value: str, *, tight: bool) -> str:
 
     Args:
         name: as in the text, with its dashes.
-        kind: secrecy of the name.
         value: with its quotes, and the text up to the next blank.
         tight: written as programs do, `name=value` or `"name": value`, and not as people do, `name: value`.
     """

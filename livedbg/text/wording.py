@@ -9,7 +9,6 @@ def many(count: int, one: str, several: str = "") -> str:
     """Return `1 thread`, `4,201 threads`; `1 tensor has no values`, `2 tensors have no values`.
 
     Args:
-        one: the words after the number 1.
         several: the words after any other number; by default the regular plural of `one`.
     """
     return f"{count:,} {one if count == 1 else several or _plural(one)}"

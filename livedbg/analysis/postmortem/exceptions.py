@@ -34,11 +34,7 @@ _MOST: Final = 200  # exceptions of logs among which is looked
 
 
 def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
-    """Return `KeyError: 'input_ids'`; of a message of several lines the most telling one.
-
-    Args:
-        placed: include the place that its report names.
-    """
+    """Return `KeyError: 'input_ids'`; of a message of several lines the most telling one."""
     place = place_of(hit.stack) if placed else ""
     tests = hit.catchpoint == f"log: {FAILED_TESTS}"
     said = hit.message.partition("\n")[0] if tests else telling_line(hit.message)

@@ -33,8 +33,6 @@ class KnownLine(Struct, frozen=True):
     """The relevant facts of a known record.
 
     Attributes:
-        number: of its first line.
-        numbers: of all its lines.
         writer: the rank or worker that wrote it, or "".
         ordinary: no crash leaves such a line behind.
         tests: a test run ends here.

@@ -154,8 +154,6 @@ class RuleInput:
     Attributes:
         index: the tasks by state; made on demand if not given.
         judged: left to the rules of single systems.
-        code: classifier for the user's own code in stacks.
-        done: results of `once`.
     """
 
     snapshot: Snapshot

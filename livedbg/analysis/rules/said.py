@@ -63,8 +63,6 @@ def finding_of(
 
     Args:
         amounts_to: the verdict if no target lives.
-        own_lines: see `goes_on_after`.
-        more: appended to the sentence.
     """
     alive = lives(state.snapshot)
     if alive:
@@ -110,7 +108,6 @@ class SaidRule(Struct, frozen=True):
     """Rule for messages that imply a verdict by themselves.
 
     Attributes:
-        system: whose messages.
         codes: code of the messages -> verdict if no target lives.
         own_lines: lines that the runtime also writes while it ends.
     """

@@ -24,11 +24,7 @@ _SAMPLES: Final = 3
 
 
 class _Stay(NamedTuple):
-    """A place that a thread does not leave.
-
-    Attributes:
-        spins: it repeats itself.
-    """
+    """A place that a thread does not leave."""
 
     for_ns: int
     samples: int

@@ -39,7 +39,6 @@ class Certain(Struct, frozen=True):
         first: the characters that its lines begin with.
         likely: an expression that all of its lines match, and few others.
         open: takes it off a line; returns None for a line without it.
-        escaped: the text in it is a JSON string.
     """
 
     name: str

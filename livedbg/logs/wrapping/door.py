@@ -39,7 +39,6 @@ class _Held:
     """Lines of one writer that are held until guesses about them are proved or given up.
 
     Attributes:
-        guessed: the guesses that fit all of them.
         from_first: no line of the log came before them.
         learning: the first one shows a prefix by itself.
     """

@@ -56,9 +56,6 @@ HEAD: Final = Guess("[(0123456789", r"[\[(]?(?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d", by
 def watching(texts: Sequence[str]) -> Watch | None:
     """Return a matcher for lines that show that the head of a row precedes another program's text; None without such a
     head.
-
-    Args:
-        texts: the lines of the row.
     """
     said = [text for text in texts if text and not text.isspace()]
     rest = _common(said)

@@ -166,11 +166,7 @@ _COLUMNS: Final = lazy_re(r"(?:\d{1,9}[ \t|\u2502]{1,8})?1[4-9]\d{8}(?:\d{3}){0,
 
 
 def _common_prefix(texts: Sequence[str]) -> Layer | None:
-    """Return a layer that takes off the prefix of all lines, or None.
-
-    Args:
-        texts: the first lines; the last one may be a piece of one.
-    """
+    """Return a layer that takes off the prefix of all lines, or None."""
     said = [text for text in texts[:_LOOKED_AT] if text and not text.isspace()]
     timed = bool(said) and all(map(_COLUMNS.match, said[:-1] or said))
     if len(said) < _PAIR or not any(_ends(_common(said[:_PAIR]), timed)) or _known(said[0]):

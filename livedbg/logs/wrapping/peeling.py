@@ -22,8 +22,6 @@ class Known(NamedTuple):
 
     Attributes:
         first: the characters that its lines begin with; empty: any.
-        open: takes it off.
-        escaped: the text in it is a JSON string.
         once: it is around a line at most once.
         joins: it cut lines of any writer in pieces.
         rewrites: the text of a line is not in the file verbatim.
@@ -41,7 +39,6 @@ class Plain(NamedTuple):
     """A line without its wrappings.
 
     Attributes:
-        wall_ns: its time, from a wrapping.
         once: wrappings that were taken off, and can't recur.
     """
 
@@ -56,10 +53,7 @@ class Peeler:
     """Takes off known wrappings.
 
     Attributes:
-        proved: the wrappings that consecutive lines have proved.
         parts: by writer, the beginning of a line whose rest comes later.
-        escaped: some text was a JSON string.
-        stamped: some wrapping had a time.
     """
 
     def __init__(self, clock: SourceClock) -> None:

@@ -73,7 +73,6 @@ class Row:
     """Consecutive lines that a guess fits.
 
     Attributes:
-        inner: the unwrapped lines.
         first: no line came before them.
         whole: no line comes after them now.
     """
