@@ -73,7 +73,7 @@ _HELD: Final = ("mutex:", "rwlock:", "pylock:", "barrier:")
 
 
 class Behaviour(StrEnum):
-    """What a thread does."""
+    """The behaviour of a thread."""
 
     ENDED = "ended"
     STOPPED = "stopped"

@@ -34,7 +34,7 @@ def behind(entity: str, state: RuleInput) -> set[str]:
 
 
 class Reach(NamedTuple):
-    """Who may end a wait.
+    """The enders of a wait.
 
     Attributes:
         threads: those that may end it, those that may end the waits of these, and so on.

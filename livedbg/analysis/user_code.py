@@ -67,7 +67,7 @@ def native_call(frames: Sequence[Placed], user: int) -> str:
 
 
 class Framework(Struct, frozen=True, kw_only=True):
-    """How to recognise a frame of a framework. All are regular expressions.
+    """Regular expressions that recognise frames of a framework.
 
     Attributes:
         modules: at the beginning of the base name of its ELF files.

@@ -37,7 +37,7 @@ _Cell = tuple[str, Style]
 
 
 class ShownCells:
-    """What the terminal shows, by line and column."""
+    """The cells that the terminal shows, by line and column."""
 
     def __init__(self) -> None:
         self._size = (0, 0)

@@ -108,7 +108,7 @@ class Feed:
 
     @property
     def error(self) -> BaseException | None:
-        """Why the session could not start, or None."""
+        """The error that kept the session from starting, or None."""
         return self._error
 
     def due(self) -> float | None:

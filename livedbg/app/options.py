@@ -1,4 +1,4 @@
-"""How the app is shown: by the command line, the environment and the terminal."""
+"""Options of the app: by the command line, the environment and the terminal."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Copied(Message):
 
 
 class Prompt(Input):
-    """Where a filter, a search or a catchpoint is typed: Enter keeps it, Escape drops it."""
+    """The input line for a filter, a search or a catchpoint: Enter keeps it, Escape drops it."""
 
     def __init__(self) -> None:
         super().__init__(id="prompt", select_on_focus=True)

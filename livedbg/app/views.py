@@ -109,7 +109,7 @@ class Threads(View):
 
     @property
     def has_functions(self) -> bool:
-        """Whether the functions are shown."""
+        """True if the functions are shown."""
         return not self.query_one(FunctionsPanel).has_class("hidden")
 
     @on(FunctionsAsked)

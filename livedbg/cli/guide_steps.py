@@ -38,7 +38,7 @@ _NEEDED: Final = lazy_re(r"\{([a-z][a-z0-9-]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class StepOrder:
-    """What a step launches; `recipes` have the values of earlier steps filled in."""
+    """The launch of a step; `recipes` have the values of earlier steps filled in."""
 
     number: int
     step: GuideStep

@@ -140,7 +140,7 @@ class Job:
 
     @property
     def catches(self) -> tuple[str, ...]:
-        """What is caught."""
+        """The catchpoints, with that for faults."""
         return (*self.plan.catch, *((FAULTS,) if self.faults and FAULTS not in self.plan.catch else ()))
 
     def start(self, *, detach: bool = False) -> Launched:

@@ -53,7 +53,7 @@ _ADAPTERS: Final = ("proc", "samples")
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """How to print a profile.
+    """Options for printing a profile.
 
     Attributes:
         seconds: how long to sample; None for no profile.

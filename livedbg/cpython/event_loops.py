@@ -35,7 +35,7 @@ class LoopTask(Struct, frozen=True):
 
     Attributes:
         waiter: the future that it waits for, or 0.
-        waiter_type: name of the type of that.
+        waiter_type: name of the type of `waiter`.
         cancelling: it was asked to end.
         steady: unchanged in a second read (E2).
     """

@@ -21,7 +21,7 @@ from livedbg.text.wording import many
 
 
 class Cause(StrEnum):
-    """Why an order is most likely lost."""
+    """The likely cause of a lost order."""
 
     OUTPUT = "output"  # declared as a mere output, where the task should wait for the earlier writer
     MANUAL_WRITER = "manual-writer"  # the writer is in a manual scope, where nothing is registered
@@ -173,7 +173,7 @@ class Dependency(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def orders(self) -> bool:
-        """Whether the successor waits (an edge may only keep the producer's memory)."""
+        """True if the successor waits (an edge may only keep the producer's memory)."""
         return self.flags is None or not self.flags or "wait" in self.flags
 
 

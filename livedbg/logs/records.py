@@ -123,7 +123,7 @@ class RecordAssembler:
         """Take one line with the wrappings known so far; `feed` or `flush` returns its record.
 
         Returns:
-            Whether it begins a record (of its writer).
+            True if it begins a record (of its writer).
         """
         if self.door.bare(text):
             return self._add_bare(text, offset, number, self._header(text) if text else None)

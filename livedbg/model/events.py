@@ -259,7 +259,7 @@ class Touched(EventBase, frozen=True, tag="touched"):
 
 
 class StatusSeen(EventBase, frozen=True, tag="status"):
-    """How well an adapter sees its source now; replaces its former status of that target and code."""
+    """Health of an adapter's source now; replaces its former status of that target and code."""
 
     status: SourceStatus
 

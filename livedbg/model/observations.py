@@ -276,7 +276,7 @@ class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How well an adapter sees a target, for the user.
+    """Health of an adapter's view of a target, for the user.
 
     Attributes:
         source: adapter's name (`proc`, `python`, `native`, `logs`, …).

@@ -15,7 +15,7 @@ CORES: Final = "cores.wanted"
 
 
 class Level(IntEnum):
-    """How intrusive an adapter is, from reading only to attaching gdb (docs/glossary.md)."""
+    """Intrusiveness of an adapter, from reading only to attaching gdb (docs/glossary.md)."""
 
     OBSERVE = 0
     TRACE = 1
@@ -46,7 +46,7 @@ class TargetProcess(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What a session debugs, and how.
+    """The targets and settings of a session.
 
     Attributes:
         logs: files, directories and globs to read.

@@ -98,7 +98,7 @@ _SEVERITY_RANK = {severity: number for number, severity in enumerate(Severity)}
 
 
 class CauseClass(StrEnum):
-    """How near to the cause of a job's end an error is, the nearest first."""
+    """Nearness of an error to the cause of a job's end, the nearest first."""
 
     HOST = "host"  # hardware and the kernel: a GPU's memory or links, the OOM killer, a node, a limit of the scheduler
     DEVICE = "device"  # a fault of a program on a device
@@ -116,7 +116,7 @@ _CAUSE_RANK = {cause: number for number, cause in enumerate(CauseClass)}
 
 
 class SourceHealth(StrEnum):
-    """How well an adapter sees its source."""
+    """Health of an adapter's source."""
 
     OK = "ok"
     DEGRADED = "degraded"  # partial data: `sentence` names what is missing, `remedy` how to fix it

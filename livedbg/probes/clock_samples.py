@@ -224,7 +224,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class Refused(NamedTuple):
-    """Why the kernel takes no samples."""
+    """The reason why the kernel takes no samples."""
 
     code: str
     sentence: str
@@ -268,7 +268,7 @@ def refused_here() -> Refused | None:
 
 
 class Repeated(NamedTuple):
-    """How long a thread has repeated itself.
+    """The repetition of a thread.
 
     Attributes:
         since_ns: CLOCK_MONOTONIC of the first sample.

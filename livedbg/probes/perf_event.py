@@ -58,7 +58,7 @@ class NoPerf(OSError):
 
 
 class Source(NamedTuple):
-    """What is sampled.
+    """A sampled event.
 
     Attributes:
         kind: type of the event: TRACEPOINT, BREAKPOINT, LAYOUT or another of the kernel's.

@@ -109,7 +109,7 @@ class Grows(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class After(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do with a file after the command has ended: summarise it with a tool, and name the command that opens it.
+    """A summary of a file by a tool after the command has ended, and the command that opens the file.
 
     Attributes:
         file: its glob; in the other attributes the newest that the command wrote is `{file}`, its folder `{at}`, the

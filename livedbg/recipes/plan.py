@@ -32,7 +32,7 @@ Find = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What to check of one recipe while the command runs, with its directory and option filled in.
+    """Checks of one recipe while the command runs, with its directory and option filled in.
 
     Attributes:
         label: as the user named it.
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a command is launched with some recipes.
+    """The launch of a command with recipes.
 
     Attributes:
         wrapper: words before the command.

@@ -1,4 +1,4 @@
-"""How one run ended, and the exception or sanitizer report that explains it, of those caught or printed.
+"""The end of one run, and the exception or sanitizer report that explains it, of those caught or printed.
 
 Invariants:
     outcome.T1. A report with which a sanitizer ended the run takes precedence. A report after which the run continued
@@ -31,7 +31,7 @@ _HELPERS: Final = lazy_re(
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
-    """How one run ended.
+    """The end of one run.
 
     Attributes:
         run: its number, from 1.
@@ -74,13 +74,13 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def ending(self) -> str:
-        """How it ended, as text; equal for equal endings."""
+        """Its end as text; equal for equal endings."""
         text = in_words(self)
         return f"{text}, {self.exception}" if self.exception not in ("", text) and self.notable else text
 
     @property
     def place(self) -> str:
-        """Where it was, in a form that can be compared, or ""."""
+        """The place where it was, in a form that can be compared, or ""."""
         if self.marker and not (self.reported and self.stack):
             return self.marker
         if self.stack:

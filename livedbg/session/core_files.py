@@ -28,7 +28,7 @@ def ask_for(pid: int, cwd: Path) -> bool:
     """Have a process that has not begun its program, and its children, leave a core after a fault.
 
     Returns:
-        Whether it will; such a file is to be removed.
+        True if it will; such a file is to be removed.
     """
     pattern = _pattern()
     if pattern is None:

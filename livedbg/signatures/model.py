@@ -17,7 +17,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Ends(StrEnum):
-    """What ended according to a failure text."""
+    """The thing that ended, according to a failure text."""
 
     NOTHING = "nothing"  # a note
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown

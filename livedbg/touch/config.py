@@ -30,7 +30,7 @@ _LINE: Final = lazy_re(rf"""^\s*["']?{_KEY}["']?\s*=""")
 
 
 class Ban(NamedTuple):
-    """Why nothing may be touched.
+    """A ban on touches.
 
     Attributes:
         by: what forbids it, as the beginning of `… forbids that`.

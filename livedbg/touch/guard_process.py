@@ -135,7 +135,7 @@ class Guard:
         """Tell the guard that gdb has detached: it checks once more and ends.
 
         Returns:
-            Whether it reported what it did: else it was killed, and nobody has checked the target.
+            True if it reported what it did: else it was killed, and nobody has checked the target.
         """
         process = self._process
         assert process.stdin is not None

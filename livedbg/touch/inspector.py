@@ -37,7 +37,7 @@ _VARIABLES_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class StoppedAt:
-    """Where a thread is stopped.
+    """The position of a stopped thread.
 
     Attributes:
         arguments: the first four that are passed in registers.

@@ -1,4 +1,4 @@
-"""How long a process may be stopped before a watchdog of its runtime gives up on the work.
+"""The time for which a process may be stopped before a watchdog of its runtime gives up on the work.
 
 A runtime that watches its own progress by the wall clock takes a stop for a stall. An adapter that knows of such a
 watchdog reports it by a diagnostic with the code `watchdog-armed`: `entities` are the processes, `facts` are

@@ -195,7 +195,7 @@ def _leads_out(caller: int, high: int) -> bool:
 
 
 class Refusal(NamedTuple):
-    """Why the kernel refuses to trace a thread.
+    """The reason why the kernel refuses to trace a thread.
 
     Attributes:
         code: `traced`, `ended`, `moving`, `late`, `no-cpu`, `uninterruptible`, `foreign-machine`, `livedbg`, or one of

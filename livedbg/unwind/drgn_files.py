@@ -238,7 +238,7 @@ _WORD: Final = 8
 
 
 class _Place(NamedTuple):
-    """Where a file is mapped.
+    """The place of a file in a process.
 
     Attributes:
         start: the address that the first byte of the file would have.

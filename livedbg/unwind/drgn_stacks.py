@@ -107,7 +107,7 @@ class Trace(NamedTuple):
 
 
 class Led(NamedTuple):
-    """How far a trace can be followed.
+    """The part of a trace that can be followed.
 
     Attributes:
         calls: the calls that are kept.
@@ -123,7 +123,7 @@ class Led(NamedTuple):
 
 
 def leads(trace: Trace, callers: Callers, thread: Copied, guess: int | None) -> Led:
-    """Return how far a trace can be followed.
+    """Return the part of a trace that can be followed.
 
     Args:
         guess: what was guessed for the frame pointer; None if it is known.

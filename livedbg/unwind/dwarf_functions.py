@@ -344,7 +344,7 @@ _GLOBAL, _WEAK = 1, 2  # STB_ of elf(5)
 
 
 class _Rank(NamedTuple):
-    """How well a symbol names an address: the largest is chosen.
+    """Rank of a symbol among those at an address: the largest is chosen.
 
     Attributes:
         plain: number of leading underscores, negated: `read` and not `__read`.

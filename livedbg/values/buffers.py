@@ -153,7 +153,7 @@ class Buffer:
 
     @property
     def read(self) -> bool:
-        """Whether its first values were dumped."""
+        """True if its first values were dumped."""
         return bool(self.touched) and self.touched[0].before
 
     @property

@@ -41,7 +41,7 @@ class Tolerance:
 
 @dataclass(slots=True)
 class Difference:
-    """How two tensors differ.
+    """The difference of two tensors.
 
     Attributes:
         compared: elements that both have.
@@ -67,7 +67,7 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """Whether they certainly differ."""
+        """True if they certainly differ."""
         return self.outside > 0 or bool(self.reason)
 
 

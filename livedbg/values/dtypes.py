@@ -22,7 +22,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """How one element is stored.
+    """The type of one element.
 
     Attributes:
         numpy: dtype of a decoded array; a byte for each element of packed types.

@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def before(self) -> bool:
-        """Whether the task found it, and did not leave it."""
+        """True if the task found it, and did not leave it."""
         return self.stage == "before"
 
     @property

@@ -52,7 +52,7 @@ class GoldenMatch:
 
     @property
     def differs(self) -> bool:
-        """Whether the program's values certainly differ."""
+        """True if the program's values certainly differ."""
         return self.difference.differs
 
 
