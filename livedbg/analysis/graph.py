@@ -107,7 +107,6 @@ class Graph:
         self._behind_parts: dict[Part, int] = {}
 
     def waits_of(self, entity: str) -> Sequence[Edge]:
-        """Return the pending edges that block `entity`."""
         edges = self._snapshot.edges
         found = []
         for blocker in self.blockers_of(entity):
@@ -122,12 +121,10 @@ class Graph:
         return found
 
     def waiters_of(self, entity: str) -> Sequence[str]:
-        """Return the entities that wait for `entity` directly."""
         node = self._number(entity)
         return self._named(self._arcs.predecessors(node)) if node is not None else ()
 
     def blockers_of(self, entity: str) -> Sequence[str]:
-        """Return what `entity` waits for directly: a thread for its lock, a lock for its holders."""
         node = self._number(entity)
         return self._named(self._arcs.successors(node)) if node is not None else ()
 
@@ -189,7 +186,6 @@ class Graph:
 
     @cached_property
     def stuck(self) -> frozenset[str]:
-        """Return the members of all deadlocks."""
         return frozenset(member for cycle in self.cycles for member in cycle)
 
     @cached_property
@@ -237,7 +233,6 @@ class Graph:
 
     @cached_property
     def roots(self) -> Sequence[str]:
-        """Return the entities that others wait for and that wait for nothing, those with most waiters behind first."""
         found = self.wiring.roots
         most = _RANKED[self.large]
         first, rest = found[:most], found[most:]

@@ -75,27 +75,22 @@ class LayeredDigraph:
         return LayeredDigraph(base, ({}, {}), ({}, {}), 0)
 
     def has(self, arc: Arc) -> bool:
-        """Return whether the arc exists."""
         source, target = arc
         if target in self._came[0].get(source, ()):
             return True
         return self._base.has_edge(source, target) and target not in self._went[0].get(source, ())
 
     def successors(self, node: int) -> Collection[int]:
-        """Return the targets of a node's arcs."""
         return self._both(self._base.successor_indices(node), node, 0)
 
     def predecessors(self, node: int) -> Collection[int]:
-        """Return the sources of the arcs to a node."""
         return self._both(self._base.predecessor_indices(node), node, 1)
 
     def out_degree(self, node: int) -> int:
-        """Return how many arcs leave a node."""
         below = self._base.out_degree(node)
         return below + len(self._came[0].get(node, ())) - len(self._went[0].get(node, ()))
 
     def in_degree(self, node: int) -> int:
-        """Return how many arcs lead to a node."""
         below = self._base.in_degree(node)
         return below + len(self._came[1].get(node, ())) - len(self._went[1].get(node, ()))
 
@@ -137,7 +132,6 @@ class LayeredDigraph:
         return rx.strongly_connected_components(self.flat()._base)  # Kosaraju's, in postorder
 
     def loops(self) -> set[int]:
-        """Return the nodes with an arc to themselves."""
         base = self.flat()._base
         return {node for node in base.node_indices() if base.has_edge(node, node)}
 

@@ -53,7 +53,6 @@ class TaskIndex:
         self._parts: ShardMemo[str, Task, dict[TaskState, list[Task]]] = ShardMemo(_by_state)
 
     def update(self, snapshot: Snapshot) -> None:
-        """Take the tasks of a snapshot."""
         self._parts.update(snapshot.tasks)
 
     def in_state(self, state: TaskState) -> Sequence[Task]:

@@ -82,7 +82,6 @@ class CallFrames:
         self._known: Newest[tuple[int, ...], PyFrames] = Newest(_KEPT)
 
     def of(self, values: Mapping[str, int | bytes]) -> PyFrames:
-        """Return the frames of a call."""
         self._refresh()
         key = (_number(values, "state"), *words_of(values))
         known = self._known.get(key)

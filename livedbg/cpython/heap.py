@@ -35,7 +35,6 @@ class HeapReader:
         self._bases: dict[int, tuple[str, ...]] = {}
 
     def type_name(self, address: int) -> str:
-        """Return the name of the type of the object at `address`, or ""."""
         if not is_pointer(address):
             return ""
         (head,) = self.objects.heads([address])
@@ -56,7 +55,6 @@ class HeapReader:
         return self._bases[kind]
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
-        """Read `count` words."""
         return struct.unpack(f"<{count}Q", memory.read(self.pid, address, 8 * count)) if count > 0 else ()
 
     def integer(self, address: int) -> int | None:

@@ -144,12 +144,10 @@ class ObjectReader:
         return memory.read_many(self.pid, [(address, _HEAD) for address in addresses])
 
     def type_name(self, head: bytes) -> str:
-        """Return the name of the type of an object, or ""."""
         (kind,) = struct.unpack_from("<Q", head, _TYPE_AT)
         return self.class_name(kind)
 
     def class_name(self, kind: int) -> str:
-        """Return the name of the type at an address, or ""."""
         if kind not in self._types:
             name = ""
             if is_pointer(kind):
@@ -161,7 +159,6 @@ class ObjectReader:
         return self._types[kind]
 
     def lock(self, address: int, head: bytes) -> LockObject | None:
-        """Return the lock at `address`, or None."""
         name = self.type_name(head)
         if name not in _LOCKS:
             return None
@@ -228,7 +225,6 @@ class ObjectReader:
         return clean_line(data.decode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[kind], "replace"))
 
     def code(self, address: int) -> Code | None:
-        """Return the code object at `address`, or None."""
         if address not in self._codes:
             self._codes[address] = self._read_code(address)
         return self._codes[address]

@@ -149,7 +149,6 @@ class ThreadReader:
         return found
 
     def interpreters(self) -> list[int]:
-        """Return the addresses of the interpreters' states."""
         found: list[int] = []
         address = self.objects.word(self.runtime + self.layout.interpreters_head)
         while address and address not in found and len(found) < 256:

@@ -40,7 +40,6 @@ class FileBytes:
         self._window = b""
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
         self._window = b""
 
@@ -173,7 +172,6 @@ class ElfFile:
         self.close()
 
     def close(self) -> None:
-        """Close the file."""
         self.data.close()
 
     def segments(self) -> tuple[Segment, ...]:
@@ -204,7 +202,6 @@ class ElfFile:
         return b""
 
     def has_section(self, name: str) -> bool:
-        """Return whether it has a section of that name."""
         return self.section_named(name) is not None
 
     def section_place(self, name: str) -> SectionPlace | None:
@@ -224,7 +221,6 @@ class ElfFile:
         return self.data.read(*self.inside(found))
 
     def sections(self) -> list[Section]:
-        """Return all section headers."""
         return [
             Section(*self.unpack(_SECTION, self._section_at + n * _SECTION.size)) for n in range(self._section_count)
         ]

@@ -54,7 +54,6 @@ class Ending:
         self._status: int | None = None
 
     def over(self) -> bool:
-        """Return whether it has ended."""
         poll = select.poll()
         poll.register(self._file, select.POLLIN)
         return bool(poll.poll(0))
@@ -70,7 +69,6 @@ class Ending:
         return self._status
 
     def close(self) -> None:
-        """Close the descriptor."""
         os.close(self._file)
 
     def told(self) -> int | None:

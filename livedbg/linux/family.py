@@ -56,7 +56,6 @@ class Family:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Return the known processes."""
         return tuple(self._held)
 
     def send(self, number: signal.Signals) -> None:
@@ -79,7 +78,6 @@ class Family:
         return not left
 
     def close(self) -> None:
-        """Close the pidfds."""
         for pidfd in self._held.values():
             os.close(pidfd)
         self._held.clear()

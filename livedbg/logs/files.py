@@ -248,7 +248,6 @@ class FileLogReader:
         found(severe.flush(), 1.0)
 
     def close(self) -> None:
-        """Close all files."""
         with self._lock:
             logs, self._logs = list(self._logs.values()), OrderedDict()
         for log in logs:

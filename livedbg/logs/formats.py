@@ -65,7 +65,6 @@ class DatedHeads:
         self._rests: dict[str, tuple[str, Severity, int]] = {}  # by what stands behind it up to the level
 
     def quick(self, line: str) -> Header | None:
-        """Return the header of a line from the cache, or None."""
         wall_ns = self._seconds.get(line[: self._width])
         if wall_ns is None:
             return None
@@ -79,7 +78,6 @@ class DatedHeads:
         return Header(rest[0], rest[1], rest[2], wall_ns + int(fraction) * self._power)
 
     def read(self, match: re.Match[str], clock: SourceClock) -> Header:
-        """Return `read_dated` of a match, and cache it."""
         header = read_dated(match, clock)
         if self._left > 0:
             self._remember(match, header)

@@ -46,7 +46,6 @@ class Words:
 
     @cached_property
     def form(self) -> dict[str, list[str]]:
-        """Return the table."""
         return forms()[self._name]
 
     @cached_property

@@ -185,7 +185,6 @@ class Recogniser:
         self._of_first.clear()
 
     def plain(self) -> None:
-        """Count a record without a header."""
         self.counts[PLAIN] += 1
 
     @property

@@ -136,7 +136,6 @@ class Tail:
         return Piece(b"", restart=True)
 
     def seek(self, offset: int) -> None:
-        """Continue reading at `offset`."""
         self.offset = offset
 
     def release(self) -> None:
@@ -146,7 +145,6 @@ class Tail:
             self._file = None
 
     def close(self) -> None:
-        """Close the file."""
         self.release()
 
     def _open(self) -> None:
@@ -243,11 +241,9 @@ class PackedFile:
         return 0 if self._done else 1
 
     def poll(self) -> bool:
-        """Return whether there is more to read."""
         return not self._done
 
     def read(self, limit: int) -> Piece | None:
-        """Return the next piece; None at the end."""
         data, self._rest = self._rest[:limit] or self._next()[:limit], self._rest[limit:]
         if not data:
             self._done = True
@@ -265,7 +261,6 @@ class PackedFile:
             self._file.close()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _next(self) -> bytes:

@@ -153,7 +153,6 @@ class Pattern:
 
     @property
     def exact(self) -> bool:
-        """Return whether the pattern is a plain name."""
         return self._regex is None and not any(sign in self.text for sign in "*?[")
 
     def matches(self, names: Collection[str]) -> bool:

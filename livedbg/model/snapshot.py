@@ -84,11 +84,9 @@ class Touches(Struct, frozen=True):
 
     @classmethod
     def of(cls, touch: Intrusion) -> Touches:
-        """Return the totals of a single action."""
         return cls(1, touch.stops, touch.paused_ns)
 
     def plus(self, other: Touches) -> Touches:
-        """Return the sum of both."""
         return Touches(self.count + other.count, self.stops + other.stops, self.paused_ns + other.paused_ns)
 
 
@@ -146,7 +144,6 @@ class Durations(Struct, frozen=True):
 
     @property
     def mean_ns(self) -> float:
-        """Return the mean run time."""
         return self.total_ns / self.count if self.count else 0.0
 
 
@@ -228,17 +225,14 @@ class Snapshot:
 
     @property
     def touches(self) -> Touches:
-        """Return the totals of all intrusive actions."""
         return reduce(Touches.plus, chain(self.older_touches.values(), map(Touches.of, self.intrusions)), Touches())
 
     def touches_of(self, target: str) -> Touches:
-        """Return the totals of a target's intrusive actions."""
         newest = (Touches.of(touch) for touch in self.intrusions if touch.target == target)
         return reduce(Touches.plus, newest, self.older_touches.get(target, Touches()))
 
     @property
     def paused_ns(self) -> int:
-        """Return the total time for which targets were paused."""
         return self.touches.paused_ns
 
     def threads_of(self, process: str) -> list[Thread]:

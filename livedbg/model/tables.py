@@ -68,7 +68,6 @@ class FrozenTable(Mapping[K, V]):
     def get(self, key: K, default: V | D, /) -> V | D: ...
 
     def get(self, key: K, default: V | D | None = None, /) -> V | D | None:
-        """Return the value of a key, or `default`."""
         shards = self.shards
         return shards[_place(self._text(key), len(shards))].get(key, default)
 
@@ -122,7 +121,6 @@ class Table(Generic[K, V]):
         self._frozen: FrozenTable[K, V] | None = None
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key, or None."""
         return self._shards[_place(self._text(key), len(self._shards))].get(key)
 
     def put(self, key: K, value: V) -> bool:
@@ -137,20 +135,17 @@ class Table(Generic[K, V]):
         return True
 
     def discard(self, key: K) -> None:
-        """Remove a key if present."""
         place = _place(self._text(key), len(self._shards))
         if key in self._shards[place]:
             del self._own(place)[key]
 
     def freeze(self) -> FrozenTable[K, V]:
-        """Return the table as it is now."""
         if self._frozen is None:
             self._shared = [True] * len(self._shards)
             self._frozen = FrozenTable(tuple(self._shards), self._text)
         return self._frozen
 
     def copy(self) -> Table[K, V]:
-        """Return an independent table with the same entries."""
         other: Table[K, V] = Table(self._text)
         other._frozen = self.freeze()
         other._shards = list(self._shards)
@@ -200,11 +195,9 @@ class Numbering:
         return number
 
     def get(self, name: str) -> int | None:
-        """Return the number of a name, or None."""
         return self._numbers.get(name)
 
     def copy(self) -> Numbering:
-        """Return an independent numbering with the same content."""
         other = Numbering()
         with self._lock:
             other.names = self.names.copy()

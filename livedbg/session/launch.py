@@ -80,7 +80,6 @@ class Launched:
 
     @property
     def pid(self) -> int:
-        """Return its pid."""
         return self._process.pid
 
     def ask_for_cores(self) -> None:

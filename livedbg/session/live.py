@@ -48,7 +48,6 @@ class Latch:
         self._gate.acquire()
 
     def is_set(self) -> bool:
-        """Return whether it was set."""
         return self._is_set
 
     def set(self) -> None:
@@ -154,7 +153,6 @@ class LiveView:
 
     @property
     def title(self) -> str:
-        """Return the target."""
         if self._title is not None:
             return self._title
         parts = []
@@ -175,7 +173,6 @@ class LiveView:
         return self._logs
 
     def start(self) -> None:
-        """Begin to watch."""
         self._thread.start()
         self._up.wait()
 
@@ -197,7 +194,6 @@ class LiveView:
         return self._session.keyframe()
 
     def latest(self) -> Update:
-        """Return the newest update."""
         return self._latest
 
     def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
@@ -205,7 +201,6 @@ class LiveView:
         return self._subscribers.add(callback)
 
     def send(self, intent: Intent) -> None:
-        """Send an intent to the session."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop ended in between
@@ -233,7 +228,6 @@ class LiveView:
         return self._latest if answered else without_an_answer(self._latest, self.request)
 
     def wait_ended(self, timeout_s: float | None = None) -> bool:
-        """Wait until no more updates will come."""
         return self._ended.wait(timeout_s)
 
     def _source(self, source: str) -> LogSource | None:

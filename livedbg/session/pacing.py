@@ -83,7 +83,6 @@ class Limit(Struct, frozen=True):
     most_s: float = math.inf
 
     def rest_s(self, cost: Cost) -> float:
-        """Return the pause after a sample of this cost."""
         return max(self.least_s, min(self.most_s, max(_rest_s(cost.cpu_s, self.cpu), _rest_s(cost.wall_s, self.wall))))
 
 
@@ -102,12 +101,10 @@ class Backoff:
         self.pause_s = first_s
 
     def reset(self) -> float:
-        """Return to the shortest pause."""
         self.pause_s = self._first_s
         return self.pause_s
 
     def grow(self) -> float:
-        """Return a longer pause."""
         self.pause_s = min(self._most_s, self.pause_s * self._factor)
         return self.pause_s
 

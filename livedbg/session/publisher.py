@@ -60,7 +60,6 @@ class EdgeBook:
         self._replaced = False
 
     def put(self, edges: Iterable[Edge]) -> None:
-        """Add edges."""
         for edge in edges:
             if self._known.get(edge.key) != edge:
                 self._known[edge.key] = edge
@@ -212,7 +211,6 @@ class Publisher:
         return events
 
     def clear(self, stamp: Stamp) -> list[Event]:
-        """Show an empty view."""
         return self.show(stamp, tasks=(), stacks=(), resources=(), edges=(), counters={}, diagnostics=())
 
     def _ended(self, task: Task, stamp: Stamp) -> Task:

@@ -90,11 +90,9 @@ class ReplayView:
         self._reader.close()
 
     def latest(self) -> Update:
-        """Return the newest update."""
         return self._latest
 
     def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
-        """Call `callback` on the replay's thread with every update from now on."""
         return self._subscribers.add(callback)
 
     def send(self, intent: Intent) -> None:
@@ -106,28 +104,23 @@ class ReplayView:
 
     @property
     def start_wall_ns(self) -> int:
-        """Return the wall clock of the first event."""
         return self._tape.start_wall_ns
 
     @property
     def end_wall_ns(self) -> int:
-        """Return the wall clock of the last event read."""
         return self._tape.end_wall_ns
 
     @property
     def position_wall_ns(self) -> int:
-        """Return the position of the replay."""
         with self._lock:
             return max(self._tape.times[self._step], int(self._at_ns))
 
     @property
     def playing(self) -> bool:
-        """Return whether it is playing."""
         return self._playing
 
     @property
     def speed(self) -> float:
-        """Return recorded seconds per second."""
         return self._speed
 
     def play(self) -> None:
@@ -140,7 +133,6 @@ class ReplayView:
         self._wake.set()
 
     def pause(self) -> None:
-        """Pause."""
         with self._lock:
             self._playing = False
         self._wake.set()
@@ -153,7 +145,6 @@ class ReplayView:
         self._wake.set()
 
     def seek(self, wall_ns: int) -> None:
-        """Go to a time."""
         with self._lock:
             self._go(self._tape.step_at(wall_ns))
             self._at_ns = float(max(self._tape.start_wall_ns, min(wall_ns, self._tape.end_wall_ns)))

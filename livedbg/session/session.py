@@ -318,7 +318,6 @@ class Session:
             self._tasks.append(asyncio.create_task(self._guard(adapter), name=adapter.name))
 
     def take(self, events: Sequence[Event]) -> None:
-        """Put events on the stream, redacted."""
         if not events:
             return
         self._queue.extend(self._redaction.of(events) if self.request.redact else events)

@@ -73,7 +73,6 @@ class Problem(Struct, frozen=True):
 
     @property
     def remedy(self) -> str:
-        """Return what to do."""
         return f"pip install --upgrade {self.package}" if self.package else "reinstall livedbg"
 
 

@@ -126,7 +126,6 @@ class _Host:
                 return
 
     def known(self, pid: int) -> _Rank | None:
-        """Return the rank by the environment at exec."""
         if pid not in self._exact:
             try:
                 self._exact[pid] = place_of(procfs.read_environment(pid))

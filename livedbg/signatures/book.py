@@ -107,7 +107,6 @@ class Entry:
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """Return words of the text's other lines."""
         if self.signature.parts or self.signature.words:
             return self.signature.parts
         found = [derived(pattern).parts for pattern in self.signature.patterns]
@@ -120,7 +119,6 @@ class Entry:
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
-        """Return its patterns, compiled."""
         return tuple(re.compile(pattern, re.MULTILINE) for pattern in self.signature.patterns)
 
     @cached_property
@@ -148,7 +146,6 @@ class Entry:
                         return
 
     def said(self, match: re.Match[str], given: Mapping[str, str] = _NOTHING) -> Said | None:
-        """Return the message for a match, or None."""
         values = {"whole_line": _line(match.string, match.start()), "above": match.string[: match.start()], **given}
         values |= {name: value for name, value in match.groupdict().items() if value is not None}
         if self.signature.function:

@@ -146,7 +146,6 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """Return all of them."""
         return (self.pattern,) if isinstance(self.pattern, str) else self.pattern
 
 

@@ -93,13 +93,11 @@ class LogTold:
         return parts
 
     def use(self, parts: Sequence[LogRecord]) -> None:
-        """Mark records as parts of a message."""
         for part in parts:
             if part.offset is not None and len(self._used) < _USED:
                 self._used[part.offset] = None
 
     def used(self, record: LogRecord) -> bool:
-        """Return whether a record is part of a message."""
         return record.offset is not None and record.offset in self._used
 
     def keep(self, said: Said, record: LogRecord, number: int, text: str) -> tuple[Told | None, bool]:

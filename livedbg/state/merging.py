@@ -162,7 +162,6 @@ class EdgeTables:
         self._scope_of: dict[EdgeKey, str] = {}
 
     def copy(self) -> EdgeTables:
-        """Return independent tables with the same edges."""
         other = EdgeTables()
         other.edges, other.dependencies, other.waits = self.edges.copy(), self.dependencies.copy(), self.waits.copy()
         other.names = self.names.copy()
@@ -171,7 +170,6 @@ class EdgeTables:
         return other
 
     def replace(self, scope: str, new: Iterable[Edge]) -> None:
-        """Replace all edges of a scope."""
         edges = tuple(new)
         for key in self._scopes.pop(scope, set()) - {edge.key for edge in edges}:
             self._drop(key)
@@ -185,7 +183,6 @@ class EdgeTables:
             self.replace(scope, ())
 
     def by_scope(self) -> dict[str, list[Edge]]:
-        """Return the edges of each scope."""
         found: dict[str, list[Edge]] = {}
         for key, edge in self.edges.freeze().items():
             found.setdefault(self._scope_of[key], []).append(edge)
@@ -202,7 +199,6 @@ class EdgeTables:
         return {end for key in self.waits.freeze() for end in key[1:]}
 
     def add(self, scope: str, new: Iterable[Edge]) -> None:
-        """Add edges to a scope."""
         members = self._scopes.setdefault(scope, set())
         for edge in new:
             key = EdgeKey(edge.kind, intern(edge.source), intern(edge.target))  # millions name the same tasks
@@ -215,7 +211,6 @@ class EdgeTables:
             self._scope_of[key] = scope
 
     def remove(self, scope: str, keys: Iterable[tuple[EdgeKind, str, str]]) -> None:
-        """Remove edges of a scope; those of other scopes stay."""
         members = self._scopes.get(scope, set())
         for kind, source, target in keys:
             key = EdgeKey(kind, source, target)

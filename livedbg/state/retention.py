@@ -42,7 +42,6 @@ class ExitedProcesses:
         self._failed: dict[str, None] = {}
 
     def copy(self) -> ExitedProcesses:
-        """Return an independent copy."""
         other = ExitedProcesses()
         other.forgotten, other._well, other._failed = self.forgotten, dict(self._well), dict(self._failed)
         return other
@@ -92,7 +91,6 @@ class Ledger:
         self.older: dict[str, Touches] = {}
 
     def copy(self) -> Ledger:
-        """Return an independent copy."""
         other = Ledger()
         other.newest, other.older = self.newest.copy(), dict(self.older)
         return other
@@ -123,7 +121,6 @@ class KernelObjects:
         self._limit = KERNEL_OBJECTS
 
     def copy(self) -> KernelObjects:
-        """Return an independent copy."""
         other = KernelObjects()
         other._known, other._limit = dict(self._known), self._limit
         return other

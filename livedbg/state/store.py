@@ -133,7 +133,6 @@ class Store:
         }
 
     def apply(self, event: ev.Event) -> None:
-        """Fold one event."""
         clocks = self._dirty("clocks")
         old = clocks.get(event.host)
         if old is None or event.mono_ns >= old.mono_ns:
@@ -143,7 +142,6 @@ class Store:
         self._snapshot = None
 
     def apply_all(self, events: Iterable[ev.Event]) -> None:
-        """Fold events in order."""
         for event in events:
             self.apply(event)
 

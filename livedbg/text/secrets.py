@@ -177,7 +177,6 @@ class TextMasker:
         self._token = False  # the text before ended with a token
 
     def mask(self, text: str) -> str:
-        """Mask the next text."""
         masked = mask_text(text)
         if self._key_lines:
             masked = self._in_key(masked)

@@ -103,12 +103,10 @@ class Settings(Struct, frozen=True):
 
     @property
     def thread_stall_ns(self) -> int:
-        """Return `thread_stall_s` in nanoseconds."""
         return int(self.thread_stall_s * _SECOND_NS)
 
     @property
     def task_stall_ns(self) -> int:
-        """Return `task_stall_s` in nanoseconds."""
         return int(self.task_stall_s * _SECOND_NS)
 
 
@@ -138,7 +136,6 @@ class Judged(Struct, frozen=True):
         return any(explains(hit, snapshot) for explains in self.explains)
 
     def cause_of(self, hit: ExceptionHit) -> CauseClass:
-        """Return the class of cause of an exception."""
         return hit.cause or self.cause_of_text(f"{hit.type}: {hit.message[:_MESSAGE]}")
 
     def cause_of_text(self, text: str) -> CauseClass:

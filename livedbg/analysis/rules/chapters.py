@@ -42,7 +42,6 @@ class Chapter(NamedTuple):
     needs: Callable[[Snapshot], bool] | None = None
 
     def rules(self) -> Sequence[Rule]:
-        """Return the rules of its module."""
         made: Sequence[Rule] = import_module(f"livedbg.analysis.rules.{self.module}").rules()
         return made
 

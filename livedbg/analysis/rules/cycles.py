@@ -49,7 +49,6 @@ class CycleRule(Struct, frozen=True):
     advice: str
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each cycle of this kind."""
         for cycle in state.graph.cycles:
             if _rule_of(cycle) is self and not _inside_of_gil(cycle):
                 yield self._finding(cycle, state)

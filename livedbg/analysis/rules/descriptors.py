@@ -37,7 +37,6 @@ class DescriptorsUsedUp:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each process."""
         for process in state.snapshot.processes.values():
             found = limit_reached(process.id, state.snapshot) if not process.exited else None
             if found is not None:

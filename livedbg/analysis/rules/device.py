@@ -26,7 +26,6 @@ class StandsStill(Struct, frozen=True):
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each kernel."""
         for device in state.snapshot.devices.values():
             for kernel in _hung(device, state):
                 yield _still(self.name, device, kernel)
@@ -42,7 +41,6 @@ class Stands(Struct, frozen=True):
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each sample."""
         for device in state.snapshot.devices.values():
             if device.faults or not device.kernels or _hung(device, state):
                 continue

@@ -62,7 +62,6 @@ class Interrupted:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each logged interrupt."""
         snapshot = state.snapshot
         for hit in snapshot.exceptions.values():
             if not (hit.catchpoint or "").startswith("log") or not is_interrupt(hit):

@@ -43,7 +43,6 @@ class BlockedLoop:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each thread."""
         waiting = _waiting(state)
         for name, tasks in waiting.items():
             thread = state.snapshot.threads.get(name)
@@ -97,7 +96,6 @@ class LostFuture:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each future."""
         snapshot = state.snapshot
         for resource in snapshot.resources.values():
             if not resource.lost:
@@ -143,7 +141,6 @@ class TaskHeldUp:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each lock."""
         snapshot = state.snapshot
         locks = [name for name in snapshot.resources if name.startswith(_OF_HOLDERS)]
         for lock in locks:

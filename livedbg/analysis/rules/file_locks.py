@@ -28,7 +28,6 @@ class FileLockHeld:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each lock."""
         snapshot = state.snapshot
         cyclic = {member for cycle in state.graph.cycles for member in cycle}
         for lock, resource in snapshot.resources.items():

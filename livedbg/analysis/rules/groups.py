@@ -56,7 +56,6 @@ class FrozenGroup:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each group."""
         for file, resource, _, members in _groups(lambda facts: facts.frozen_by, state):
             waiters = [w for member in members for w in state.graph.waiters_of(member.id)]
             verb = "is" if len(members) == 1 else "are"
@@ -85,7 +84,6 @@ class ThrottledGroup:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each group."""
         for file, resource, facts, members in _groups(lambda facts: facts.throttled_by, state):
             share, counts = facts.throttled or 0.0, facts.cpu_stat or "cpu.stat"
             cores = "?" if facts.cores is None else f"{facts.cores:.3g}"
@@ -116,7 +114,6 @@ class MemoryGroup:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each group."""
         for file, resource, facts, members in _groups(lambda facts: facts.memory_file, state):
             most, share = facts.memory_limit, facts.memory_stalled
             limit = f" ({facts.memory_used or 0:.0%} of {byte_size(most)} used)" if most else ""

@@ -83,7 +83,6 @@ class DeadOwner:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each lock."""
         for lock, resource in state.snapshot.resources.items():
             waiters = tuple(state.graph.waiters_of(lock))
             owner = self._owner(lock, resource, state) if waiters else None
@@ -159,7 +158,6 @@ class ForkHeldLock:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each lock."""
         for lock, resource in state.snapshot.resources.items():
             waiters = tuple(state.graph.waiters_of(lock))
             if not waiters or state.graph.blockers_of(lock):
@@ -228,7 +226,6 @@ class GilHeld:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each GIL."""
         for lock, resource in state.snapshot.resources.items():
             if resource.kind != "gil":
                 continue

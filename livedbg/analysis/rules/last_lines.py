@@ -113,7 +113,6 @@ class EndedWithError:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each log."""
         snapshot = state.snapshot
         if snapshot.processes or snapshot.tasks or _else_ended(state):
             return

@@ -32,7 +32,6 @@ class OwnChannel:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each channel."""
         for resource in state.snapshot.resources.values():
             reason = resource.outside
             waiters = state.graph.waiters_of(resource.id) if reason else ()
@@ -75,7 +74,6 @@ class IgnoredConnection:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each connection."""
         mains = main_threads(state.snapshot.threads.values(), state.snapshot)
         ends = ((main, last_waited_for(main, state)) for main in mains)
         served = [main for main, end in ends if end is not main and doing(end, state).kind is Behaviour.SERVING]

@@ -50,7 +50,6 @@ class StoppedProcess:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each process."""
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.STOPPED and not process.exited:
                 sentence = f"{sentence_case(name_of(process.id, state.snapshot))} is stopped by a signal (job control)"

@@ -39,7 +39,6 @@ class TaskStalled:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each task."""
         snapshot, now = state.snapshot, state.snapshot.now()
         for task in state.tasks_in(TaskState.RUNNING):
             if task.system in state.judged.tasks or state.graph.blockers_of(task.id):
@@ -91,7 +90,6 @@ class NoProgress:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each counter."""
         snapshot = state.snapshot
         mono = snapshot.now().mono_ns
         short = [

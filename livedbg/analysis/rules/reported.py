@@ -141,7 +141,6 @@ class ErrorLines:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each log."""
         snapshot = state.snapshot
         job = heads(snapshot)
         silent = all(process.exited for process in job) and not went_well(job)

@@ -50,7 +50,6 @@ class Spinning:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each thread."""
         threads = state.snapshot.threads.values()
         simulators = {thread.process for thread in state.snapshot.players()}
         for thread in threads:

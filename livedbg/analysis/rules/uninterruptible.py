@@ -32,7 +32,6 @@ class Uninterruptible:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield a finding for each thread."""
         for thread in state.snapshot.threads.values():
             slept = _slept_ns(thread, state) if thread.state is ThreadState.DISK and not thread.exited else 0
             if slept >= state.settings.thread_stall_ns and not _expected(thread):

@@ -91,7 +91,6 @@ class FrontDoor:
 
     @property
     def wraps(self) -> bool:
-        """Return whether some line had a wrapping."""
         return self._peeler.took
 
     def see(self, lines: Sequence[Line]) -> None:

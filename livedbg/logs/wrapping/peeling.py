@@ -66,7 +66,6 @@ class Peeler:
         self.took = False
 
     def add(self, known: Known) -> None:
-        """Add a proved wrapping."""
         self.proved.append(known)
         self._of_first.clear()
 

@@ -114,5 +114,4 @@ class Guess(Struct, frozen=True, eq=False):
     judge: Callable[[Row, Layer], Layer | None]
 
     def proved(self, row: Row) -> Layer | None:
-        """Return the layer that takes it off, if the row proves it."""
         return self.judge(row, self.open)
