@@ -110,11 +110,7 @@ class Row(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """State of a process.
-
-    Attributes:
-        end: the thread that decides: the main thread, or one at the end of its wait chain.
-    """
+    """State of a process; `end` decides it: the main thread, or a thread at the end of its wait chain."""
 
     main: Thread
     end: Thread
@@ -332,11 +328,7 @@ def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:
 
 
 def family_threads(process: Process, state: RuleInput, without: Collection[str] = ()) -> list[Thread]:
-    """Return the threads of a process and of its living descendants.
-
-    Args:
-        without: processes to leave out, with their descendants.
-    """
+    """Return the threads of a process and its living descendants, except for processes in `without` and theirs."""
     snapshot = state.snapshot
     processes = snapshot.processes.values()
     alive = [one for one in processes if not one.exited and one.host == process.host and one.id not in without]
@@ -384,10 +376,8 @@ def burns_for_ns(thread: Thread, snapshot: Snapshot, threshold_ns: int) -> int |
     """Return for how long a thread has only used CPU time; None if it shows anything else (L9).
 
     A loop over a matrix in registers and a loop that waits for a flag look the same from outside: no system call, no
-    wait, no page fault. So this CPU time is neither observed progress nor a stall.
-
-    Args:
-        threshold_ns: for how long a thread that progressed before has to show nothing.
+    wait, no page fault. So this CPU time is neither observed progress nor a stall. A thread that progressed before has
+    to show nothing for `threshold_ns`.
     """
     activity = snapshot.activity.get(thread.id)
     if activity is None or thread.state is not ThreadState.RUNNING or thread.marks is None:

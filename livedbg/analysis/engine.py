@@ -43,11 +43,7 @@ _MOST_STILL: Final = 1_000
 
 
 class ReadAgain(NamedTuple):
-    """The findings to report now, and all claims about living processes by key.
-
-    Attributes:
-        unread: keys of claims to read again: for the first time, or because a thread has run.
-    """
+    """The findings to report now, all claims about living processes by key, and the keys of claims to read again."""
 
     findings: list[Finding]
     claims: Mapping[str, Claim]

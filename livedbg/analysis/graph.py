@@ -89,11 +89,7 @@ _RANK_BEHIND: Final = 1_000
 
 
 class Graph:
-    """A wait-for graph (livedbg.analysis.diagnosis.WaitGraph). Immutable.
-
-    Args:
-        large: changed rather than built anew.
-    """
+    """A wait-for graph (livedbg.analysis.diagnosis.WaitGraph). Immutable. A `large` one is changed, not built anew."""
 
     def __init__(self, snapshot: Snapshot, wiring: Wiring, blocking: Blocking, *, large: bool) -> None:
         self.wiring = wiring

@@ -21,10 +21,8 @@ def plain_path(name: str, depth: int = 0) -> str:
     """Replace each part of a path in angle brackets by the name of its type, or remove it.
 
     Generic arguments (`push::<u8>`) and an implementation (`<impl Work for u8>`) after a path are removed. A type
-    without a name (a slice, a tuple) gives the trait's name. Names of other languages stay as they are.
-
-    Args:
-        depth: nesting depth in other paths.
+    without a name (a slice, a tuple) gives the trait's name. Names of other languages stay as they are. `depth` is the
+    nesting depth.
     """
     if "<" not in name or depth > _DEEPEST:
         return name

@@ -46,11 +46,7 @@ class FunctionShare:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Samples of some threads.
-
-    Attributes:
-        stacks: merged by functions and lines, the most frequent first.
-    """
+    """Samples of some threads, merged by functions and lines, the most frequent first."""
 
     stacks: tuple[SampledStack, ...] = ()
     samples: int = 0

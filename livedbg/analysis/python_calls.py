@@ -98,11 +98,7 @@ _QUEUES: Final = lazy_re(r"/(multiprocessing/(queues|connection|synchronize)|que
 
 
 def waits_for_job(frames: Sequence[Frame]) -> bool:
-    """Return whether a thread of a pool waits for its next job.
-
-    Args:
-        frames: innermost first; frames of other languages are ignored.
-    """
+    """Return whether a thread of a pool waits for its next job, by its frames (innermost first)."""
     for frame in frames:
         file = frame.file or ""
         if frame.language != "python":

@@ -204,8 +204,7 @@ class UserCode:
     def call(self, stack: Stack | None, *, full: bool = False) -> str:
         """Return the call of the user's code in the frame that is named for a stack: `Queue.get`; "" if not known.
 
-        Args:
-            full: include a Python function's module: `subprocess.run`.
+        With `full`, a Python function has its module: `subprocess.run`.
         """
         place = self.frame(stack)
         if stack is None or place is None or self.inside(place) is not Inside.USER:

@@ -148,11 +148,7 @@ class _Woken(Message):
 
 
 class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
-    """The terminal app.
-
-    Args:
-        interval_s: least time between two paints of new state.
-    """
+    """The terminal app; `interval_s` is the least time between two paints of new state."""
 
     CSS_PATH = str(STYLE_SHEET)
     ENABLE_COMMAND_PALETTE = True

@@ -64,11 +64,7 @@ class QuestionScreen(SheetScreen):
 
 
 def to_ask(intent: Intent, label: Callable[[str], str]) -> str:
-    """Return what an intent does to the target, for a question; "" if it stops and resumes nothing.
-
-    Args:
-        label: returns the name of an entity.
-    """
+    """Return what an intent does to the target, for a question; "" if it stops and resumes nothing."""
     match intent:
         case Glance():
             return f"Each running thread of {label(intent.process)} is stopped for about 0.1 ms to take its stack."
@@ -111,11 +107,7 @@ class AskingApp(BasicApp):
             send()
 
     def ask(self, question: str, lines: Sequence[str], answers: Sequence[Answer], none: str) -> None:
-        """Show a question over the screen.
-
-        Args:
-            none: the meaning of Escape.
-        """
+        """Show a question over the screen; `none` is the meaning of Escape."""
         keys = [SheetLine(answer.text, lead=answer.key, bold=True) for answer in answers]
         shown = [*map(SheetLine, lines), SheetLine(), *keys, SheetLine(none, lead="Esc")]
         self.push_screen(QuestionScreen(lambda _context: (question, shown), self.context, answers))

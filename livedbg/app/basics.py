@@ -107,13 +107,8 @@ class OneAtATimeApp(CellUpdatesApp):
 
 
 async def _passed(node: MessagePump, *call: object) -> bool:
-    """Wait until a node has handled all the messages that it has now, or is gone.
-
-    Args:
-        call: what it does then: a coroutine function and its arguments.
-
-    Returns:
-        False if the node is gone.
+    """Wait until a node has handled all its present messages and then `call`, a coroutine function with arguments;
+    return False if the node is gone.
     """
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -28,11 +28,7 @@ from livedbg.themes import PALETTES, Role
 
 
 def offered(context: DrawContext, *, live: bool) -> list[Again]:
-    """Return the recipes that fit the selected process, the closest first.
-
-    Args:
-        live: the process may still exist, so that what it has loaded can be read.
-    """
+    """Return the recipes that fit the selected process, the closest first; a `live` one may be read."""
     process = chosen_process(context.snapshot, context.selection)
     if process is None:
         return []

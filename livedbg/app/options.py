@@ -108,8 +108,7 @@ def wants_ascii(
     """Return whether to draw with ASCII only: asked for, a locale without UTF-8, or the console of Linux with its few
     signs.
 
-    Args:
-        environment: as livedbg was started with; Python itself sets LC_CTYPE in the C locale (PEP 538).
+    `environment` is that of the start; Python itself sets LC_CTYPE in the C locale (PEP 538).
     """
     if options.ascii is not None:
         return options.ascii

@@ -107,11 +107,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A step that was run.
-
-    Attributes:
-        code: CMD's exit code; None: it did not end.
-    """
+    """A step that was run; `code` is CMD's exit code, None if it did not end."""
 
     found: StepFound
     code: int | None

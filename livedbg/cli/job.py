@@ -277,13 +277,9 @@ class LastWill:
         self._watch = watch
 
     def in_app(self, view: LiveView, job: Job, screen: AppOptions, *killing: int) -> int:
-        """Show the command in the app, and set `leaves` by how that ends.
+        """Show the command in the app, and set `leaves` by how that ends; return the app's code.
 
-        Args:
-            killing: further codes of the app with which it is killed.
-
-        Returns:
-            The app's code.
+        `killing` are further codes with which the command is killed.
         """
         from livedbg.app import run
 

@@ -99,10 +99,7 @@ def _known_services(asked: Iterable[str]) -> None:
 
 
 def known_signatures(folders: Sequence[str]) -> None:
-    """Print which files of signatures can't be used.
-
-    Args:
-        folders: of `--signatures`.
+    """Print which files of signatures in the folders can't be used.
 
     Raises:
         SourceError: one of them is no folder.
@@ -190,11 +187,7 @@ def target_options(command: Command) -> Callable[..., Any]:
 
 
 class _Unit(click.ParamType[float]):
-    """A number with a unit.
-
-    Args:
-        units: unit -> its value.
-    """
+    """A number with a unit."""
 
     def __init__(self, name: str, units: dict[str, float], example: str) -> None:
         self.name = name

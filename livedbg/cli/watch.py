@@ -71,11 +71,7 @@ def about_to_end(snapshot: Snapshot) -> list[Task]:
 
 
 class Saver:
-    """Saves what is known of a session, when it is time.
-
-    Args:
-        folder: created when there is something to save.
-    """
+    """Saves what is known of a session, when it is time, in a folder that is created then."""
 
     def __init__(self, view: SessionView, folder: Path) -> None:
         self._view = view
@@ -197,10 +193,7 @@ def command(
 
 
 class OnStall:
-    """Runs a command each time the job gets stuck.
-
-    Args:
-        line: the command with its arguments, split as a shell would; no shell runs it.
+    """Runs a command each time the job gets stuck. The line is split as a shell would; no shell runs it.
 
     Raises:
         UsageError: the line can't be split.
@@ -216,11 +209,7 @@ class OnStall:
         self._stuck = False
 
     def take(self, update: Update, limit_s: float | None = None) -> None:
-        """Run the command if the verdict has changed to stuck.
-
-        Args:
-            limit_s: how long to wait for its end; it goes on after that.
-        """
+        """Run the command if the verdict has changed to stuck; wait `limit_s` for its end, after which it goes on."""
         verdict = update.diagnosis.verdict
         stuck = verdict.state in _STUCK
         if stuck and not self._stuck:

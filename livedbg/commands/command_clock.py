@@ -13,11 +13,7 @@ from typing import Final
 
 
 class CommandClock:
-    """Start time and exit code of one command line.
-
-    Attributes:
-        began_s: when it began (monotonic).
-    """
+    """Start time (monotonic) and exit code of one command line."""
 
     def __init__(self) -> None:
         self.began_s = time.monotonic()

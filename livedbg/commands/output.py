@@ -57,10 +57,6 @@ TIME_LIMIT = 4
 
 
 def code_of(update: Update, *, in_time: bool = True) -> int:
-    """Return the exit code of a verdict.
-
-    Args:
-        in_time: no time limit ended the command; else an inconclusive verdict is TIME_LIMIT.
-    """
+    """Return the exit code of a verdict; TIME_LIMIT for an inconclusive one that is not `in_time`."""
     code = exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
     return code if in_time or code != INCONCLUSIVE else TIME_LIMIT

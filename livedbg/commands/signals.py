@@ -27,9 +27,6 @@ class Quit(SystemExit):
     """Raised by SIGTERM and SIGHUP in a headless command.
 
     It is no Exception: the handler may run at any line, also where the exceptions of systems are caught.
-
-    Attributes:
-        number: the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -123,11 +120,7 @@ def running(
 
 @contextlib.contextmanager
 def started(view: LiveView, limit: TimeLimit | None = None) -> Iterator[LiveView]:
-    """Run a session that was made already, stopped at the end whatever happens.
-
-    Args:
-        limit: time limit of the stop; None: until it has detached.
-    """
+    """Run a session that was made already, stopped at the end whatever happens, within `limit` if given."""
     limit = TimeLimit(None) if limit is None else limit
     limit.begin()
     try:

@@ -37,11 +37,7 @@ class PyFrames(NamedTuple):
 
 
 class PyPlace(NamedTuple):
-    """The position of a frame.
-
-    Attributes:
-        entry: C code called it (3.11; from 3.12 on a frame of its own follows it).
-    """
+    """The position of a frame; `entry`: C code called it (3.11; from 3.12 on a frame of its own follows it)."""
 
     code: int
     instruction: int
@@ -70,10 +66,8 @@ def goes_on(words: tuple[int, ...], before: tuple[int, ...]) -> bool:
 
 
 class CallFrames:
-    """Makes frames of the data fetched at calls of one process.
-
-    Args:
-        objects: reads its memory; not shared, as its caches are dropped now and then.
+    """Makes frames of the data fetched at calls of one process. `objects` isn't shared: its caches are dropped at
+    times.
     """
 
     def __init__(self, objects: ObjectReader) -> None:

@@ -54,11 +54,7 @@ class LoopTask(Struct, frozen=True):
 
 
 class Timer(Struct, frozen=True):
-    """A scheduled callback of a loop.
-
-    Attributes:
-        when: on the loop's clock, CLOCK_MONOTONIC; None if unreadable.
-    """
+    """A scheduled callback of a loop; `when` is CLOCK_MONOTONIC, None if unreadable."""
 
     when: float | None
     callback: int
@@ -95,11 +91,7 @@ class EventLoops(Struct, frozen=True):
 
 
 def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
-    """Return the event loops of one interpreter; none of their tasks is `steady` yet (`confirmed`).
-
-    Args:
-        registers: as `LoopModules.names` found them.
-    """
+    """Return the event loops of one interpreter, by the variables of `LoopModules.names`; no task is `steady` yet."""
     addresses: dict[int, None] = {}
     for name in _REGISTERS:
         if name in registers:

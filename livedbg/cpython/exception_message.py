@@ -178,8 +178,7 @@ class ExceptionTypes:
     def names(self, address: int, plain: str) -> tuple[str, ...]:
         """Return the class's names and those of its bases, nearest first: as in a traceback, then aliases.
 
-        Args:
-            plain: its current `tp_name`: another class may be at an address where one was.
+        `plain` is its current `tp_name`: another class may be at an address where one was.
         """
         known = self._known.get(address)
         if known is None or known[0] != plain:

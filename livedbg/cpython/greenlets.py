@@ -123,11 +123,7 @@ class Greenlet(Struct, frozen=True):
 
 
 class Greenlets(Struct, frozen=True):
-    """The greenlets of a process.
-
-    Attributes:
-        cut: there are more, or not all of its memory was searched.
-    """
+    """The greenlets of a process; `cut`: there are more, or not all of its memory was searched."""
 
     found: tuple[Greenlet, ...] = ()
     cut: bool = False
@@ -158,11 +154,7 @@ class GreenletReader:
         self._search = HeapSearch(heap.pid)
 
     def read(self, roots: Iterable[int]) -> Greenlets:
-        """Return all greenlets that have begun and not ended.
-
-        Args:
-            roots: addresses of the type `greenlet.greenlet`, one for each interpreter that has it.
-        """
+        """Return all greenlets that have begun and not ended, by the addresses of the type `greenlet.greenlet`."""
         types: dict[int, str] = {}
         for root in roots:
             self._types(root, types)

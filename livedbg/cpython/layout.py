@@ -179,11 +179,7 @@ _GROUPS_314: Final = {
 
 
 def layout_of(version: tuple[int, int], published: bytes) -> Layout | None:
-    """Return the layout of a version, or None.
-
-    Args:
-        published: the first DEBUG_OFFSETS_SIZE bytes of `_PyRuntime`.
-    """
+    """Return the layout of a version, or None, by the first DEBUG_OFFSETS_SIZE bytes of `_PyRuntime`."""
     if version in _LAYOUTS:
         return _LAYOUTS[version]
     if version not in ((3, 13), (3, 14)) or not published.startswith(_COOKIE):

@@ -15,11 +15,7 @@ _DICT_AT: Final = 16  # PyModuleObject.md_dict (Objects/moduleobject.c)
 
 
 def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Set[str]) -> dict[str, int]:
-    """Return the addresses of the values of some variables of a module; {} if it is not imported.
-
-    Args:
-        module: its name in `sys.modules`, ASCII.
-    """
+    """Return the addresses of the values of some variables of a module (ASCII name); {} if it is not imported."""
     (modules,) = heap.words(interpreter + heap.objects.layout.modules, 1)
     if heap.type_name(modules) != "dict":
         return {}
@@ -48,11 +44,7 @@ _OTHERS: Final = {"curio.kernel": "curio"}
 
 
 class LoopModules:
-    """Finds the modules of event loops of each interpreter, and which other runtimes of tasks are loaded.
-
-    Attributes:
-        others: titles of the runtimes whose tasks are not read.
-    """
+    """Finds the modules of event loops of each interpreter, and titles of the other loaded runtimes of tasks."""
 
     def __init__(self, heap: HeapReader) -> None:
         self.others: frozenset[str] = frozenset()

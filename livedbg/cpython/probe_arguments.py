@@ -78,11 +78,7 @@ def _frame_arguments(layout: Layout, first: str, depth: int, *, entries: bool) -
 
 
 def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
-    """Return all arguments at `PyTraceBack_Here`.
-
-    Args:
-        offset: of `_PyRuntime` in the file, like the probe's own offset.
-    """
+    """Return all arguments at `PyTraceBack_Here`; `offset` is that of `_PyRuntime` in the file."""
     if layout.gil_in_runtime is not None:
         state = f"@+{offset + layout.gil_in_runtime + _LAST_HOLDER:#x}"
     else:

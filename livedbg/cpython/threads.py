@@ -30,11 +30,7 @@ _WEAK_OBJECT_AT: Final = 16
 
 
 class Gil(Struct, frozen=True):
-    """A global interpreter lock.
-
-    Attributes:
-        holder: address of the PyThreadState that holds it, or None.
-    """
+    """A global interpreter lock; `holder` is the address of a PyThreadState, or None."""
 
     address: int
     holder: int | None
@@ -82,11 +78,7 @@ class PyThread(Struct):
 
 
 class ThreadReader:
-    """Reads the threads of one interpreter.
-
-    Args:
-        interpreter: its `layout` and `runtime` must be known.
-    """
+    """Reads the threads of one interpreter, whose `layout` and `runtime` must be known."""
 
     def __init__(self, pid: int, interpreter: Interpreter) -> None:
         if interpreter.layout is None or interpreter.runtime is None:

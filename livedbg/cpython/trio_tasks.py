@@ -68,11 +68,9 @@ class TrioLoops:
 
 
 def read_trio(heap: HeapReader, context: int) -> TrioLoops:
-    """Return the tasks of all threads of an interpreter that are in `trio.run`; none is `steady` yet
-    (`confirmed_trio`).
+    """Return the tasks of all threads of an interpreter that are in `trio.run`; none is `steady` yet.
 
-    Args:
-        context: address of `GLOBAL_RUN_CONTEXT`.
+    `context` is the address of `GLOBAL_RUN_CONTEXT`.
     """
     loops: dict[int, EventLoop] = {}
     tasks: list[LoopTask] = []

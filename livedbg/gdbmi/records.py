@@ -54,11 +54,7 @@ _FIELD: Final = lazy_re(r'(?<![\w-])([\w-]+)=("(?:[^"\\]++|\\.)*+")')
 
 
 class MiTable(list[dict[str, str]]):
-    """The rows of a table, each column -> text.
-
-    Attributes:
-        declared: how many rows it declares; more than are here when it is cut or too long.
-    """
+    """The rows of a table, each column -> text; more are `declared` if it is cut or too long."""
 
     def __init__(self, name: str, declared: int, rows: list[dict[str, str]]) -> None:
         super().__init__(rows)
@@ -96,12 +92,9 @@ _CLOSING: Final = {"[": "]", "{": "}"}
 
 
 def is_well_formed(text: str) -> bool:
-    """Return whether a text is a list of results.
+    """Return whether the text after a record's class (`^done`) and comma is a list of results.
 
     In a list, gdb mixes values with and without a name (gdb bug 22217); elsewhere each has one.
-
-    Args:
-        text: what is behind a record's class (`^done`), without the comma.
     """
     closings: list[str] = []
     at, empty = 0, False
@@ -154,8 +147,7 @@ class Record(NamedTuple):
 def parse_line(line: str, tables: re.Pattern[str] | None = None) -> Record | None:
     """Return the record of a whole line; None for stream output, the prompt and anything else.
 
-    Args:
-        tables: names of the tables that are read by rows (livedbg.gdbmi.tables).
+    `tables` are the names of tables that are read by rows.
     """
     match = _RECORD.match(line)
     if match is None:

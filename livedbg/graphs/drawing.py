@@ -79,11 +79,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A graph to draw.
-
-    Attributes:
-        notes: what a reader must know, e.g. that the file was cut.
-    """
+    """A graph to draw, with notes for the reader, e.g. that the file was cut."""
 
     name: str
     nodes: dict[str, Node]

@@ -14,11 +14,7 @@ from livedbg.text.wording import many
 
 
 def drawing_of(graph: TaskGraph, lost: LostOrders, name: str, terms: Terms, *, war: bool = False) -> Drawing:
-    """Return the drawing of a graph.
-
-    Args:
-        war: remark on reads that a later task may overwrite too.
-    """
+    """Return the drawing of a graph; with `war`, remark on reads that a later task may overwrite too."""
     nodes = {terms.task_name(raw): _node(task, terms) for raw, task in graph.tasks.items()}
     for edge in graph.dependencies:
         for raw in (edge.pred, edge.succ):

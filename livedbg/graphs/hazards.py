@@ -137,11 +137,7 @@ class Hazard(Struct, frozen=True):
 
 
 class Checked(Struct):
-    """The hazards of a graph.
-
-    Attributes:
-        circular: the edges form a cycle, which no runtime writes.
-    """
+    """The hazards of a graph; `circular`: the edges form a cycle, which no runtime writes."""
 
     buffers: Buffers
     hazards: list[Hazard] = field(default_factory=list)

@@ -82,11 +82,7 @@ _Row: TypeAlias = list[Item]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Boxes with positions.
-
-    Attributes:
-        trunks: for each link the points in the rows that it passes; None if it has none.
-    """
+    """Boxes with positions, and for each link the points in the rows that it passes, or None."""
 
     boxes: Mapping[str, Item]
     trunks: Sequence[Sequence[Item] | None]

@@ -151,8 +151,7 @@ class RwlockLayout(Struct, frozen=True):
 class CondLayout(Struct, frozen=True):
     """Offsets of `__wrefs` and the two `__g_signals` in pthread_cond_t of glibc on LP64.
 
-    Attributes:
-        waits_for_zero: threads wait while their signal word is 0.
+    With `waits_for_zero`, threads wait while their signal word is 0.
     """
 
     name: str

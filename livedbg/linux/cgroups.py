@@ -44,11 +44,7 @@ class Membership(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A mounted hierarchy.
-
-    Attributes:
-        controllers: of version 1 (and options beside them); empty for version 2.
-    """
+    """A mounted hierarchy; `controllers` (and options) are of version 1, and empty for version 2."""
 
     controllers: frozenset[str]
     root: str
@@ -140,11 +136,7 @@ def parse_mounts(data: bytes) -> list[Mount]:
 
 
 def directories(membership: Membership, mounts: Sequence[Mount], prefix: str = "") -> tuple[str, ...]:
-    """Return the directories of a group and of its ancestors, its own first; () if no mount reaches it.
-
-    Args:
-        prefix: of their mount points.
-    """
+    """Return the directories of a group and of its ancestors, its own first; () if no mount reaches it."""
     for mount in mounts:
         if mount.controllers >= membership.controllers and bool(mount.controllers) == bool(membership.controllers):
             below = _below(membership.path, mount.root)

@@ -145,11 +145,7 @@ def _access(pid: int, fd: int) -> str:
 
 
 class DescriptorIndex:
-    """Pipes, sockets, FIFOs and eventfds of all visible processes, at one moment.
-
-    Attributes:
-        denied: processes whose descriptors are not visible (those of other users, kernel threads).
-    """
+    """Pipes, sockets, FIFOs and eventfds of all visible processes, at one moment; `denied` are the other processes."""
 
     def __init__(self) -> None:
         self.taken_s = time.monotonic()

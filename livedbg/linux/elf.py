@@ -257,8 +257,7 @@ _LONGEST_BUILD_ID: Final = 64
 class Mark(NamedTuple):
     """A place in the code that the file's maker marked for tracers (sys/sdt.h); `address` is relative to the load bias.
 
-    Attributes:
-        arguments: locations of its values, in assembler syntax: `8@%rdi 8@%rsi`.
+    `arguments` are locations of its values, in assembler syntax: `8@%rdi 8@%rsi`.
     """
 
     name: str

@@ -57,11 +57,7 @@ class Libc(Struct, frozen=True):
 
 
 def detect_libc(pid: int, mappings: Sequence[MappedFile]) -> Libc:
-    """Return the C library of a process.
-
-    Args:
-        pid: its own root folder is used, for containers.
-    """
+    """Return the C library of a process, read through its own root folder (containers)."""
     paths = dict.fromkeys(m.path for m in mappings if m.path.startswith("/"))
     for path in paths:
         name = PurePosixPath(path).name
@@ -124,11 +120,7 @@ _LONGEST: Final = 500
 
 
 class LiveEnvironment:
-    """Reads the `environ` array of a process, without a stop.
-
-    Args:
-        pid: after an exec, make a new reader: the array is elsewhere.
-    """
+    """Reads the `environ` array of a process, without a stop. Make a new reader after an exec."""
 
     def __init__(self, pid: int, mappings: Sequence[MappedFile], libc: Libc) -> None:
         self._pid = pid

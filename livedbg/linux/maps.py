@@ -97,11 +97,7 @@ def find_mapping(mappings: Sequence[Mapping], address: int) -> Mapping | None:
 
 
 def copies(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
-    """Group the mappings of one file by each time that it was loaded (dlmopen(3) loads it once per link namespace).
-
-    Args:
-        mappings: of that file, in rising order of address.
-    """
+    """Group the mappings of one file by each time that it was loaded (dlmopen(3) loads it once per link namespace)."""
     found: list[list[Mapping]] = []
     for mapping in mappings:
         last = found[-1][-1] if found else None

@@ -159,11 +159,7 @@ def is_heap(mapping: Mapping) -> bool:
 
 
 def used_pieces(pid: int, mapping: Mapping, most: int) -> Iterator[tuple[int, int]]:
-    """Yield address and size of the present pieces of a mapping; all of it if not known.
-
-    Args:
-        most: bytes of a piece.
-    """
+    """Yield address and size of the present pieces of a mapping, at most `most` bytes each; all of it if not known."""
     try:
         pages = os.open(f"/proc/{living_task(pid)}/pagemap", os.O_RDONLY)
     except OSError:

@@ -108,11 +108,7 @@ class _Place(NamedTuple):
 
 
 class ThreadData:
-    """Thread-specific data of a process's threads.
-
-    Attributes:
-        known: the C library describes its fields; else nothing is found.
-    """
+    """Thread-specific data of a process's threads; empty unless `known`: the C library describes its fields."""
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
         self._pid = pid

@@ -44,11 +44,7 @@ class _IoVec(ctypes.Structure):
 
 
 class Stop(NamedTuple):
-    """The stop of a traced thread.
-
-    Attributes:
-        signal: one that was about to be delivered, to be handed back at `detach`, or 0.
-    """
+    """The stop of a traced thread; `signal` was about to be delivered (or 0), and is handed back at `detach`."""
 
     signal: int
 
@@ -105,10 +101,7 @@ def registers(tid: int) -> tuple[int, ...]:
 
 
 def detach(tid: int, signal: int = 0) -> None:
-    """Resume a stopped thread, untraced.
-
-    Args:
-        signal: `Stop.signal`.
+    """Resume a stopped thread, untraced, with `Stop.signal`.
 
     Raises:
         ProcessLookupError: not stopped, or gone.

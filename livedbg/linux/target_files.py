@@ -50,11 +50,7 @@ _vouched: set[str] = set()
 
 
 class Entry(NamedTuple):
-    """An entry of a folder.
-
-    Attributes:
-        kind: of its mode (stat.S_IFMT), links not followed; 0 if not known.
-    """
+    """An entry of a folder, and the kind of its mode (stat.S_IFMT), links not followed; 0 if not known."""
 
     name: str
     path: Path

@@ -120,8 +120,7 @@ class _Instruction(NamedTuple):
 def reading_loop(code: bytes, base: int, pc: int, floats: bool = False) -> frozenset[int]:
     """Return the addresses of the instructions of the shortest loop through one, if they only read; else empty.
 
-    Args:
-        floats: allow floating-point instructions: they change no register that a sample has.
+    `floats` allows floating-point instructions: they change no register that a sample has.
     """
     came_from: dict[int, int] = {}
     todo, seen = [pc], 0

@@ -64,9 +64,6 @@ class LogDecoder(ABC):
     def alone(self, trigger: bytes) -> Feed:
         """Return a function for records in which one trigger occurs once, and no other of this decoder's: `feed` or
         quicker.
-
-        Args:
-            trigger: one of `triggers`.
         """
         return self.feed
 

@@ -97,11 +97,7 @@ class ErrorLines(Struct):
 
 
 class UnreadErrors:
-    """Error records of one log that led to no event: some are understood only by later records.
-
-    Args:
-        knows: whether some decoder understands a record by now (`LogDecoder.knows`).
-    """
+    """Error records of one log that led to no event: some are understood only by later records (`LogDecoder.knows`)."""
 
     def __init__(self, knows: Callable[[LogRecord], bool]) -> None:
         self._knows = knows

@@ -121,8 +121,7 @@ class LineIndex:
     def next_line_end(self, offset: int) -> int:
         """Return `offset`, or the later beginning of the first indexed block in which a line ends.
 
-        Args:
-            offset: the position of a reader; only the beginning of a block can be moved.
+        Only the beginning of a block can be moved.
         """
         block, rest = divmod(offset, BLOCK)
         if rest or block >= len(self._ends):
@@ -140,8 +139,7 @@ class FileLogReader:
     """A livedbg.logs.reader.LogReader over the files of log sources. Lines not indexed yet are missing, except at the
     end.
 
-    Args:
-        shown: masks or cleans the texts of consecutive lines for display.
+    `shown` masks or cleans the texts of consecutive lines for display.
     """
 
     def __init__(

@@ -233,11 +233,7 @@ class LogFormats(Struct, frozen=True):
 
 
 def log_formats(shapes: Iterable[Shape] = (), continuations: Iterable[str] = ()) -> LogFormats:
-    """Return the core's formats and some more.
-
-    Args:
-        continuations: see `error_details`, which may raise ValueError.
-    """
+    """Return the core's formats and some more. Raises ValueError as `error_details` does."""
     ordered = sorted((*shapes, *SHAPES), key=lambda shape: shape.general)
     return LogFormats(tuple(ordered), error_details(continuations))
 

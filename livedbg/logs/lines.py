@@ -62,11 +62,7 @@ _FAR_BACK = 64 * 1024  # bytes at the end that are looked at
 
 
 class Line(Struct, frozen=True, gc=False):
-    """A line, sanitised, without its end.
-
-    Attributes:
-        number: from 1; None if the reader began in the middle of the source.
-    """
+    """A sanitised line without its end; its number (from 1) is None if the reader began in mid-source."""
 
     text: str
     offset: int

@@ -100,11 +100,7 @@ _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
 
 
 class ErrorDetails(NamedTuple):
-    """Patterns of lines that continue the error above them. Made by `error_details`.
-
-    Attributes:
-        firsts: the characters that they can begin with.
-    """
+    """Patterns of lines that continue the error above them, and their first characters. Made by `error_details`."""
 
     pattern: re.Pattern[str]
     firsts: frozenset[str]

@@ -60,8 +60,7 @@ class LogReader(Protocol):
     def severe(self, source: str, least: Severity, found: Callable[[list[int], float], bool]) -> None:
         """Find all lines of records of at least the severity `least`, so all lines of a traceback.
 
-        Args:
-            found: as for `matches`; the lines of one rank come in order.
+        For `found` see `matches`; the lines of one rank come in order.
         """
         ...
 

@@ -29,11 +29,7 @@ _First = tuple[str, int, "int | None", Header]  # a line with a header: text, of
 
 
 class RecordAssembler:
-    """Assembles the lines of one source into records.
-
-    Args:
-        ended: called with each record and the numbers of its lines.
-    """
+    """Assembles the lines of one source into records; `ended` gets each with the numbers of its lines."""
 
     def __init__(
         self,
@@ -133,11 +129,7 @@ class RecordAssembler:
         return began
 
     def add_row(self, texts: Sequence[str], offsets: Sequence[int], number: int | None) -> int:
-        """Take consecutive lines, up to the first one that may be wrapped; return their number.
-
-        Args:
-            texts: see FrontDoor.bare_row; none is empty.
-        """
+        """Take consecutive lines, none empty, up to the first one that may be wrapped; return their number."""
         taken, header_of, end = self.door.bare_row(texts), self._header, self._end
         for text, offset in zip(texts[:taken], offsets, strict=False):
             header, first = header_of(text), self._first
@@ -335,11 +327,7 @@ def _made(
     wall_ns: int | None = None,
     held_traceback: bool = False,
 ) -> LogRecord:
-    """Make a record.
-
-    Args:
-        wall_ns: when it was written, from a wrapping: one clock for all lines of a log.
-    """
+    """Make a record; `wall_ns` is a time from a wrapping."""
     if header is None:
         severity = guess_severity(text)
         if held_traceback and severity is Severity.INFO:

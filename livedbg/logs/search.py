@@ -269,11 +269,7 @@ _COLOUR: Final = lazy_re(rb"\\u001[bB]\[[0-9;?]*[ -/]*[@-~]")
 
 
 class ShownMatcher:
-    """A `Matcher` for lines as they are displayed.
-
-    Args:
-        shown: masks or cleans the text of a line for display.
-    """
+    """A `Matcher` for lines as they are displayed: masked or cleaned by `shown`."""
 
     def __init__(self, pattern: str, matcher: Matcher, door: FrontDoor, shown: Callable[[str], str]) -> None:
         self._matcher = matcher

@@ -126,11 +126,7 @@ class _Try(NamedTuple):
 
 
 class Recogniser:
-    """Finds the headers of one source's lines.
-
-    Args:
-        shapes: the shapes to try, specific ones first.
-    """
+    """Finds the headers of one source's lines, by some shapes, specific ones first."""
 
     def __init__(self, shapes: Sequence[Shape], clock: SourceClock) -> None:
         self.clock = clock

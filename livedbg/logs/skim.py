@@ -178,11 +178,7 @@ class Skimmer:
         return used, number
 
     def _read_row(self, shown: str, position: int, number: int | None) -> int:
-        """Read consecutive lines that each hold a trigger; return their number.
-
-        Args:
-            shown: the block; it holds none of UNCALM.
-        """
+        """Read consecutive lines that each hold a trigger, in a block without UNCALM; return their number."""
         hits, simple, at, hit = self._hits, self._simple, self._at, self._hit
         texts, places, firsts = list[str](), list[int](), list[int]()
         while len(texts) < _ROW:

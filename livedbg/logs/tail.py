@@ -50,11 +50,7 @@ class Piece(Struct, frozen=True):
 
 
 class Tail:
-    """A followed file.
-
-    Attributes:
-        problem: how a packed file ended early; "" for others.
-    """
+    """A followed file; `problem` says how a packed one ended early."""
 
     problem = ""
 

@@ -37,11 +37,7 @@ Transcript = Callable[[BinaryIO], Iterator[bytes]]
 
 
 def transcript_of(head: bytes) -> Transcript | None:
-    """Return the converter for a file with this beginning; None for a file that is read as it is.
-
-    Args:
-        head: the first `HEAD` bytes, or all.
-    """
+    """Return the converter for a file by its first `HEAD` bytes; None for a file that is read as it is."""
     if not head:
         return None
     if _is_cast(head):
@@ -193,11 +189,7 @@ def _over_one_line(head: bytes) -> bool:
 
 
 def document_lines(file: BinaryIO, depth: int) -> Iterator[bytes]:
-    """Yield the entries, one a line, the oldest first.
-
-    Args:
-        depth: bracket depth of the entries.
-    """
+    """Yield the entries, at a bracket depth, one a line, the oldest first."""
     begin = file.tell()
     scan = _Scan(depth)
     places = array("Q")

@@ -28,11 +28,7 @@ NO_TAG: Final = Tag()
 
 
 class Opened(NamedTuple):
-    """A line without a wrapping.
-
-    Attributes:
-        part: the text continues in the next line of the same writer.
-    """
+    """A line without a wrapping; a `part` continues in the next line of the same writer."""
 
     text: str
     tag: Tag = NO_TAG
@@ -63,11 +59,7 @@ WORDS: Final = "rank pid pod worker container process or port job"
 
 
 def written_by(writer: str, host: str, pid: int | None) -> str:
-    """Describe the writer of a line: `rank 3, 10.0.3.7, pid 4242`.
-
-    Args:
-        writer: see `LogRecord.writer`; it may already contain host and pid.
-    """
+    """Describe the writer of a line: `rank 3, 10.0.3.7, pid 4242`. `writer` may already contain host and pid."""
     parts = [writer] if writer else []
     if host and host not in writer:
         parts.append(host)

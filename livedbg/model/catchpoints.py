@@ -87,11 +87,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Preset(Struct, frozen=True, kw_only=True):
-    """A named set of patterns.
-
-    Attributes:
-        but: types that it leaves out, with their subclasses.
-    """
+    """A named set of patterns, and types that it leaves out (`but`) with their subclasses."""
 
     moment: Moment
     patterns: tuple[str, ...]

@@ -15,11 +15,7 @@ DUMP_READY = "dump-ready"
 
 
 class DeviceUnit(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A GPU.
-
-    Attributes:
-        busy_sms: SMs that have warps.
-    """
+    """A GPU; `busy_sms` is the number of SMs that have warps."""
 
     number: int
     name: str = ""

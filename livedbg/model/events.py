@@ -78,8 +78,7 @@ class Looked(EventBase, frozen=True, tag="looked"):
 class ClaimsRead(EventBase, frozen=True, tag="claims"):
     """The readings behind claims were taken again. A session that does so first emits this without any claims.
 
-    Attributes:
-        claims: those that hold, or that keep coming up and can't be confirmed (claims.C1, claims.C3).
+    `claims` are those that hold, or that keep coming up and can't be confirmed (claims.C1, claims.C3).
     """
 
     claims: tuple[Claim, ...] = ()
@@ -102,11 +101,7 @@ class RanksSeen(EventBase, frozen=True, tag="ranks"):
 
 
 class ProcessExited(EventBase, frozen=True, tag="process-exited"):
-    """A process ended.
-
-    Attributes:
-        status: wait status, if known (negative: killed by that signal).
-    """
+    """A process ended; `status` is its wait status, if known (negative: killed by that signal)."""
 
     id: str
     status: int | None = None
@@ -155,11 +150,7 @@ class ResourcesSeen(EventBase, frozen=True, tag="resources"):
 
 
 class EdgesReplaced(EventBase, frozen=True, tag="edges"):
-    """All edges of a scope; replaces the scope's former edges.
-
-    Attributes:
-        scope: source and subject, e.g. `proc/process:box/4711`. An edge belongs to one scope.
-    """
+    """All edges of a scope, e.g. `proc/process:box/4711` (source and subject); replaces the scope's former edges."""
 
     scope: str
     edges: tuple[Edge, ...]
@@ -192,11 +183,7 @@ class LogsSeen(EventBase, frozen=True, tag="logs"):
 
 
 class CounterSeen(EventBase, frozen=True, tag="counter"):
-    """A progress counter, e.g. (`ring:SYSTEM/1`, `completed`, 3).
-
-    Attributes:
-        total: its final value, if known.
-    """
+    """A progress counter, e.g. (`ring:SYSTEM/1`, `completed`, 3); `total` is its final value, if known."""
 
     entity: str
     name: str

@@ -53,11 +53,7 @@ class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
 
 
 class Glance(Struct, frozen=True, kw_only=True, tag="glance"):
-    """Take the native stacks of running threads now: each is stopped for well under a millisecond.
-
-    Attributes:
-        threads: thread identifiers; empty means all threads of the process.
-    """
+    """Take the native stacks of running threads (empty: all of the process); each is stopped for well under 1 ms."""
 
     process: str
     threads: tuple[str, ...] = ()
@@ -112,8 +108,7 @@ class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):
 class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
     """Have the driver write a GPU core dump of a process, and read it. The kernels are stopped meanwhile.
 
-    Attributes:
-        may_abort: go on even if the driver may end the process after it.
+    With `may_abort`, go on even if the driver may end the process after it.
     """
 
     process: str
@@ -141,11 +136,7 @@ class PreviewValues(Struct, frozen=True, kw_only=True, tag="preview-values"):
 
 
 class CompareValues(Struct, frozen=True, kw_only=True, tag="compare-values"):
-    """Compare a dump that was found with another, or with golden data.
-
-    Attributes:
-        golden: path of a second dump, of a run's folder, or of a folder with in/ and out/.
-    """
+    """Compare a dump that was found with another one, a run's folder, or golden data (in/ and out/)."""
 
     path: str
     golden: str

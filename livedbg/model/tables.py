@@ -44,11 +44,7 @@ def _place(text: str, shards: int) -> int:
 
 
 class FrozenTable(Mapping[K, V]):
-    """An immutable state of a table.
-
-    Args:
-        text: gives the text of a key that selects its shard.
-    """
+    """An immutable state of a table; `text` returns the text of a key that selects its shard."""
 
     __slots__ = ("_length", "_text", "shards")
 
@@ -108,11 +104,7 @@ class _Items(ItemsView[K, V]):
 
 
 class Table(Generic[K, V]):
-    """A mutable table. Not thread-safe; the result of `freeze` may be read anywhere.
-
-    Args:
-        text: gives the text of a key that selects its shard.
-    """
+    """A mutable table. Not thread-safe; the result of `freeze` may be read anywhere. For `text` see FrozenTable."""
 
     def __init__(self, text: Callable[[K], str]) -> None:
         self._text = text
@@ -169,11 +161,7 @@ class Table(Generic[K, V]):
 
 
 class Numbering:
-    """Numbers from 0 for names, in the order in which they come.
-
-    Attributes:
-        names: number -> name. Only ever appended to.
-    """
+    """Numbers from 0 for names, in the order in which they come; `names` is only ever appended to."""
 
     __slots__ = ("_lock", "_numbers", "names")
 

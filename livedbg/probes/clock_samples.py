@@ -300,10 +300,8 @@ class _Loop:
 
 
 class Repeats:
-    """Finds threads that repeat themselves.
-
-    Args:
-        floats: loops may also compute in floating-point registers, which samples don't have.
+    """Finds threads that repeat themselves; with `floats`, also loops with floating-point registers, which samples
+    lack.
     """
 
     def __init__(self, *, floats: bool = False) -> None:

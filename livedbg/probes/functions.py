@@ -49,11 +49,7 @@ class Probed(NamedTuple):
     event: TraceEvent
 
     def source(self, wanted: str = "") -> Source:
-        """Return the event source that counts its calls.
-
-        Args:
-            wanted: a kernel filter on the fields of the event, or "".
-        """
+        """Return the event source that counts its calls; `wanted` is a kernel filter on the event's fields, or ""."""
         return Source(TRACEPOINT, self.event.number, wanted=wanted)
 
 

@@ -54,10 +54,7 @@ class Layouts:
         self._events: PerfEvents | None = None
 
     def watch(self, threads: Callable[[], Iterable[int]], *, follow: bool) -> None:
-        """Have the kernel report changes; without this, or where it is not allowed, only `know` adds mappings.
-
-        Args:
-            threads: returns the threads to watch; what they start is watched too.
+        """Have the kernel report changes of threads and what they start; else only `know` adds mappings.
 
         Raises:
             OSError: not allowed (NoPerf), or too many files would be open.

@@ -93,11 +93,7 @@ def layout_change(kind: int, misc: int, record: bytes) -> Change | None:
 
 
 def sample_of(record: bytes, number: int, has_fields: bool, *, has_count: bool = False) -> Sample | None:
-    """Return the sample of a record; None for a kernel thread.
-
-    Args:
-        record: of the kind PERF_RECORD_SAMPLE, with its header.
-    """
+    """Return the sample of a record (PERF_RECORD_SAMPLE, with its header); None for a kernel thread."""
     _, pid, tid, mono_ns = struct.unpack_from("<QIIQ", record, 8)
     at, raw, ran_ns = 32, b"", 0
     if has_count:

@@ -132,10 +132,7 @@ class Rings:
 
 
 def map_ring(file: int, size: int) -> mmap.mmap:
-    """Map the ring of an event.
-
-    Args:
-        size: bytes of the ring; a power of two, of pages.
+    """Map the ring of an event; `size` is a power of two, of pages.
 
     Raises:
         OSError: too much memory is locked (perf_event_mlock_kb).
@@ -144,11 +141,7 @@ def map_ring(file: int, size: int) -> mmap.mmap:
 
 
 def records(ring: mmap.mmap, size: int) -> Iterator[Record]:
-    """Yield the records that a ring has got since the last call.
-
-    Args:
-        size: its bytes, without the page in front of it.
-    """
+    """Yield the records that a ring has got since the last call; `size` is without the page in front of it."""
     head, tail = struct.unpack_from("<QQ", ring, _HEAD)
     while tail < head:
         kind, misc, length = struct.unpack("<IHH", _piece(ring, size, tail, 8))

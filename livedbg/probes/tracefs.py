@@ -65,11 +65,7 @@ class NoTracefs(OSError):
 
 
 class Field(NamedTuple):
-    """A field of a trace event's raw data.
-
-    Attributes:
-        text: a string: the field has its place (`__data_loc`: length in the upper half, offset in the lower).
-    """
+    """A field of a trace event's raw data; of a text, its `__data_loc` (length in the upper half, then offset)."""
 
     name: str
     offset: int
@@ -86,11 +82,7 @@ class Field(NamedTuple):
 
 
 class TraceEvent(NamedTuple):
-    """A defined event.
-
-    Attributes:
-        number: for perf events of type TRACEPOINT.
-    """
+    """A defined event, and its number for perf events of type TRACEPOINT."""
 
     name: str
     number: int

@@ -82,11 +82,7 @@ class Tracer(ABC):
                 self._failed()
 
     def _wait(self, timeout_s: float, files: Iterable[int] = ()) -> None:
-        """Wait for the end, for samples, or for some time.
-
-        Args:
-            files: descriptors that are readable when there are samples.
-        """
+        """Wait for the end, for samples (readable `files`), or for some time."""
         poll = select.poll()
         for file in (self._awake, *files):
             poll.register(file, select.POLLIN)

@@ -18,11 +18,7 @@ from livedbg.session.recognition import in_order
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A recipe that fits a process.
-
-    Attributes:
-        command: the complete command that reruns the process with it.
-    """
+    """A recipe that fits a process, and the complete command that reruns the process with it."""
 
     recipe: Recipe
     because: tuple[str, ...]

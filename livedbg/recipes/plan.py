@@ -32,11 +32,7 @@ Find = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Checks of one recipe while the command runs, with its directory and option filled in.
-
-    Attributes:
-        label: as the user named it.
-    """
+    """Checks of one recipe while the command runs, with its directory and option filled in."""
 
     label: str
     environment: Mapping[str, str] = field(default_factory=dict)

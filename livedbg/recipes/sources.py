@@ -16,11 +16,7 @@ _FILES: Final = 50  # that a glob may give
 
 
 def fitting_sources(recipe: Recipe, option: str, argv: Sequence[str], folder: Path) -> tuple[Source, ...]:
-    """Return the entries of `recipe.sources` that hold for a command.
-
-    Args:
-        folder: its working folder.
-    """
+    """Return the entries of `recipe.sources` that hold for a command in its working folder."""
     if not recipe.sources:
         return ()
     script = _script(argv, folder)

@@ -38,11 +38,7 @@ _HEAP: Final = lazy_re(rb"heap profile: *\d+: *(\d+) \[ *\d+: *(\d+)\]")
 
 
 class Growing:
-    """Reports files as they are written, on a thread of its own.
-
-    Args:
-        say: called on the thread with each line.
-    """
+    """Reports files as they are written, on a thread of its own, which calls `say` with each line."""
 
     def __init__(self, parts: Sequence[Part], say: Callable[[str], None]) -> None:
         self._kinds = [(part.label, files) for part in parts for files in part.grows]
@@ -121,11 +117,7 @@ _WIDEST: Final = 160
 def summaries(
     parts: Sequence[Part], program: str, find: Callable[[str], str | None] = shutil.which, ended: Ended | None = None
 ) -> Iterator[str]:
-    """Yield lines about the files of each recipe.
-
-    Args:
-        ended: when and where the command ran; None: all files of the current folder count.
-    """
+    """Yield lines about the files of each recipe; if `ended` is None, all files of the current folder count."""
     ended = ended if ended is not None else Ended(())
     path = shutil.which(program) or program
     for part in parts:
@@ -250,8 +242,7 @@ class RecipeWatch:
     def finish(self, child: Launched, *, effects: bool = True) -> Ended:
         """Print summaries and missing effects after the command has ended; return what they are based on.
 
-        Args:
-            effects: say which recipes had no visible effect; a guide says in its own words what each setting did.
+        Without `effects`, no missing ones: a guide says in its own words what each setting did.
         """
         processes = self._witness.stop() if self._witness is not None else ()
         self._growing.stop()

@@ -288,11 +288,7 @@ _MOST_RUNS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run that has ended.
-
-    Attributes:
-        outputs: files with what it logged and printed, standard output and error last.
-    """
+    """A run that has ended, and the files of its logs and output, standard output and error last."""
 
     end: RunEnd
     outputs: tuple[Path, ...]

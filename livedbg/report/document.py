@@ -186,11 +186,7 @@ class LimitOut(Struct, frozen=True, kw_only=True):
 
 
 class ReportDocument(Struct, frozen=True, kw_only=True):
-    """The whole report.
-
-    Attributes:
-        taken_at: the time of the newest event (ISO 8601, UTC), or "".
-    """
+    """The whole report; `taken_at` is the time of the newest event (ISO 8601, UTC), or ""."""
 
     schema: str
     taken_at: str

@@ -59,11 +59,7 @@ def place_out(frame: Frame) -> FrameOut:
 
 
 def entity_out(entity: str, snapshot: Snapshot, diagnosis: Diagnosis, *, stack_of: str = "") -> EntityOut:
-    """Describe an entity.
-
-    Args:
-        stack_of: a thread that has the same stack, or "".
-    """
+    """Describe an entity; `stack_of` is a thread that has the same stack, or ""."""
     thread = snapshot.threads.get(entity)
     if thread is not None:
         known = _thread(thread, snapshot, diagnosis)

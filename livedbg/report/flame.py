@@ -46,11 +46,8 @@ class _Node:
 
 
 def folded(stacks: Iterable[SampledStack], root: str = "") -> Iterator[str]:
-    """Yield lines `outermost;…;innermost COUNT`, as flamegraph.pl, speedscope and others read them; equal stacks are
+    """Yield lines `root;outermost;…;innermost COUNT`, for flamegraph.pl, speedscope and others; equal stacks are
     merged.
-
-    Args:
-        root: outermost frame of all lines, such as the name of a thread.
     """
     counts: dict[str, int] = {}
     for stack in stacks:
@@ -64,8 +61,8 @@ def folded(stacks: Iterable[SampledStack], root: str = "") -> Iterator[str]:
 def flame_svg(groups: Sequence[tuple[str, Sequence[SampledStack]]], title: str, about: str) -> str:
     """Return a flame graph: a box for each function on top of its caller, as wide as its share of the samples.
 
-    Args:
-        groups: a name, such as that of a thread, and its stacks; one group without a name for all threads together.
+    Each group is a name, such as that of a thread, and its stacks; one group without a name is for all threads
+    together.
     """
     root = _Node("all", None)
     for name, stacks in groups:

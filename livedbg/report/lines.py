@@ -57,11 +57,7 @@ LINES: Final[dict[str, type[Struct]]] = {
 
 
 def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
-    """Return the line for a verdict.
-
-    Args:
-        at_ns: wall clock at which it was reached.
-    """
+    """Return the line for a verdict that was reached at a wall clock time."""
     since = verdict.since_wall_ns
     return VerdictLine(
         at=timestamp(at_ns),

@@ -46,11 +46,7 @@ class Reading(Struct):
 
 
 class Confirming:
-    """The claims of a session, and how often each was read again.
-
-    Args:
-        host: of the session: entities of other hosts are not looked up here.
-    """
+    """The claims of a session about entities of `host`, and how often each was read again."""
 
     def __init__(self, host: str) -> None:
         self._host = host

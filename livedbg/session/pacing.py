@@ -145,11 +145,7 @@ class SamplePace:
         self._credit = CpuCredit(_SHARE, _BURST_S)
 
     def after(self, *, changed: bool, cost_s: float) -> float:
-        """Return the pause after a sample.
-
-        Args:
-            changed: it found something new.
-        """
+        """Return the pause after a sample, which found something new if `changed`."""
         self._quiet = 0 if changed else self._quiet + 1
         if changed:
             self._pauses.reset()

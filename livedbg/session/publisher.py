@@ -235,11 +235,7 @@ class Statuses:
         *,
         health: SourceHealth = SourceHealth.DEGRADED,
     ) -> None:
-        """Emit a status of a target, unless unchanged.
-
-        Args:
-            target: "" for the source as a whole.
-        """
+        """Emit a status of a target ("": of the source as a whole), unless unchanged."""
         status = SourceStatus(
             source=self._source, target=target, health=health, code=code, sentence=sentence, remedy=remedy
         )

@@ -62,11 +62,7 @@ def of_running(pid: int, *, languages: bool = False) -> set[str]:
 
 
 def by_snapshot(snapshot: Snapshot, process: Process | None) -> set[str]:
-    """Return the systems that a state shows in a process: by its command, its stacks, its logs and its tasks.
-
-    Args:
-        process: the one that the user means; None for the whole state.
-    """
+    """Return the systems that a state shows in a process (None: anywhere): by its command, stacks, logs and tasks."""
     found: set[str] = set()
     if process is not None:
         found = _shown("arguments", process.command) | by_files([process.exe or ""])

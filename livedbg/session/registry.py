@@ -44,8 +44,7 @@ _INTERACTIVE: Final = frozenset({"exceptions", "cores", "stopping", "launches", 
 def adapter_names(*, once: bool = False) -> tuple[str, ...]:
     """Return the names of all adapters: the sources of any process, then those of the systems. None is imported.
 
-    Args:
-        once: leave out those that have nothing to do in a session that samples once.
+    With `once`, those that have nothing to do in a session that samples once are left out.
     """
     found = dict.fromkeys(name for name in _SOURCES if not (once and name in _INTERACTIVE))
     found |= dict.fromkeys(

@@ -32,11 +32,7 @@ def own_folder() -> Path:
 
 
 def book(folders: Sequence[str] = ()) -> tuple[Book, tuple[str, ...]]:
-    """Return all signatures, and a sentence for each file of a user that can't be used.
-
-    Args:
-        folders: of `--signatures`.
-    """
+    """Return all signatures, and a sentence for each file of a user that can't be used."""
     return _book(tuple(folders), own_folder())
 
 

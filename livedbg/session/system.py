@@ -35,11 +35,7 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """A value that is imported on first use.
-
-    Args:
-        where: `package.module:attribute`.
-    """
+    """A value that is imported on first use, from `package.module:attribute`."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -110,8 +106,7 @@ class Command(Struct, frozen=True):
 class Demo(Struct, frozen=True):
     """A workload of `livedbg demo`.
 
-    Attributes:
-        module: of a system's demo: `python -m MODULE FOLDER` runs it, and its logs are read in FOLDER.
+    `python -m MODULE FOLDER` runs that of a system; its logs are read in FOLDER.
     """
 
     name: str
@@ -122,8 +117,7 @@ class Demo(Struct, frozen=True):
 class DeviceVariable(Struct, frozen=True):
     """An environment variable that selects the devices of a process.
 
-    Attributes:
-        always: `launch --gpus` sets it in any case; else only if the user has set it.
+    `launch --gpus` sets it if the user has set it, or `always`.
     """
 
     name: str

@@ -119,11 +119,7 @@ def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System,
 def functions(
     part: Callable[[System], Lazy[Callable[..., Any]] | None], otherwise: object = None
 ) -> Iterator[tuple[System, Callable[..., Any]]]:
-    """Yield a function of every system that declares it, imported on its first call.
-
-    Args:
-        otherwise: the result of one that can't be imported.
-    """
+    """Yield a function of every system that declares it, imported on its first call; `otherwise` if that fails."""
 
     def call(system: str, lazy: Lazy[Callable[..., Any]], *words: object) -> Any:
         function = _value(system, lazy)
@@ -150,11 +146,7 @@ def note_problem(system: str, what: str, error: Exception | None) -> None:
 
 
 def problems(*, thorough: bool = False) -> tuple[Problem, ...]:
-    """Return the problems so far.
-
-    Args:
-        thorough: import every part of every system first.
-    """
+    """Return the problems so far; with `thorough`, import every part of every system first."""
     for system in systems() if thorough else ():
         for lazy in _parts(system):
             try:

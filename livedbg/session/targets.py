@@ -54,10 +54,8 @@ class _Rank(Struct, frozen=True):
 def ranks_of_job(pid: int) -> list[int]:
     """Return the pids of all local ranks of a job, by rank; [] if no rank is known.
 
-    The process that has started them comes last, if it runs the same program.
-
-    Args:
-        pid: a rank, a helper of one, or their launcher.
+    `pid` is a rank, a helper of one, or their launcher. The process that has started them comes last, if it runs the
+    same program.
     """
     host = _Host()
     rank = next((one for near in (pid, *host.above(pid)) if (one := host.rank(near)) is not None), None)
@@ -213,11 +211,7 @@ _LATER: Final = ("slurm:", "kubectl:", "ssh:")
 
 
 class Targets(Struct, frozen=True):
-    """The named processes.
-
-    Attributes:
-        problems: why some of them can be seen in part only; the session shows it too.
-    """
+    """The named processes, and why some of them can be seen in part only."""
 
     processes: tuple[TargetProcess, ...]
     problems: tuple[TargetError, ...] = ()

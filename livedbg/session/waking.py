@@ -27,11 +27,7 @@ _LIMIT: Final = Limit(cpu=0.002, least_s=0.5, most_s=120.0)  # maps of many larg
 
 
 class Sleeper(Struct, frozen=True):
-    """An adapter that sleeps.
-
-    Attributes:
-        make: imports it; None if it can't be made, or has nothing to do in this session.
-    """
+    """A sleeping adapter; `make` imports it, or returns None if it has nothing to do in this session."""
 
     system: str
     make: Callable[[], Adapter | None]

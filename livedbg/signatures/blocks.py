@@ -62,11 +62,7 @@ _MESSAGE: Final = lazy_re(
 
 
 class Block(NamedTuple):
-    """A parsed block.
-
-    Attributes:
-        raised: index of the line that names the exception; None: of the line that the signature matched.
-    """
+    """A parsed block; `raised` is the line that names the exception, by default the one that the signature matched."""
 
     values: Mapping[str, str] = MappingProxyType({})
     stack: tuple[Frame, ...] = ()

@@ -126,11 +126,7 @@ class Entry:
         return re.compile(self.signature.unless, re.MULTILINE) if self.signature.unless else None
 
     def found(self, text: str, begin: int = 0, given: Mapping[str, str] = _NOTHING) -> Iterator[Found]:
-        """Yield the messages in a text that end after `begin`.
-
-        Args:
-            given: values that the text does not have itself.
-        """
+        """Yield the messages in a text that end after `begin`; `given` are values that are not in the text."""
         for pattern in self.patterns:
             for match in pattern.finditer(text):
                 if (

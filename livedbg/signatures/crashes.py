@@ -78,11 +78,7 @@ def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
 
 
 class FailedTest(Struct):
-    """A failed test.
-
-    Attributes:
-        name: "" if only the place is known.
-    """
+    """A failed test; its name is "" if only the place is known."""
 
     name: str = ""
     place: str = ""
@@ -120,12 +116,9 @@ class TestRun(Struct):
     summary: str = ""
 
     def take(self, text: str, raised: str) -> None:
-        """Take a further text.
+        """Take a further text, and the exception that the record reports, or "".
 
         Runners print place and reason either before the name (`place`, `why`) or after it (`at`, `because`).
-
-        Args:
-            raised: the exception that the record reports, or "".
         """
         every = [one.said for one in run_book().found(text)]
         found = {said.code: said for said in reversed(every)}

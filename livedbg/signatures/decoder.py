@@ -33,11 +33,7 @@ _compiled = cache(re.compile)  # re's own cache is smaller than the signatures a
 
 
 class SignatureDecoder(LogDecoder):
-    """Makes a diagnostic of each message that a signature finds.
-
-    Args:
-        book: returns the signatures: they are read when a log is.
-    """
+    """Makes a diagnostic of each message that a signature finds. The book is read when a log is."""
 
     name = "signatures"
     together = 6

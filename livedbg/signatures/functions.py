@@ -30,8 +30,7 @@ _SHOWN: Final = 6  # ranks that are named
 class Function(Struct, frozen=True):
     """A function that a signature can name.
 
-    Attributes:
-        make: takes the match; returns further values for the templates, or None if the text is no failure after all.
+    `make` takes the match; returns further values for the templates, or None if the text is no failure after all.
     """
 
     make: Callable[[re.Match[str]], Mapping[str, str] | None]

@@ -80,11 +80,7 @@ class LogTold:
         self._used: dict[int, None] = {}  # where records begin that are part of messages
 
     def near(self, record: LogRecord, most: int) -> list[LogRecord]:
-        """Return the records before one that may belong to its message.
-
-        Args:
-            most: largest number of lines between the first and the last of them.
-        """
+        """Return the records before one that may belong to its message, in at most `most` lines."""
         if len(self._before) > _WRITERS:
             self._before.clear()
         before = self._before.setdefault(record.writer, deque(maxlen=_TOGETHER - 1))

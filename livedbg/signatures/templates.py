@@ -139,10 +139,7 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
-    """Fill in a template.
-
-    Args:
-        values: by name; a missing one is empty.
+    """Fill in a template; missing values are empty.
 
     Raises:
         ValueError: a filter can't take its value.

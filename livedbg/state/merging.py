@@ -56,11 +56,7 @@ def merge_task(known: Task, new: Task) -> Task:
 
 
 def activity_after(old: Activity | None, before: Thread | None, after: Thread, mono_ns: int) -> Activity:
-    """Return the activity of a thread after another sample.
-
-    Args:
-        old: None for a new thread.
-    """
+    """Return the activity of a thread after another sample; `old` is None for a new thread."""
     waits = after.syscall is not None
     if old is None or before is None or before.exited:
         began = mono_ns if after.last_ran_mono_ns is None else min(mono_ns, after.last_ran_mono_ns)
@@ -113,13 +109,10 @@ def _moved(old: Activity, before: Thread, after: Thread) -> int | None:
 
 
 def activity_with_stack(old: Activity, before: Stack | None, after: Stack) -> Activity:
-    """Return the activity of a thread after another stack.
+    """Return the activity of a thread after another stack; `before` is the last stack of the same layer.
 
     A sample of a running thread is no progress: a polling loop calls another function each time. How long it has been
     in one place is in its frames (Frame.held_mono_ns).
-
-    Args:
-        before: the last stack of the same layer.
     """
     if after.source == SAMPLED:
         return old
@@ -147,11 +140,7 @@ def profile_after(old: tuple[ProfileSlice, ...], new: ProfileSlice) -> tuple[Pro
 
 
 class EdgeTables:
-    """Edges by scope.
-
-    Attributes:
-        dependencies: the blocking edges between tasks, by the numbers of both.
-    """
+    """Edges by scope, and the blocking edges between tasks (`dependencies`, by the numbers of both)."""
 
     def __init__(self) -> None:
         self.edges: Table[EdgeKey, Edge] = Table(_source_of)

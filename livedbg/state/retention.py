@@ -30,11 +30,7 @@ TOUCH_WINDOW: Final = 4_096
 
 
 class ExitedProcesses:
-    """The exited processes that the user did not name, oldest first.
-
-    Attributes:
-        forgotten: how many are no longer kept.
-    """
+    """The exited processes that the user did not name, oldest first, and how many were forgotten."""
 
     def __init__(self) -> None:
         self.forgotten = 0

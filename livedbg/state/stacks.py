@@ -48,11 +48,7 @@ _ASKS: Final = lazy_re(
 
 
 class StackGroup(Struct, frozen=True):
-    """Threads with the same stack.
-
-    Attributes:
-        frames: of one of them (addresses may differ in the others).
-    """
+    """Threads with the same stack; `frames` are of one of them (addresses may differ in the others)."""
 
     frames: tuple[Frame, ...]
     threads: tuple[str, ...]

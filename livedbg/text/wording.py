@@ -8,8 +8,7 @@ from collections.abc import Iterable
 def many(count: int, one: str, several: str = "") -> str:
     """Return `1 thread`, `4,201 threads`; `1 tensor has no values`, `2 tensors have no values`.
 
-    Args:
-        several: the words after any other number; by default the regular plural of `one`.
+    `several` is by default the regular plural of `one`.
     """
     return f"{count:,} {one if count == 1 else several or _plural(one)}"
 

@@ -103,8 +103,7 @@ _TERM_S: Final = 3.0
 class AttachCost(NamedTuple):
     """The cost of an attach for the target.
 
-    Attributes:
-        stopped_ns: no thread was stopped longer than this: from the command to the last thread's `*running`.
+    No thread was stopped longer than `stopped_ns`: from the command to the last thread's `*running`.
     """
 
     threads: int
@@ -112,11 +111,7 @@ class AttachCost(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A stopped thread.
-
-    Attributes:
-        number: gdb's number of the thread, for commands with `--thread`.
-    """
+    """A stopped thread, and gdb's number of it, for commands with `--thread`."""
 
     tid: int
     number: str

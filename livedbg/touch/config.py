@@ -30,11 +30,7 @@ _LINE: Final = lazy_re(rf"""^\s*["']?{_KEY}["']?\s*=""")
 
 
 class Ban(NamedTuple):
-    """A ban on touches.
-
-    Attributes:
-        by: what forbids it, as the beginning of `… forbids that`.
-    """
+    """A ban on touches; `by` is the beginning of `… forbids that`."""
 
     by: str
     remedy: str

@@ -46,11 +46,7 @@ _STOP_PENDING = 1 << (signal.SIGSTOP - 1)
 
 
 class _Touch:
-    """The watched processes.
-
-    Attributes:
-        gdb_fd, livedbg_fd: None if it is gone already.
-    """
+    """The watched processes; the descriptor of one that is gone already is None."""
 
     def __init__(self, target: int, target_fd: int, gdb: int, livedbg: int) -> None:
         self.target, self.target_fd = target, target_fd
@@ -126,10 +122,8 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
 
 def main_glance(target: int, livedbg: int) -> None:
     """Watch over a glance until its end. A thread that livedbg traces is released when livedbg dies, but not while
-    livedbg is stopped: then livedbg is resumed until it has detached, and stopped again.
-
-    Args:
-        livedbg: the pid of who glances; our input is open as long as it does.
+    livedbg is stopped: then livedbg is resumed until it has detached, and stopped again. Our input is open as long as
+    it glances.
     """
     livedbg_fd = _pidfd(livedbg)
     if livedbg_fd is None:

@@ -37,11 +37,7 @@ _VARIABLES_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class StoppedAt:
-    """The position of a stopped thread.
-
-    Attributes:
-        arguments: the first four that are passed in registers.
-    """
+    """The position of a stopped thread, and the first four arguments in registers."""
 
     tid: int
     arguments: tuple[int, ...]

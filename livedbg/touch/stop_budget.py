@@ -42,11 +42,7 @@ class WatchdogFacts(Facts, frozen=True, kw_only=True, tag="watchdog"):
 
 
 class StopBudget(Struct, frozen=True):
-    """A limit on a stop.
-
-    Attributes:
-        seconds: how long something may be stopped now; 0 for not at all.
-    """
+    """The seconds for which something may be stopped now (0: not at all), and why."""
 
     seconds: float
     sentence: str

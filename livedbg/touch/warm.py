@@ -26,10 +26,7 @@ class WarmGdbs:
         self._starting = asyncio.Lock()
 
     async def of(self, path: str, pid: int) -> WarmGdb:
-        """Return the gdb of a process, not attached; a fresh one if its symbols are of another program.
-
-        Args:
-            path: of the gdb, where none runs yet.
+        """Return the gdb of a process, not attached; a fresh one (from `path`) if its symbols are of another program.
 
         Raises:
             GdbCommandError, GdbGone, GdbTimeout: it can't be started, or has no Python.

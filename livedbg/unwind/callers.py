@@ -65,11 +65,7 @@ class Callers:
         return self._tables[pc]
 
     def may_have_called(self, behind: int, pc: int) -> bool:
-        """Return whether an address is behind a call that can have led to `pc`.
-
-        Args:
-            pc: an address in the function that was called, or in one that it jumped to.
-        """
+        """Return whether an address is behind a call that can have led to `pc`, directly or by a jump of the callee."""
         if self._modules.mapping_at(behind) is None:
             return False
         is_call, target = follows_call(self._before(behind), behind)

@@ -57,11 +57,7 @@ class ThreadCopy(NamedTuple):
 
 
 class Capture(Struct, frozen=True):
-    """The copies of one process.
-
-    Attributes:
-        moving: threads that run, or moved meanwhile: nothing is known of their native stacks.
-    """
+    """The copies of one process; of `moving` threads, which run or moved meanwhile, no native stack is known."""
 
     pid: int
     threads: tuple[ThreadCopy, ...]
@@ -149,9 +145,7 @@ class StackReader:
 def _registers(call: BlockedSyscall, frame_pointer: int) -> tuple[int, ...]:
     """Return the registers that a blocked system call gives away.
 
-    Args:
-        frame_pointer: where a chain of frame pointers seems to begin, or 0. It is a guess, which matters only where the
-            unwind tables start from the frame pointer.
+    `frame_pointer` is a guess, or 0; it matters only where the unwind tables start from the frame pointer.
     """
     registers = [0] * machine.COUNT
     registers[machine.FRAME_POINTER] = frame_pointer

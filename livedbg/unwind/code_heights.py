@@ -43,11 +43,7 @@ class Depth(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Bytes between the return address and each pointer; None if unknown.
-
-    Attributes:
-        kept: the frame pointer is the caller's.
-    """
+    """Bytes between the return address and each pointer; None if unknown. `kept`: the frame pointer is the caller's."""
 
     stack: int | None = 0
     frame: int | None = None
@@ -93,8 +89,7 @@ def leads_to(read: Callable[[int, int], bytes], start: int, pc: int) -> bool:
 def follows_call(before: bytes, pc: int) -> tuple[bool, int | None]:
     """Return whether code is directly behind a call, and the called address if the instruction has it.
 
-    Args:
-        before: the bytes of code before `pc`: seven, or as many as there are.
+    `before` are the seven bytes before `pc`, or as many as there are.
     """
     if len(before) >= 5 and before[-5] == 0xE8:
         return True, pc + int.from_bytes(before[-4:], "little", signed=True) & (1 << 64) - 1

@@ -26,10 +26,7 @@ _TRIES: Final = 10
 
 @contextlib.contextmanager
 def copy_folder(place: Path | None = None) -> Iterator[Path]:
-    """Create a folder that only we can read, in memory if possible, and remove it in the end.
-
-    Args:
-        place: the parent folder; None for /dev/shm or the folder for temporary files.
+    """Create a folder that only we can read, in `place` or in memory if possible, and remove it in the end.
 
     Raises:
         OSError: it can't be created.

@@ -188,8 +188,7 @@ def add_file(
 ) -> drgn.Module | None:
     """Add a file to a program; return None if drgn can't read it.
 
-    Args:
-        debug: use its debug information, its own or in a separate file of this host or of the process's container.
+    With `debug`, also its debug information, its own or in a separate file of this host or of the process's container.
     """
     try:
         with ElfFile(module.file) as elf:
@@ -238,11 +237,7 @@ _WORD: Final = 8
 
 
 class _Place(NamedTuple):
-    """The place of a file in a process.
-
-    Attributes:
-        start: the address that the first byte of the file would have.
-    """
+    """The place of a file in a process; `start` is the address that the first byte of the file would have."""
 
     path: str
     device: str

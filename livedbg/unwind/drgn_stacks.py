@@ -83,11 +83,7 @@ class Trace(NamedTuple):
 
     @classmethod
     def of(cls, trace: drgn.StackTrace, *, behind: bool = False) -> Trace:
-        """Make a trace from drgn's.
-
-        Args:
-            behind: it begins within a call, as `registers_from` makes it.
-        """
+        """Make a trace from drgn's; `behind`: it begins within a call, as `registers_from` makes it."""
         calls: list[Call] = []
         inlined: list[drgn.StackFrame] = []
         for frame in trace:
@@ -123,11 +119,7 @@ class Led(NamedTuple):
 
 
 def leads(trace: Trace, callers: Callers, thread: Copied, guess: int | None) -> Led:
-    """Return the part of a trace that can be followed.
-
-    Args:
-        guess: what was guessed for the frame pointer; None if it is known.
-    """
+    """Return the part of a trace that can be followed; `guess` is a guessed frame pointer, or None."""
     sure = True
     calls = trace.calls
     ended = trace.above is not None and thread.low <= trace.above - _WORD and trace.above <= thread.high
@@ -152,8 +144,7 @@ def leads(trace: Trace, callers: Callers, thread: Copied, guess: int | None) -> 
 def registers_from(caller: Caller, callee: Call) -> list[int]:
     """Return the registers of a call from which drgn unwinds on: its first frame lies within that call.
 
-    Args:
-        callee: the called function; it keeps the other registers.
+    `callee` is the called function; it keeps the other registers.
     """
     registers = [0] * machine.COUNT
     for name, place in machine.KEPT.items():
@@ -189,11 +180,7 @@ _ROUNDS: Final = 256
 
 
 class _Walked(NamedTuple):
-    """The calls of one thread.
-
-    Attributes:
-        again: the same calls with other values in the unknown registers; empty if the calls change with them.
-    """
+    """The calls of one thread, and `again` with other values in the unknown registers; empty if that changes them."""
 
     tid: int
     calls: list[Call]

@@ -55,11 +55,7 @@ _MOST: Final = 4096
 def later_variables(
     library: Libdw, unit: Die, scopes: Sequence[Die], file: str | None, line: int | None
 ) -> frozenset[str]:
-    """Return the names of the variables that are declared behind a line.
-
-    Args:
-        scopes: a function, and the blocks in it that hold the address.
-    """
+    """Return the names of the variables that are declared behind a line, in a function and its blocks at an address."""
     if file is None or line is None:
         return frozenset()
     here = os.path.normpath(file)
@@ -132,8 +128,7 @@ class DwarfFunctions:
     def at(self, address: int) -> list[Function]:
         """Return the functions at an address, innermost first, the last not inlined; empty if none is known.
 
-        Args:
-            address: relative to the load bias, within an instruction.
+        The address is relative to the load bias, within an instruction.
         """
         unit = self._unit_at(address)
         return unit.at(address) if unit is not None else []
@@ -256,10 +251,7 @@ _LONGEST: Final = 1 << 12
 
 
 def go_functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
-    """Return the Go functions at addresses, by address.
-
-    Args:
-        addresses: relative to the load bias.
+    """Return the Go functions at addresses (relative to the load bias), by address.
 
     Raises:
         ElfError: the file is cut short.
@@ -344,11 +336,7 @@ _GLOBAL, _WEAK = 1, 2  # STB_ of elf(5)
 
 
 class _Rank(NamedTuple):
-    """Rank of a symbol among those at an address: the largest is chosen.
-
-    Attributes:
-        plain: number of leading underscores, negated: `read` and not `__read`.
-    """
+    """Rank of a symbol among those at an address: the largest is chosen. `plain` is minus the leading underscores."""
 
     sized: bool
     start: int
@@ -358,10 +346,7 @@ class _Rank(NamedTuple):
 
 
 def functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
-    """Return the function symbols at addresses, by address.
-
-    Args:
-        addresses: relative to the load bias.
+    """Return the function symbols at addresses (relative to the load bias), by address.
 
     Raises:
         ElfError: the file is cut short.

@@ -231,11 +231,7 @@ _TAG: Final = lazy_re(r"unknown DWARF type tag (0x[0-9a-f]+)")
 
 
 class ValueReader:
-    """Reads variables within limits on number and time.
-
-    Args:
-        read: reads the memory of the process: what pointers lead to was not copied.
-    """
+    """Reads variables within limits on number and time; `read` reads what pointers lead to, which was not copied."""
 
     def __init__(self, read: MemoryReader) -> None:
         self._memory = read

@@ -77,11 +77,7 @@ _FIRST_TO_END: Final = "500"  # proc_pid_oom_score_adj(5)
 
 
 def main(parent: int) -> None:
-    """Answer requests until the session closes our input.
-
-    Args:
-        parent: the process that started us.
-    """
+    """Answer requests until the session, process `parent`, closes our input."""
     _limit(parent)
     limit = DataLimit()
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")

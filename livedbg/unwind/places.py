@@ -147,10 +147,8 @@ _MOST: Final = 1 << 12
 
 
 class FunctionStarts:
-    """Starts of the functions of a file that have unwind tables.
-
-    Attributes:
-        known: the table can be read: else nothing is known of any address.
+    """Starts of the functions of a file that have unwind tables; nothing is known unless the table can be read
+    (`known`).
     """
 
     def __init__(self, file: Path) -> None:

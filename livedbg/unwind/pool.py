@@ -87,11 +87,7 @@ class SharedHelper:
 
 
 class DrgnUnwinder:
-    """Unwinds captures of one process by drgn.
-
-    Args:
-        otherwise: returns the unwinder to use when the helper is given up.
-    """
+    """Unwinds captures of one process by drgn, or by `otherwise` when the helper is given up."""
 
     def __init__(self, pid: int, helper: SharedHelper, otherwise: Callable[[], Awaitable[StackUnwinder]]) -> None:
         self.pid = pid
@@ -222,11 +218,7 @@ _MOST_PROCESSES: Final = 4096  # that are remembered
 
 
 class UnwinderPool:
-    """Keeps unwinders of processes.
-
-    Args:
-        gdb: path of the gdb for where drgn can't be used, or None.
-    """
+    """Keeps unwinders of processes; `gdb` is for where drgn can't be used."""
 
     def __init__(self, gdb: str | None, *, drgn: bool = True) -> None:
         self._gdb = gdb

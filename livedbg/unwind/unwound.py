@@ -18,11 +18,7 @@ _ROOT_FRAMES: Final = lazy_re(r"^(_start|__?clone3?|start_thread|__libc_start_(c
 
 
 class Unwound(Struct, frozen=True):
-    """The native stack of one thread.
-
-    Attributes:
-        whole: the outermost frame was reached.
-    """
+    """The native stack of one thread; `whole`: the outermost frame was reached."""
 
     frames: tuple[Frame, ...]
     whole: bool

@@ -50,11 +50,7 @@ class SymbolsTooSlow(GdbTimeout):
 
 
 class Symbols:
-    """The symbols that one gdb has loaded.
-
-    Args:
-        too_slow: files that an earlier gdb could not read in time.
-    """
+    """The symbols that one gdb has loaded; `too_slow` are files that an earlier gdb could not read in time."""
 
     def __init__(self, engine: GdbEngine, too_slow: Iterable[Module] = ()) -> None:
         self._engine = engine

@@ -91,11 +91,7 @@ class Request(Struct, array_like=True, frozen=True):
 
 
 class WireFrame(Struct, array_like=True, frozen=True):
-    """One frame; None for what isn't known.
-
-    Attributes:
-        values: `name=value` of local variables and arguments.
-    """
+    """One frame; None for what isn't known. `values` are `name=value` of local variables and arguments."""
 
     pc: int
     function: str | None = None
@@ -107,11 +103,7 @@ class WireFrame(Struct, array_like=True, frozen=True):
 
 
 class WireStack(Struct, array_like=True, frozen=True):
-    """The stack of a thread.
-
-    Attributes:
-        places: indexes into the frames of the reply, innermost first.
-    """
+    """The stack of a thread; `places` are indexes into the frames of the reply, innermost first."""
 
     tid: int
     places: list[int]

@@ -36,11 +36,7 @@ from livedbg.values.tensor import Held, index_of
 
 @dataclass(slots=True)
 class Wiring:
-    """The dependencies of the tasks of one run.
-
-    Attributes:
-        problem: why there is no graph, or what it lacks.
-    """
+    """The dependencies of the tasks of one run; `problem` says why there is no graph, or what it lacks."""
 
     graph: TaskGraph | None = None
     problem: str = ""
@@ -128,8 +124,7 @@ _WRITTEN: Final = -2
 class Left(NamedTuple):
     """The difference of a buffer's last values from a golden output.
 
-    Attributes:
-        later: number of later tasks that were given what differs, and left it as it was.
+    `later` tasks were given what differs, and left it as it was.
     """
 
     difference: Difference

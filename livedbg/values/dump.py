@@ -204,11 +204,7 @@ class Dump(AbstractContextManager["Dump"]):
 
 
 def note_losses(dump: Dump, without_values: str = "") -> None:
-    """Add missing values to a dump's problems.
-
-    Args:
-        without_values: why tensors are listed without values, if that is how the run was asked to dump.
-    """
+    """Add missing values to a dump's problems; `without_values` says why the run dumped no values on request."""
     if dump.payload is not None:
         end = max((e.bin_offset + e.bin_size for e in dump.entries if not e.scalar), default=0)
         if end > dump.payload.size:

@@ -58,11 +58,7 @@ class GoldenMatch:
 
 @dataclass(slots=True)
 class ProgramComparison:
-    """All golden tensors.
-
-    Attributes:
-        ordered: there is a task graph.
-    """
+    """All golden tensors; `ordered`: there is a task graph."""
 
     matches: list[GoldenMatch] = field(default_factory=list)
     ordered: bool = True

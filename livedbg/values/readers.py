@@ -34,11 +34,7 @@ class DumpFiles:
 
 @dataclass(frozen=True, slots=True)
 class GoldenFile:
-    """A tensor of the golden data.
-
-    Attributes:
-        output: the program should leave it, and is not given it.
-    """
+    """A tensor of the golden data: an output that the program should leave, or an input."""
 
     name: str
     output: bool
@@ -102,11 +98,7 @@ class DumpReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The readers of all systems.
-
-    Attributes:
-        formats: of files with one tensor, besides `.npy`.
-    """
+    """The readers of all systems, and formats of files with one tensor, besides `.npy`."""
 
     readers: tuple[DumpReader, ...]
     formats: tuple[TensorFormat, ...] = ()

@@ -60,8 +60,7 @@ def compared(
 ) -> ValueComparison:
     """Compare a dump with a second one, or with the golden data of its program; `problem` says why it can't be done.
 
-    Args:
-        siblings: the dumps of the same run, by which its place in the run is known.
+    Its place in the run is known by `siblings`, the dumps of the same run.
     """
     name, other = name or clean_line(str(path)), clean_line(str(golden))
     try:
@@ -76,10 +75,7 @@ def compared(
 
 
 def golden_meant(readers: Readers, golden: Path, own: Sequence[Path]) -> Sequence[GoldenFile]:
-    """Return the golden data that a path means; empty if it means a dump.
-
-    Args:
-        golden: a folder with golden data, or the folder of a run.
+    """Return the golden data in a folder or in a run's folder; empty if the path means a dump.
 
     Raises:
         SourceError: it is a single tensor, or holds neither golden data nor a dump.

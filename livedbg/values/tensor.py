@@ -74,11 +74,7 @@ def open_regular(path: Path) -> int:
 
 
 class Payload:
-    """The file that holds the values of a dump.
-
-    Attributes:
-        size: bytes when it was opened; a run that goes on adds to them.
-    """
+    """The file that holds the values of a dump, of `size` bytes when it was opened; a run that goes on adds to them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -143,11 +139,7 @@ class Tensor(Protocol):
 
 @dataclass(slots=True)
 class Stored:
-    """A tensor in a payload.
-
-    Attributes:
-        size: bytes that are there for it.
-    """
+    """A tensor in a payload, of which `size` bytes are there."""
 
     payload: Payload
     offset: int

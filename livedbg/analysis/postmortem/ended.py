@@ -132,11 +132,7 @@ def is_interrupt(hit: ExceptionHit) -> bool:
 
 
 def exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
-    """Return the verdict for the end of all processes; `exited` only if the status of the job's own is known.
-
-    Args:
-        processes: those that the user watches; at least one, all ended.
-    """
+    """Return the verdict for the end of all watched processes; `exited` only if the job's own status is known."""
     job = heads(snapshot) or processes
     first = next((process for process in job if process.exit_status is None), job[0])
     name = sentence_case(name_of(first.id, snapshot))

@@ -142,11 +142,7 @@ def around(record: LogRecord, source: LogSource, snapshot: Snapshot) -> tuple[Ev
 
 
 def shown(first: Iterable[Evidence], source: LogSource, line: int | None, snapshot: Snapshot) -> tuple[Evidence, ...]:
-    """Return some lines of a log, then the neighbours of one and the end of the log, without duplicates.
-
-    Args:
-        line: number of that one; None if not known.
-    """
+    """Return some lines of a log, then the neighbours of `line` and the end of the log, without duplicates."""
     found = {proof.place: proof for proof in first}
     for proof in _more(source, line, snapshot):
         found.setdefault(proof.place, proof)

@@ -110,11 +110,7 @@ def summaries(log: str, snapshot: Snapshot) -> set[int]:
 
 
 def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: OwnLines | None = None) -> Finding:
-    """Turn a crash found by a system's own rule into a warning if the program went on or ended with status 0 (V3).
-
-    Args:
-        own_lines: see `goes_on_after`.
-    """
+    """Turn a crash found by a system's own rule into a warning if the program went on or ended with status 0 (V3)."""
     if finding.state is not VerdictState.CRASHED or any(proof.kind == "proc" for proof in finding.evidence):
         return finding
     went_on = goes_on_after(finding.evidence, snapshot, own_lines)

@@ -31,11 +31,7 @@ def has_things(snapshot: Snapshot) -> bool:
 
 
 class Chapter(NamedTuple):
-    """A chapter of docs/rules.md.
-
-    Attributes:
-        needs: a condition without which the rules find nothing; None for none.
-    """
+    """A chapter of docs/rules.md; its rules find nothing where `needs` is false."""
 
     title: str
     module: str

@@ -233,8 +233,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
 class _Accounts:
     """The lines of a log that only report an end: a launcher's, or of an exception that says no more.
 
-    Attributes:
-        aborted: those of aborts without a reason.
+    `aborted` are those of aborts without a reason.
     """
 
     def __init__(self, source: LogSource, state: RuleInput) -> None:
@@ -371,11 +370,7 @@ class Waiting:
 
 
 def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iterator[Finding]:
-    """Yield a finding for the line, or few lines, repeated at the end of a log.
-
-    Args:
-        alone: nothing else is known: then a repeated failure counts too.
-    """
+    """Yield a finding for the line, or few lines, repeated at the end of a log; a failure only if `alone`."""
     said = [record.text[record.head :].partition("\n")[0].strip() for record in records]
     alike = [without_numbers(line) for line in reversed(said)]
     for size in range(1, _ROUND + 1):

@@ -29,8 +29,7 @@ def steps_of(*said: Diagnostic) -> tuple[str, ...]:
 def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     """Return `, at step (train.py:14)`: the user's frame in a message's traceback, or "".
 
-    Args:
-        line: one of the message's lines, used if its last one is not known.
+    `line` is used if the message's last line is not known.
     """
     last = said.message.last or line
     around = [
@@ -60,9 +59,7 @@ def finding_of(
     """Return the finding about a message; it decides nothing if the log goes on after it.
 
     While a target lives, no message is an end of it; with a critical one the verdict is not good either (reported.A1).
-
-    Args:
-        amounts_to: the verdict if no target lives.
+    If no target lives, the verdict is `amounts_to`.
     """
     alive = lives(state.snapshot)
     if alive:

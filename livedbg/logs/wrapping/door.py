@@ -50,11 +50,7 @@ class _Held:
 
 
 class FrontDoor:
-    """Unwraps the lines of one log.
-
-    Attributes:
-        looked: it has seen the first lines.
-    """
+    """Unwraps the lines of one log."""
 
     def __init__(self, clock: SourceClock) -> None:
         self._clock = clock
@@ -121,11 +117,7 @@ class FrontDoor:
         return True
 
     def bare_row(self, texts: Sequence[str]) -> int:
-        """Return how many of some lines, from the first on, are bare.
-
-        Args:
-            texts: each of them one line, which holds none of UNCALM.
-        """
+        """Return how many of some lines without UNCALM, from the first on, are bare."""
         if self._held or self._peeler.parts:
             return 0
         known, watch = self._likely, self._watch

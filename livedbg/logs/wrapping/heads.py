@@ -120,11 +120,7 @@ def time_of(prefix: str, clock: SourceClock) -> int | None:
 
 
 def learned(text: str, watch: Watch | None) -> Guess | None:
-    """Return a guess from the first line of a traceback with a prefix, or None.
-
-    Args:
-        watch: for lines with a head that is known.
-    """
+    """Return a guess from the first line of a traceback with a prefix, or None."""
     prefix = text.partition(_HEADING)[0] if _HEADING in text else ""
     seen = watch(text) if watch is not None else None
     if seen is not None:

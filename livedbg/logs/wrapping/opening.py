@@ -57,11 +57,7 @@ _GH: Final = lazy_re(
 
 
 def shown_by(texts: Sequence[str]) -> list[Known]:
-    """Return the wrappings that the first lines of a log show.
-
-    Args:
-        texts: the last one may be a piece of a line.
-    """
+    """Return the wrappings that the first lines of a log show; the last one may be cut."""
     found: list[Known] = []
     if _has_entities(texts):
         found.append(Known("", _unescaped, once=True, rewrites=True))
@@ -199,11 +195,7 @@ def _common(texts: Sequence[str]) -> str:
 
 
 def _ends(shape: str, timed: bool) -> Iterator[int]:
-    """Yield where a prefix may end: after a blank, and before a word; the shortest first.
-
-    Args:
-        timed: the lines begin with columns of numbers, of which one is a time: then the prefix needs no word.
-    """
+    """Yield where a prefix, which has a word unless `timed`, may end after a blank; the shortest first."""
     for blank in re.finditer(r"[ \t](?![ \t|+\u2502])", shape):
         prefix = shape[: blank.end()]
         named = timed or (blank.end() >= _SHORTEST and re.search(r"[A-Za-z]", prefix) is not None)
@@ -281,11 +273,7 @@ _FIRST: Final = lazy_re(r"[\w./-]+")
 
 
 def broken_at(texts: Sequence[str]) -> int:
-    """Return the width at which lines were broken; 0 if they were not.
-
-    Args:
-        texts: the last one may be a piece of a line.
-    """
+    """Return the width at which lines were broken; 0 if they were not. The last line may be cut."""
     texts = texts[:-1] if len(texts) > 1 else texts
     width = max(map(len, texts), default=0)
     if not _NARROWEST <= width <= _WIDEST:

@@ -36,11 +36,7 @@ class Known(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """A line without its wrappings.
-
-    Attributes:
-        once: wrappings that were taken off, and can't recur.
-    """
+    """A line without its wrappings; those in `once` were taken off, and can't recur."""
 
     line: Line
     text: str
@@ -50,11 +46,7 @@ class Plain(NamedTuple):
 
 
 class Peeler:
-    """Takes off known wrappings.
-
-    Attributes:
-        parts: by writer, the beginning of a line whose rest comes later.
-    """
+    """Takes off known wrappings; `parts` has, by writer, the beginnings of lines whose rest comes later."""
 
     def __init__(self, clock: SourceClock) -> None:
         self._clock = clock

@@ -54,8 +54,7 @@ _SERVICE: Final = lazy_re(r"[A-Za-z][\w.-]{0,80}-\d{1,4} +\|(?: |$)")  # a conta
 def longer(texts: Sequence[str], enough: bool) -> bool:
     """Return whether messages are surely the lines of a longer text, and no logger's own.
 
-    Args:
-        enough: there are enough of them that lines which only may be parts of a longer text count, too.
+    With `enough` of them, lines which only may be parts of a longer text count, too.
     """
     if any(SURE.match(text) is not None for text in texts):
         return True
