@@ -97,12 +97,7 @@ LONG_BLOCKED: Final = Doing(Behaviour.BLOCKED, "for the threshold")
 
 
 class Row(NamedTuple):
-    """A row of the table: the first that holds gives a thread's behaviour.
-
-    Attributes:
-        doc: for docs/behaviour.md.
-        holds: returns the reason, or None if the row does not hold.
-    """
+    """A row of the table in docs/behaviour.md: the first that `holds` (returns a reason) gives a thread's behaviour."""
 
     kind: Behaviour
     doc: str

@@ -27,12 +27,7 @@ _OVER: Final = frozenset({ThreadState.ZOMBIE, ThreadState.DEAD})
 
 
 class ClosedSet(Struct, frozen=True):
-    """Processes that nothing can wake.
-
-    Attributes:
-        processes: those that the user named first, then other targets.
-        waited_ns: for how long, at least, all of them have waited.
-    """
+    """Processes that nothing can wake, those that the user named first; all have waited for `waited_ns` at least."""
 
     processes: tuple[Process, ...]
     threads: tuple[Thread, ...]
@@ -40,12 +35,7 @@ class ClosedSet(Struct, frozen=True):
 
 
 class Closed(Struct, frozen=True):
-    """The closed sets, and the reasons for processes outside.
-
-    Attributes:
-        sets: each as small as possible.
-        open_because: process -> what could wake it, for processes whose threads all wait.
-    """
+    """The closed sets, each as small as possible, and what could wake each other process whose threads all wait."""
 
     sets: Sequence[ClosedSet] = ()
     open_because: Mapping[str, str] = field(default_factory=dict)

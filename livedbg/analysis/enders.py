@@ -34,12 +34,7 @@ def behind(entity: str, state: RuleInput) -> set[str]:
 
 
 class Reach(NamedTuple):
-    """The enders of a wait.
-
-    Attributes:
-        threads: those that may end it, those that may end the waits of these, and so on.
-        outside: description of another ender; "" for none.
-    """
+    """The enders of a wait: threads, transitively, and a description of another ender, or ""."""
 
     threads: list[Thread]
     outside: str

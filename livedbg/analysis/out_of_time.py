@@ -64,11 +64,9 @@ _NAMED: Final = 4
 
 
 def looking(snapshot: Snapshot, to_come: Sequence[str], *, stacks: bool) -> Diagnosis:
-    """Return the diagnosis before the first complete scan.
+    """Return the diagnosis before the first complete scan of the sources `to_come`.
 
-    Args:
-        to_come: the sources that have not completed their first scan.
-        stacks: a thread counts as scanned only once its stack was taken.
+    With `stacks`, a thread counts as scanned only once its stack was taken.
     """
     threads = snapshot.last_threads()
     done = sum(1 for thread in threads if not stacks or thread.id in snapshot.stacks)

@@ -84,12 +84,7 @@ class AskingApp(BasicApp):
     options: AppOptions
 
     def order(self, *intents: Intent, said: str = "", then: Callable[[], object] | None = None) -> None:
-        """Send intents; ask first if they stop or resume threads (K1).
-
-        Args:
-            said: a notice, once they are sent.
-            then: called once they are sent.
-        """
+        """Send intents, with a notice, and then call `then`; ask first if they stop or resume threads (K1)."""
 
         def send() -> None:
             for intent in intents:

@@ -44,12 +44,7 @@ class ShownCells:
         self._lines: dict[int, dict[int, _Cell]] = {}
 
     def update(self, update: CompositorUpdate, size: tuple[int, int]) -> CompositorUpdate:
-        """Return an update that writes less, or the same one if it is of another kind.
-
-        Args:
-            update: Textual's own.
-            size: columns and lines of the terminal.
-        """
+        """Return an update that writes less than Textual's own, or the same one if it is of another kind."""
         if size != self._size:
             self._size = size
             self._lines.clear()

@@ -352,14 +352,7 @@ def _of_a_hang(update: Update) -> int:
 
 
 class _Relay:
-    """Copies a growing file to a stream of ours.
-
-    Args:
-        unread: called once, on the relay's thread, when nobody reads the stream any more.
-
-    Attributes:
-        error: why the stream takes no more.
-    """
+    """Copies a growing file to a stream of ours; calls `unread` once, on its thread, when nobody reads that."""
 
     def __init__(self, path: Path, to: TextIO, unread: Callable[[], None]) -> None:
         self.error: OSError | None = None

@@ -125,11 +125,8 @@ def time_limits(update: Update, in_time: bool) -> tuple[LimitOut, ...]:
 
 
 def render(update: Update, form: str, *, short: bool = False, limits: tuple[LimitOut, ...] = ()) -> str:
-    """Return a report as `json`, `markdown` or `text`.
-
-    Args:
-        short: only what the verdict rests on.
-        limits: what could not be seen, beside what the sources reported.
+    """Return a report as `json`, `markdown` or `text`, with further limits; a `short` one has what the verdict rests
+    on.
     """
     document = build(update)
     if short:

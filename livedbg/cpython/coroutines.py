@@ -59,12 +59,7 @@ class CoroutineFrame(Struct, frozen=True):
 
 
 class AwaitChain(NamedTuple):
-    """An await chain.
-
-    Attributes:
-        future: the future at its end, or 0.
-        stamp: changes when any of its coroutines runs.
-    """
+    """An await chain, and the future at its end, or 0; `stamp` changes when any of its coroutines runs."""
 
     frames: tuple[CoroutineFrame, ...]
     future: int

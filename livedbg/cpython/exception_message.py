@@ -54,12 +54,7 @@ class Kinds:
         return _text(head, self, address) if self.of(head) == "str" else None
 
     def whole(self, head: bytes, address: int, start: int, size: int) -> bytes:
-        """Return a string's characters as fetched; if incomplete, the current ones if the string is the same.
-
-        Args:
-            head: the object's beginning, as fetched.
-            address: of the object; 0 if unknown.
-        """
+        """Return a string's characters as fetched; if incomplete, the current ones if the string is the same."""
         if address and start + size > len(head):
             try:
                 now = memory.read(self._objects.pid, address, start + min(size, _MOST_TEXT))

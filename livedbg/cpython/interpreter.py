@@ -49,12 +49,7 @@ class Interpreter(Struct, frozen=True):
 
 
 class InterpreterFile(Struct, frozen=True):
-    """A file that holds an interpreter.
-
-    Attributes:
-        version: (3, 11); None before 3.11.
-        symbols: addresses of the requested symbols in the file (no load bias).
-    """
+    """A file that holds an interpreter, and addresses of symbols in it (no load bias); no version before 3.11."""
 
     version: tuple[int, int] | None
     symbols: dict[str, int]

@@ -49,12 +49,7 @@ class LockObject(NamedTuple):
 
 
 class Code(Struct, frozen=True):
-    """A code object.
-
-    Attributes:
-        slots: local variables and value stack, in words.
-        locals_count: how many of the slots are local variables, cells and free variables.
-    """
+    """A code object; `slots` are local variables and value stack, `locals_count` those that are variables or cells."""
 
     address: int
     name: str

@@ -59,10 +59,6 @@ def _thread_arguments(layout: Layout, state: str) -> tuple[str, ...]:
 def _frame_arguments(layout: Layout, first: str, depth: int, *, entries: bool) -> tuple[str, ...]:
     """Return the arguments for the innermost frames: code object, instruction; addresses of the last and the next
     frame.
-
-    Args:
-        first: expression for the innermost frame.
-        entries: also which of them C code called.
     """
     found: list[str] = []
     frame = first

@@ -56,12 +56,7 @@ class TrioTask:
 
 @dataclass(frozen=True, slots=True)
 class TrioLoops:
-    """The trio loops of a process.
-
-    Attributes:
-        loops: by the address of the runner; their `thread` is not set.
-        more: of each task, by address.
-    """
+    """The trio loops of a process by the address of the runner, and further data of tasks by address."""
 
     loops: EventLoops = field(default_factory=EventLoops)
     more: dict[int, TrioTask] = field(default_factory=dict)

@@ -46,9 +46,7 @@ class Place:
 class Route:
     """The route of an arrow from the lower edge of a box to the upper edge of another.
 
-    Attributes:
-        passes: x, top and bottom of the rows that it passes, from above.
-        lane: x of the lane at the side that it takes instead.
+    `passes` are x, top and bottom of the rows that it passes, from above; `lane` is the x of a lane instead.
     """
 
     passes: tuple[tuple[int, int, int], ...] = ()

@@ -46,12 +46,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One edge.
-
-    Attributes:
-        state: DECLARED, INFERRED, MISSING or EXTRA.
-        word: who declared it: `creator`, `tensormap`, `explicit`; or what it is: `waits_for`.
-    """
+    """An edge; `word` is who declared it (`creator`, `tensormap`, `explicit`) or what it is (`waits_for`)."""
 
     first: str
     second: str

@@ -48,11 +48,9 @@ class Spacing:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A line from a box to one in a later row.
+    """A line from a box to one in a later row; an `urgent` one gets points before others.
 
-    Attributes:
-        kind: lines of one kind from one box share their points, as far as they go.
-        urgent: it gets points before others.
+    Lines of one kind from one box share their points, as far as they go.
     """
 
     upper: str
@@ -93,11 +91,9 @@ class Placed:
 def placed(
     names: Sequence[Sequence[str]], links: Sequence[Link], widths: Mapping[str, int], spacing: Spacing
 ) -> Placed:
-    """Order the boxes in their rows, and place them.
+    """Order the boxes of the rows, and place them.
 
-    Args:
-        names: the boxes of each row, from above.
-        links: the lines between them; one that leads upwards or to its own row has no points and moves nothing.
+    A link that leads upwards or to its own row has no points and moves nothing.
     """
     rows = [[Item(number, widths[name], name) for name in line] for number, line in enumerate(names)]
     boxes = {item.name: item for row in rows for item in row}

@@ -96,12 +96,7 @@ Ends: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """A graph's nodes in layers.
-
-    Attributes:
-        rows: from above; each in the order in which the nodes are reached.
-        turned: edges that lead upwards, and those from a node to itself.
-    """
+    """A graph's nodes in layers from above; `turned` are edges that lead upwards, or to their own node."""
 
     rows: tuple[tuple[str, ...], ...] = ()
     turned: frozenset[Ends] = frozenset()

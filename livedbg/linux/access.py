@@ -175,12 +175,7 @@ _REGISTERS: Final = 2  # kernel.perf_event_paranoid up to which everybody may us
 
 
 class Capability(NamedTuple):
-    """A capability of this box.
-
-    Attributes:
-        enables: what livedbg uses it for.
-        remedy: the command that fixes it; "" if ok.
-    """
+    """A capability of this box, what livedbg uses it for, and the command that fixes it."""
 
     name: str
     ok: bool

@@ -52,12 +52,7 @@ class Mount(NamedTuple):
 
 
 class CpuLimit(Struct, frozen=True):
-    """CPU limit of a group.
-
-    Attributes:
-        periods: scheduling periods in which it was runnable.
-        throttled: number of these in which it had to wait for the next one.
-    """
+    """CPU limit of a group: the scheduling periods in which it was runnable, and those in which it was throttled."""
 
     file: str
     control: str

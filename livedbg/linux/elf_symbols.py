@@ -77,12 +77,9 @@ def symbol_at(elf: ElfFile, address: int) -> Symbol | None:
 
 
 def code_symbols(elf: ElfFile, near: Sequence[int], reach: int) -> Iterator[FunctionSymbol]:
-    """Yield the defined symbols of code, by .dynsym first, that begin shortly before some addresses; one may come
-    twice.
+    """Yield the defined symbols of code, by .dynsym first, that begin at most `reach` bytes before some addresses.
 
-    Args:
-        near: the addresses, in rising order.
-        reach: largest distance in bytes before an address, unless the function is longer.
+    The addresses are in rising order. Longer functions count too; a symbol may come twice.
     """
     for kind in (_SHT_DYNSYM, _SHT_SYMTAB):
         for table, (strings, _) in _symbol_tables(elf, (kind,)):

@@ -29,9 +29,7 @@ _noted: dict[tuple[int, int | None], int] = {}
 def note_end(pid: int, start_ticks: int | None, status: int) -> None:
     """Record the exit status of a child of ours before it is collected: it can't be read afterwards.
 
-    Args:
-        start_ticks: its start time (proc_pid_stat(5), field 22).
-        status: exit status, or the negated number of the signal that killed it.
+    `status` is an exit status, or the negated number of the signal that killed it.
     """
     _noted[pid, start_ticks] = status
 
@@ -114,11 +112,8 @@ def blocked_call(pid: int, tid: int) -> BlockedSyscall | None:
 
 
 def has_ended(pid: int, tid: int | None = None, start_ticks: int | None = None) -> bool:
-    """Return whether a process, or one of its threads, has ended (a zombie has).
-
-    Args:
-        tid: None for the process as a whole.
-        start_ticks: start time of the process, against pid reuse.
+    """Return whether a process, or one of its threads, has ended (a zombie has). `start_ticks` guards against pid
+    reuse.
     """
     try:
         stat = procfs.read_stat(pid, tid)

@@ -57,12 +57,7 @@ def inner_tids(pid: int, tids: Iterable[int]) -> dict[int, int]:
 
 
 def owner_elsewhere(inner: int, namespace: int | None) -> tuple[int, int] | None:
-    """Return the thread that another process's namespace calls `inner`, as (pid, tid) of ours, or None.
-
-    Args:
-        inner: thread number as stored in a process-shared lock.
-        namespace: the PID namespace where it was stored; None for our own.
-    """
+    """Return the thread that another process's namespace (None: ours) calls `inner`, as (pid, tid) of ours, or None."""
     if namespace is None:
         try:
             pid = int(status_fields(inner)["Tgid"])  # /proc/TID is there for every thread, though not listed

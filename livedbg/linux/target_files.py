@@ -59,12 +59,7 @@ class Entry(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A resolved path.
-
-    Attributes:
-        root: the folder that it begins at; "" if the kernel follows it by itself.
-        identities: the rights to use; empty: ours.
-    """
+    """A resolved path and the rights to use (empty: ours); `root` is "" if the kernel follows the path by itself."""
 
     root: str
     path: str
@@ -122,11 +117,7 @@ def reached(pid: int, path: Path | str) -> Path:
 
 
 def open_fd(path: Path | str, *, made_up: bool = False, links: bool = True) -> int:
-    """Open a regular file for reading; return a descriptor (T1).
-
-    Args:
-        made_up: allow a file in a pseudo file system (T3).
-        links: follow a final symbolic link.
+    """Open a regular file for reading; return a descriptor (T1). `made_up` allows pseudo file systems (T3).
 
     Raises:
         OSError: it can't be read, or is no regular file (EINVAL).

@@ -204,14 +204,7 @@ class _Member(Protocol):
 
 
 class Unpacked(Iterator[bytes]):
-    """The content of a file in pieces.
-
-    Args:
-        file: at its beginning.
-
-    Attributes:
-        problem: how it ended early: `is cut off`, `is damaged`, `is not packed as its name says`; or "".
-    """
+    """The content of a file in pieces; `problem` says how it ended early: `is cut off`, `is damaged`, …"""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file

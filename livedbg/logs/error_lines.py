@@ -83,12 +83,7 @@ _WAITING: Final = 256
 
 
 class ErrorLines(Struct):
-    """The error lines of one log that no decoder understands.
-
-    Attributes:
-        first: number of the first one's line.
-        last: the first line of the last one.
-    """
+    """The error lines of one log that no decoder understands: their number, the first, and the last."""
 
     count: int = 0
     first: int | None = None

@@ -221,12 +221,7 @@ SHAPES: Final = (
 
 
 class LogFormats(Struct, frozen=True):
-    """The formats known to a reader of logs. Made by `log_formats`.
-
-    Attributes:
-        shapes: of headers, specific ones first.
-        error_details: which lines continue the error above them.
-    """
+    """The shapes of headers, specific ones first, and of lines that continue an error. Made by `log_formats`."""
 
     shapes: tuple[Shape, ...]
     error_details: ErrorDetails

@@ -102,12 +102,7 @@ def _task(stem: str, near: Iterable[str]) -> int | None:
 
 
 def told_by_name(source: LogSource, named: str, siblings: Iterable[str] = ()) -> LogSource:
-    """Return a log with rank, host and attempt from its names.
-
-    Args:
-        named: its path from the folder that the user named.
-        siblings: see `tag_of_names`.
-    """
+    """Return a log with rank, host and attempt from its names, by its path from the folder that the user named."""
     path = PurePath(source.path or named)
     tag = tag_of_names(str(PurePath(*path.parts[-1 - len(PurePath(named).parts) :])), siblings)
     attempt = attempt_of(str(path))

@@ -72,12 +72,7 @@ _KINDS: Final = (
 
 
 class Found(Struct, frozen=True):
-    """A file to read.
-
-    Attributes:
-        name: its path below the directory that was named, or its own name.
-        named: the user (or a process's environment) named it itself.
-    """
+    """A file to read; `named`: the user (or a process's environment) named it itself."""
 
     path: Path
     name: str

@@ -51,9 +51,7 @@ class LogReader(Protocol):
     def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
         """Find all lines that match `pattern`. Raises as `search` does.
 
-        Args:
-            pattern: as for `search`.
-            found: called with line numbers, in order, and the share done (0 to 1); returns False to give up.
+        `found` is called with line numbers, in order, and the share done (0 to 1); it returns False to give up.
         """
         ...
 

@@ -71,12 +71,7 @@ _NOT_OWN_MODULE: Final = lazy_re(
 
 
 class SanitizerReport(NamedTuple):
-    """A sanitizer's report.
-
-    Attributes:
-        kind: ENDED or WARNED.
-        type: the sanitizer and the error, `AddressSanitizer: heap-use-after-free`.
-    """
+    """A sanitizer's report (ENDED or WARNED) of an error: `AddressSanitizer: heap-use-after-free`."""
 
     kind: str
     type: str

@@ -38,12 +38,7 @@ Identity = tuple[int, int]
 
 
 class Piece(Struct, frozen=True):
-    """Result of a read.
-
-    Attributes:
-        data: empty for a new beginning.
-        restart: the file was rotated or truncated: the next data begins at offset 0 of a new one.
-    """
+    """Result of a read; `restart`: the file was rotated or truncated, and the next data begins at its offset 0."""
 
     data: bytes
     restart: bool = False

@@ -50,11 +50,9 @@ def thread(host: str, pid: int, tid: int) -> str:
 
 
 def lock(kind: str, host: str, pid: int, address: int) -> str:
-    """Return `KIND:HOST/PID/0xADDRESS` for an object in a process's memory.
+    """Return `KIND:HOST/PID/0xADDRESS` for an object in a process's memory, e.g. a `mutex` or a `pylock`.
 
-    Args:
-        kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `future`.
-        pid: for a process-shared object, the lowest pid that is known to map it.
+    The pid of a process-shared object is the lowest one that is known to map it.
     """
     return f"{kind}:{host}/{pid}/{address:#x}"
 

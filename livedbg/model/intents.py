@@ -39,12 +39,7 @@ VALUES_GOLDEN = "values.golden"
 
 
 class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
-    """Take stacks now.
-
-    Attributes:
-        threads: thread identifiers; empty means all threads of the process.
-        local_variables: include local variables: Python's, and native ones if there is debug information.
-    """
+    """Take the stacks of threads now (empty: of all threads of the process), also with local variables."""
 
     process: str
     threads: tuple[str, ...] = ()

@@ -91,12 +91,7 @@ def launch_text(launch: Launch) -> str:
 
 
 class SampledStack(Struct, frozen=True, omit_defaults=True):
-    """A stack, with the samples of a thread that had it.
-
-    Attributes:
-        cpu_ns: CPU time of the thread that these samples represent.
-        whole: the outermost frame is there.
-    """
+    """A stack, and the CPU time of the thread that its samples represent; `whole`: the outermost frame is there."""
 
     frames: tuple[Frame, ...]
     cpu_ns: int
@@ -105,12 +100,7 @@ class SampledStack(Struct, frozen=True, omit_defaults=True):
 
 
 class ProfileSlice(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Samples of one thread over a short time.
-
-    Attributes:
-        stacks: of the samples, equal ones merged.
-        unknown: samples without a stack: they could not be unwound, or came too fast.
-    """
+    """Samples of one thread over a short time, equal stacks merged; `unknown` is the number without a stack."""
 
     thread: str
     start_mono_ns: int

@@ -259,12 +259,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An intrusive action on the target, for the ledger.
-
-    Attributes:
-        what: `attach`, `glance`, `catchpoint`, `probe`, …
-        measured: `paused_ns` was measured (not estimated).
-    """
+    """An intrusive action on the target (`attach`, `glance`, `catchpoint`, `probe`, …), for the ledger."""
 
     target: str
     what: str

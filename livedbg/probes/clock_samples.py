@@ -268,12 +268,7 @@ def refused_here() -> Refused | None:
 
 
 class Repeated(NamedTuple):
-    """The repetition of a thread.
-
-    Attributes:
-        since_ns: CLOCK_MONOTONIC of the first sample.
-        samples: how many were the same as an earlier one.
-    """
+    """The repetition of a thread: CLOCK_MONOTONIC of the first sample, and how many equalled an earlier one."""
 
     since_ns: int
     samples: int

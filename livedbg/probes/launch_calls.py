@@ -92,12 +92,7 @@ they point to, as text ("" where they point to none)."""
 
 
 def source_line(file: str, line: int) -> str:
-    """Return a source position as text.
-
-    Args:
-        file: "" if it could not be read.
-        line: as the register has it.
-    """
+    """Return a source position as text: the file ("" if unreadable), and the line as the register has it."""
     number = line & 0xFFFFFFFF
     return f"{file}:{number}" if file else f"line {number}"
 

@@ -113,9 +113,7 @@ def open_event(source: Source, tid: int) -> int:
 def open_to_count(source: Source, tid: int, *, follow: bool) -> int:
     """Open an event of one thread and of what it starts that only counts: read(2) returns the count.
 
-    Args:
-        source: a trace event.
-        follow: child processes too, and not threads only.
+    With `follow`, child processes inherit it too, and not threads only.
     """
     flags = _DISABLED | _INHERIT | (0 if follow else _INHERIT_THREAD)
     return _filtered(_opened(_attr(source.kind, source.config, flags, period=0), tid, -1), source)

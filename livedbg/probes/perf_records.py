@@ -71,9 +71,7 @@ Change: TypeAlias = Mapped | Forked | Executed
 def layout_change(kind: int, misc: int, record: bytes) -> Change | None:
     """Return the change of a process's memory in a record; None if the record is of another kind, or of a thread.
 
-    Args:
-        misc: flags of its header.
-        record: with its header, and the identity at its end (sample_id_all).
+    The record is with its header, and the identity at its end (sample_id_all).
     """
     (mono_ns,) = struct.unpack_from("<Q", record, len(record) - _SAMPLE_ID + 8)
     if kind == _FORK:

@@ -37,12 +37,7 @@ _PART: Final = lazy_re(r"\.(cold|part|constprop)")  # pieces of a function that 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A function in a file.
-
-    Attributes:
-        file: the path as the process has it.
-        marked: found by its mark for tracers, which is further on in the function.
-    """
+    """A function in a file of the process; `marked`: found by its mark for tracers, which is further on in it."""
 
     name: str
     file: str

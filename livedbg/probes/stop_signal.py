@@ -44,12 +44,7 @@ def harmless_signal(pid: int) -> signal.Signals | None:
 
 
 class StopSignals:
-    """Sends a stop signal to the added threads at each of their calls.
-
-    Args:
-        sources: trace events or breakpoints (livedbg.probes.perf).
-        number: a signal from `harmless_signal`.
-    """
+    """Sends a signal from `harmless_signal` to the added threads at each of their calls."""
 
     def __init__(self, sources: Sequence[Source], number: signal.Signals) -> None:
         self._sources = tuple(sources)

@@ -278,15 +278,7 @@ def _wholes(names: tuple[str, ...]) -> tuple[str | None, ...]:
 
 
 def text_at(pid: int, address: int, fetched: bytes, most: int) -> bytes:
-    """Return a NUL-terminated text of which the beginning was fetched.
-
-    Args:
-        address: its address, or 0.
-        fetched: its beginning.
-
-    Returns:
-        The whole text if its end was fetched or it is still there; else its beginning.
-    """
+    """Return a NUL-terminated text of which the beginning was fetched: all of it if it is still there."""
     text, nul, _ = fetched.partition(b"\0")
     if nul or not address or len(text) >= most:
         return text[:most]

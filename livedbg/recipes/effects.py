@@ -61,9 +61,7 @@ class Seen:
 class Witness:
     """Samples a process and its descendants, at first often and then less, on a thread of its own.
 
-    Args:
-        variables: names of the variables to keep; the others may be secrets.
-        keep: called at once with a process and each file that it has newly mapped or opened.
+    Only some variables are kept: others may be secrets. `keep` is called at once with each newly mapped or opened file.
     """
 
     def __init__(self, pid: int, variables: Collection[str], keep: Callable[[int, str], None] | None = None) -> None:

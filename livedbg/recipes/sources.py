@@ -68,12 +68,7 @@ def _read(path: Path) -> str:
 
 
 def matching(pattern: str, folder: Path | None = None) -> list[Path]:
-    """Return the files that a glob matches, the oldest first.
-
-    Args:
-        pattern: absolute, or relative to `folder`; `~` is the home folder.
-        folder: the current one when None.
-    """
+    """Return the files that a glob (`~` is expanded) matches in a folder, by default the current one, oldest first."""
     path = Path(pattern).expanduser()
     root, parts = (Path("/"), path.parts[1:]) if path.is_absolute() else (folder or Path.cwd(), path.parts)
     return sorted(root.glob("/".join(parts)), key=_age) if parts else []

@@ -163,12 +163,7 @@ class _EndCause(NamedTuple):
 
 
 def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[ExceptionHit]) -> _EndCause:
-    """Choose what explains how a run ended.
-
-    Args:
-        caught: by catchpoints, and read from its logs while it ran.
-        printed: exceptions and reports in its output.
-    """
+    """Choose what explains how a run ended, of exceptions caught and of those printed in its output."""
     if how in ("hung", "cut"):
         return _EndCause()
     report = _report((*printed, *caught))

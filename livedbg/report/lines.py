@@ -69,12 +69,7 @@ def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
 
 
 def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
-    """Return the line for a finding.
-
-    Args:
-        name: `F1`, `F2`, …
-        at_ns: wall clock at which it was made.
-    """
+    """Return the line for a finding `F1` that was made at a wall clock time."""
     shown = finding_out(name, finding)
     return FindingLine(
         id=name,

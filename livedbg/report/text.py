@@ -18,12 +18,7 @@ _CHILDREN: Final = 8
 
 
 class Branch(NamedTuple):
-    """A row of the wait tree.
-
-    Attributes:
-        depth: 0 for a root; rows below wait for it.
-        entity: "" for a row that only counts what is not shown.
-    """
+    """A row of the wait tree at a depth; `entity` is "" for a row that only counts what is not shown."""
 
     depth: int
     entity: str

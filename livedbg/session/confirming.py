@@ -66,9 +66,7 @@ class Confirming:
     ) -> tuple[Claim, ...]:
         """End a reading; return the confirmed claims, and those to report as uncertain.
 
-        Args:
-            made: all claims that the diagnosis makes from the fresh data.
-            whole: all adapters could read again (K3).
+        `made` are all claims from the fresh data. If not `whole`, some adapter could not read again (K3).
         """
         read = []
         for key, before in reading.claims.items():

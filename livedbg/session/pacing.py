@@ -110,12 +110,7 @@ class Backoff:
 
 
 class CpuCredit:
-    """A token bucket of CPU time.
-
-    Args:
-        share: seconds credited for each second that passes.
-        burst_s: capacity; it is full at first.
-    """
+    """A token bucket of CPU time: `share` seconds are credited each second, up to `burst_s`; it is full at first."""
 
     def __init__(self, share: float, burst_s: float) -> None:
         self._share = share
@@ -193,12 +188,7 @@ class ChangePace:
         return time.monotonic() - self._sampled_s >= max(pause_s, self._credit.wait_s())
 
     def sampled(self, signature: object, cost_s: float, still: frozenset[str] = frozenset()) -> None:
-        """Record a sample.
-
-        Args:
-            signature: at the start of the sample.
-            still: at the start of the sample.
-        """
+        """Record a sample with the signature and the still parts at its start."""
         now_s = time.monotonic()
         if self._sampled_s is not None:
             self._credit.passed(now_s - self._sampled_s)

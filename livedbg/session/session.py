@@ -565,11 +565,9 @@ class Session:
         self._taken += len(batch)
 
     def _update(self, *, ended: bool = False, looked: bool = False) -> None:
-        """Publish the state.
+        """Publish the state; `ended`: no more updates will come.
 
-        Args:
-            ended: no more updates will come.
-            looked: all adapters have had their first full sample. It is complete once its claims were read again.
+        `looked`: all adapters have had their first full sample. It is complete once its claims were read again.
         """
         now = time.monotonic()
         snapshot = self._store.snapshot()

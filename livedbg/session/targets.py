@@ -38,12 +38,7 @@ _WRAPPERS: Final = 2
 
 
 class _Rank(Struct, frozen=True):
-    """A process with a rank.
-
-    Attributes:
-        job: key that it shares with the other ranks of its job only.
-        meets: whether `job` includes where its ranks meet.
-    """
+    """A process with a rank; `job` is a key of its job, which includes where its ranks meet if `meets`."""
 
     pid: int
     rank: int

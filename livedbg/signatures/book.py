@@ -290,11 +290,6 @@ class Book:
         return tuple(sorted({self._words[word][1] for word, _, _ in hits}))
 
     def found(self, text: str, system: str = "") -> list[Found]:
-        """Return the messages of a text, as one record.
-
-        Args:
-            text: lines, without the prefixes of writers.
-            system: only signatures of this one; "" for all.
-        """
+        """Return the messages of a text without writers' prefixes, as one record, by all signatures or one system's."""
         entries = (self.entries[number] for number in self.of_words(text))
         return [one for entry in entries if system in ("", entry.room.system) for one in entry.found(text)]

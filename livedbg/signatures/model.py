@@ -150,12 +150,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 
 class Quiet(Struct, frozen=True, forbid_unknown_fields=True):
-    """Lines near which nothing is a failure: a tuner's attempts may fail.
-
-    Attributes:
-        words: one of them is in each.
-        lines: number of lines after it that are quiet too.
-    """
+    """Lines near which nothing is a failure: a tuner's attempts may fail. `lines` lines after one are quiet too."""
 
     pattern: str
     words: tuple[str, ...]

@@ -28,12 +28,7 @@ _LANGUAGES: Final = lazy_re(r"\.(c|cc|cpp|cxx|c\+\+|h|hh|hpp|hxx|inl|ipp|tcc|cuh
 
 
 class SourceLines(NamedTuple):
-    """Lines around a line of source.
-
-    Attributes:
-        lines: sanitised; () if they can't be read.
-        note: why there are no lines, or what may be wrong with them; or "".
-    """
+    """Sanitised lines around a line of source; `note` says why there are none, or what may be wrong with them."""
 
     lines: tuple[str, ...] = ()
     first: int = 0
@@ -54,9 +49,7 @@ def sourced(frame: Frame, found: SourceLines) -> Frame:
 def read_source(pid: int, name: str, line: int) -> SourceLines:
     """Return the lines around a line of a file: in the process's root folder, or in ours.
 
-    Args:
-        name: path of the file; a relative one is taken from the process's working folder.
-        line: number of the line, from 1.
+    A relative path is taken from the process's working folder.
     """
     path = Path(name)
     if name.startswith("<") or not _LANGUAGES.fullmatch(path.suffix):

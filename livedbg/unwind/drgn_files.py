@@ -88,11 +88,9 @@ def _by_id(build_id: bytes, folders: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_link(file: Path, named: str, folders: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-    """Yield the possible paths of the file that `.gnu_debuglink` names, each with the expected checksum.
+    """Yield possible paths of the file that `.gnu_debuglink` names, each with the expected checksum.
 
-    Args:
-        file: the linking file, as we open it.
-        named: the same, as the process names it.
+    `file` is a path of ours to the linking file, `named` that of the process.
     """
     try:
         with ElfFile(file) as elf:

@@ -242,9 +242,7 @@ class ValueReader:
     def values_of(self, frame: drgn.StackFrame, again: drgn.StackFrame, later: Collection[str] = ()) -> tuple[str, ...]:
         """Return `name=value` of each variable; instead of a value, why there is none.
 
-        Args:
-            again: the same frame with other values in the unknown registers.
-            later: variables that are declared behind the frame's line.
+        `again` is the frame with other values in the unknown registers; `later` variables are declared behind its line.
         """
         self._known.clear()
         other = dict(self._read(again, later))

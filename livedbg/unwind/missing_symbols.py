@@ -25,9 +25,7 @@ _PYTHON: Final = lazy_re(r"(?:lib)?(python3\.\d+)(?:-minimal|-stdlib)?$")
 def packages_of(paths: Collection[str], root: Path = Path("/")) -> dict[str, str]:
     """Return the package of each file that belongs to one, without its architecture: `libpq5`.
 
-    Args:
-        paths: absolute paths.
-        root: `/proc/PID/root` for files of a container.
+    `root` is `/proc/PID/root` for files of a container.
     """
     wanted = {form: path for path in paths for form in _forms(path)}
     found: dict[str, str] = {}
@@ -79,12 +77,7 @@ _DEBUG: Final = "usr/lib/debug/.build-id"
 
 
 class MissingSymbols(NamedTuple):
-    """A file without debug information.
-
-    Attributes:
-        build_id: in hexadecimal; "" if it has none.
-        package: the package with its debug information; "" if not known.
-    """
+    """A file without debug information; its build id (hex) and the package with the information are "" if not known."""
 
     module: str
     build_id: str

@@ -80,14 +80,7 @@ class Module:
 
 
 class Modules:
-    """The mapped files of one process.
-
-    Args:
-        mappings: in ascending order of address.
-
-    Attributes:
-        code: the executable mappings.
-    """
+    """The mapped files of one process, from mappings in ascending order of address; `code` are the executable ones."""
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
         self._pid = pid

@@ -307,12 +307,7 @@ class Places:
         return known
 
     def later_variables(self, module: Module, at: int, frames: Sequence[WireFrame]) -> list[frozenset[str]]:
-        """Return for each frame at an address of a file the variables that are declared behind its line.
-
-        Args:
-            at: relative to the load bias.
-            frames: as `describe` has them.
-        """
+        """Return for each frame at an address of a file the variables that are declared behind its line."""
         functions = self.file_of(module).functions
         if functions is None:
             return [frozenset()] * len(frames)

@@ -134,12 +134,7 @@ class Left(NamedTuple):
 
 @dataclass(slots=True)
 class Buffer:
-    """A buffer of the program.
-
-    Attributes:
-        shape: of a tensor that covers all of it, else its count.
-        touched: what tasks found and left there, in walking order.
-    """
+    """A buffer of the program, and what tasks found and left there, in walking order."""
 
     element: ElementType
     count: int

@@ -158,11 +158,8 @@ def _more(source: LogSource, line: int | None, snapshot: Snapshot) -> Iterator[E
 
 
 def below_heading(title: str, log: str, line: int, snapshot: Snapshot) -> str:
-    """Return the text below the next heading of that title in a log, or "".
-
-    Args:
-        title: of the heading; lines that quote it don't count.
-        line: number from which on the heading is searched.
+    """Return the text below the next heading of that title in a log, from a line on, or ""; quoted headings don't
+    count.
     """
     own = [one for one in _KNOWN.records(log, snapshot) if one.line is not None and (one.last_line or 0) >= line]
     texts = [text.strip() for one in own[:_SECTION] for text in one.text[one.head :].split("\n")]

@@ -92,9 +92,8 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
 def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: OwnLines | None = None) -> str:
     """Return the proof that the program went on after an error that rests on lines of a log, or "".
 
-    Args:
-        evidence: of the error; the log of the first line counts, and the last line there.
-        own_lines: of the runtime that reported it.
+    The log of the first line of evidence counts, and the last line there. `own_lines` are of the runtime that reported
+    it.
     """
     spots = list(_spots(evidence))
     last = max((spot for spot in spots if spot.source == spots[0].source), key=lambda spot: spot.line, default=None)

@@ -146,12 +146,7 @@ class Judged(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class RuleInput:
-    """The input of a rule.
-
-    Attributes:
-        index: the tasks by state; made on demand if not given.
-        judged: left to the rules of single systems.
-    """
+    """The input of a rule: a state, its tasks by state, and what is left to the rules of single systems."""
 
     snapshot: Snapshot
     graph: WaitGraph
@@ -179,12 +174,7 @@ class RuleInput:
 
 @runtime_checkable
 class Rule(Protocol):
-    """A rule of the diagnosis.
-
-    Attributes:
-        name: kebab-case, e.g. `lock-cycle`; the `rule` of its findings.
-        doc: what it looks for, what it rests on and what it can't tell, for docs/rules.md.
-    """
+    """A rule of the diagnosis, with its name (`lock-cycle`) and its text for docs/rules.md."""
 
     @property
     def name(self) -> str:

@@ -85,12 +85,7 @@ _LISTED: Final = 40
 
 
 class _End(NamedTuple):
-    """An error that a log ends with.
-
-    Attributes:
-        line: the line of its text with the error.
-        why: the error right above it that may have ended the program (E11).
-    """
+    """An error that a log ends with, and the error right above it that may have ended the program (E11)."""
 
     source: LogSource
     records: Sequence[LogRecord]

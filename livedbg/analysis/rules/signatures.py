@@ -104,9 +104,7 @@ def explained(
 ) -> bool:
     """Return whether a signature has matched in the lines of an exception, or in the same text before.
 
-    Args:
-        known: returns the ids of the signatures that match a text.
-        counts: whether a message can explain an exception at all.
+    `known` returns the ids of the signatures that match a text; `counts`, whether a message can explain an exception.
     """
     told = [
         said.message

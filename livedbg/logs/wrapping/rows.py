@@ -69,12 +69,7 @@ def begins_line(text: str) -> bool:
 
 
 class Row:
-    """Consecutive lines that a guess fits.
-
-    Attributes:
-        first: no line came before them.
-        whole: no line comes after them now.
-    """
+    """Consecutive lines that a guess fits; no line came before (`first`), or none comes after them now (`whole`)."""
 
     __slots__ = ("first", "inner", "texts", "whole")
 
