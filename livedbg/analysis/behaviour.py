@@ -1,43 +1,43 @@
-"""What each thread does, and what that makes of its process: one value of a closed set, by one ordered table.
+"""Behaviour of threads, and of processes and jobs by it: one value of a closed set, by one ordered table.
 
 CPU time is no progress: a loop that waits for a flag uses as much as one that computes. A thread that waits without a
-time limit is judged by who stands at the end of what it waits for, a process by its main thread, a job by its
-processes.
+time limit is judged by the thread at the end of its wait chain, a process by its main thread, a job by its processes.
 
 Invariants:
     behaviour.L1. A thread that ticks (little CPU time, nobody waits for it, not a main thread) is no progress:
         watchdogs, event loops of libraries and timers of runtimes do that beside a job that hangs.
-    behaviour.L2. What one helper thread waits for says nothing of its process: a process is idle by its main thread, or
-        by the thread at the end of what that waits for.
-    behaviour.L3. In a runtime that livedbg does not look into, a little CPU time of any thread is no progress, and in
-        one that polls none is.
-    behaviour.L4. CPU time of a thread that shows nothing else is no progress that was seen, unless a count of completed
-        work has risen, or a `for` loop of the thread goes round (livedbg.adapters.samples.rounds).
-    behaviour.L5. A key, or a change of a file, is what an idle program waits for only if it waits for nothing else that
-        another process or device may owe it.
-    behaviour.L6. A thread that wakes again and again from waits with a time limit, uses little CPU time and moves no
-        bytes polls, however long each look takes it: a loop that polls for something that never comes looks the same.
-        So does one that uses more because it wakes so often, if each look takes it a moment and it moves nothing.
-    behaviour.L7. One that polls descriptors is one of these if it was seen to move nothing, or does next to nothing
-        between while another thread of its process has been in one wait for the threshold that nothing explains. Nor
-        is an event loop that uses little CPU time progress while a thread of the job is held up (L8).
-    behaviour.L8. A program is not called idle while one of its threads has waited for the threshold for what nobody
-        waits for on purpose: a lock (but that of who accepts connections), a barrier, or a semaphore of Python.
-    behaviour.L9. A thread of which it isn't known what calls it makes does not "compute". One that got on while it was
-        watched computes only once ten times its usual step has passed without another one, and the threshold.
+    behaviour.L2. The wait of a helper thread says nothing about its process: a process is idle by its main thread, or
+        by the thread at the end of that one's wait chain.
+    behaviour.L3. In a runtime that livedbg does not inspect, a little CPU time of any thread is no progress, and in one
+        that polls none is.
+    behaviour.L4. CPU time of a thread that shows nothing else is no observed progress, unless a count of completed work
+        has risen, or a `for` loop of the thread goes round (livedbg.adapters.samples.rounds).
+    behaviour.L5. An idle program waits for a key or a change of a file only if it waits for nothing else that another
+        process or device may owe it.
+    behaviour.L6. A thread that repeatedly wakes from waits with a time limit, uses little CPU time and moves no bytes
+        polls, however long each poll takes: a loop that polls for something that never comes looks the same. So does
+        one that uses more CPU time because it wakes often, if each poll is short and it moves nothing.
+    behaviour.L7. A thread that polls descriptors polls in this sense if it was seen to move nothing, or if it does next
+        to nothing while another thread of its process has been in one unexplained wait for the threshold. Nor is an
+        event loop that uses little CPU time progress while a thread of the job is held up (L8).
+    behaviour.L8. A program is not called idle while one of its threads has waited for the threshold for something that
+        nobody waits for on purpose: a lock (except the lock of a thread that accepts connections), a barrier, or a
+        semaphore of Python.
+    behaviour.L9. A thread whose calls are not known does not "compute". One that progressed while it was watched
+        computes only after the threshold and ten times its usual step have passed without another step.
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
-        that wait is seen to get on. One who began after the wait did is not who is waited for, and that somebody
-        beside the job gets on does not say that he will end it.
-    behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for what may come
-        at any time: a job is to end.
-    behaviour.L12. Nor is one that waits for a server's answer because the server waits for connections, if that server
-        leaves unread what it was sent, or none of its threads waits for that connection.
+        that wait is seen to progress. A process that began after the wait did can't be its target, and progress of a
+        process outside the job does not show that it will end the wait.
+    behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for something that
+        may come at any time: a job is to end.
+    behaviour.L12. Nor is a program that waits for a server's answer because the server waits for connections, if that
+        server leaves its request unread, or none of its threads waits for that connection.
     behaviour.L13. Nor is a server while a request may be held up in it: one of its threads has waited for the threshold
-        for what only its own process can give it (an event, a condition, a future), beside a connection that no thread
-        looks at, or in a job of a pool. A client that waits for news looks the same. Nor is one that leaves unread
-        what it sent to itself.
-    behaviour.L14. Nor is one that polls for something, or waits for it with a time limit, because somebody beside its
-        family from whom it may come waits for connections.
+        for something that only its own process can provide (an event, a condition, a future), beside a connection that
+        no thread waits at, or in a job of a pool. A client that waits for news looks the same. Nor is a server that
+        leaves unread data that it sent to itself.
+    behaviour.L14. Nor is a program that polls, or waits with a time limit, because a process outside its family that
+        may answer it waits for connections.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _HELD: Final = ("mutex:", "rwlock:", "pylock:", "barrier:")
 
 
 class Behaviour(StrEnum):
-    """What a thread does."""
+    """The behaviour of a thread."""
 
     ENDED = "ended"
     STOPPED = "stopped"
@@ -87,7 +87,7 @@ class Behaviour(StrEnum):
 
 
 class Doing(NamedTuple):
-    """What a thread does, and why that is believed."""
+    """A thread's behaviour, and the reason to believe it."""
 
     kind: Behaviour
     reason: str = ""
@@ -97,12 +97,7 @@ LONG_BLOCKED: Final = Doing(Behaviour.BLOCKED, "for the threshold")
 
 
 class Row(NamedTuple):
-    """A row of the table: the first one that holds says what a thread does.
-
-    Attributes:
-        doc: for docs/behaviour.md.
-        holds: gives the reason; None where the row does not hold.
-    """
+    """A row of the table in docs/behaviour.md: the first that `holds` (returns a reason) gives a thread's behaviour."""
 
     kind: Behaviour
     doc: str
@@ -110,13 +105,7 @@ class Row(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a process stands.
-
-    Attributes:
-        main: its main thread.
-        end: the thread that decides: the main thread, or one at the end of what that waits for.
-        doing: what that one does.
-    """
+    """State of a process; `end` decides it: the main thread, or a thread at the end of its wait chain."""
 
     main: Thread
     end: Thread
@@ -124,7 +113,7 @@ class Standing(NamedTuple):
 
 
 def doing(thread: Thread, state: RuleInput) -> Doing:
-    """What a thread does."""
+    """Return a thread's behaviour."""
     known = state.once(_nothing_yet)
     if thread.id not in known:
         reasons = ((row.kind, row.holds(thread, state)) for row in TABLE)
@@ -255,7 +244,7 @@ _OPEN: Final = frozenset({Behaviour.BLOCKED, Behaviour.POLLING, Behaviour.UNSEEN
 
 
 def standings(threads: Sequence[Thread], state: RuleInput) -> list[Standing]:
-    """How the process of each main thread among some threads stands."""
+    """Return the state of each process whose main thread is among some threads."""
     known = state.once(_none_stands)
     mains = main_threads(threads, state.snapshot)
     known.update((main.id, _standing(main, state)) for main in mains if main.id not in known)
@@ -288,13 +277,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
 
 
 class Ignored(NamedTuple):
-    """A connection that its server does not look at (L12).
-
-    Attributes:
-        waiter: the thread that waits for an answer.
-        socket: its end of the connection.
-        unread: bytes that the server has not read.
-    """
+    """A connection that its server ignores (L12)."""
 
     waiter: Thread
     socket: Resource
@@ -302,7 +285,7 @@ class Ignored(NamedTuple):
 
 
 def ignored_by(thread: Thread, state: RuleInput) -> Ignored | None:
-    """The connection in the wait chain of a thread whose other process does not look at it (L12); None for none."""
+    """Return the connection in the wait chain of a thread that its server ignores (L12), or None."""
     chain = state.graph.chain(thread.id)
     for name, entity in pairwise(chain):
         waiter, resource = state.snapshot.threads.get(name), state.snapshot.resources.get(entity)
@@ -318,13 +301,13 @@ def ignored_by(thread: Thread, state: RuleInput) -> Ignored | None:
 
 
 def _awaits_jobs(thread: Thread, state: RuleInput) -> bool:
-    """Whether it waits for the end of jobs: one that serves does not end (L11)."""
+    """Return whether it waits for the end of jobs: a serving job never ends (L11)."""
     stack = state.snapshot.stacks.get(thread.id)
     return stack is not None and awaits_jobs(stack.frames)
 
 
 def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
-    """Whether it polls for something from one that serves, and that is not of its own family (L14)."""
+    """Return whether it polls for something from a server outside its own family (L14)."""
     process = state.snapshot.processes.get(thread.process)
     if process is None or not (thread.timed or doing(thread, state).kind is Behaviour.POLLING):
         return False
@@ -332,7 +315,7 @@ def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
 
 
 def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:
-    """Who may end a wait. A thread that polls looks for something that any thread of its family may do."""
+    """Return the threads that may end a wait. Any thread of the family may end that of a polling thread."""
     if doing(thread, state).kind is not Behaviour.BLOCKED:
         process = state.snapshot.processes.get(thread.process)
         return (one for one in family_threads(process, state) if one is not thread) if process is not None else ()
@@ -340,13 +323,7 @@ def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:
 
 
 def family_threads(process: Process, state: RuleInput, without: Collection[str] = ()) -> list[Thread]:
-    """The threads of a process and of its living descendants.
-
-    Args:
-        process: it.
-        state: the state.
-        without: processes that are no part of it, with their descendants.
-    """
+    """Return the threads of a process and its living descendants, except for processes in `without` and theirs."""
     snapshot = state.snapshot
     processes = snapshot.processes.values()
     alive = [one for one in processes if not one.exited and one.host == process.host and one.id not in without]
@@ -358,8 +335,10 @@ def family_threads(process: Process, state: RuleInput, without: Collection[str] 
 
 
 def _began_before(other: Thread, waiter: Thread, waited: int, state: RuleInput) -> bool:
-    """Whether a thread of another process was there when a wait began (L10): children that die and are started again
-    are not who is waited for."""
+    """Return whether a thread of another process existed when a wait began (L10).
+
+    Children that die and are started again can't be the target of the wait.
+    """
     process = state.snapshot.processes.get(other.process)
     if other.process == waiter.process or process is None or process.start_wall_ns is None:
         return True
@@ -371,10 +350,9 @@ def _began_before(other: Thread, waiter: Thread, waited: int, state: RuleInput) 
 
 
 def cpu_share(thread: Thread, snapshot: Snapshot) -> float:
-    """The CPU time that a thread used since it is watched, by that time: 1 for a whole core.
+    """Return the share of a core that a thread has used since it is watched.
 
-    Time in which it waited for a CPU is left out: on a busy machine, a thread that works gets as little as one that
-    ticks.
+    Time in which it waited for a CPU is left out: on a busy machine, a working thread gets as little as a ticking one.
     """
     activity = snapshot.activity.get(thread.id)
     if activity is None or not activity.cpu_total_ns:
@@ -401,8 +379,7 @@ def burns_for_ns(thread: Thread, state: RuleInput) -> int | None:
 
 
 def progressing(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:
-    """The threads that are seen to get on, but for those that tick (L1), and event loops beside a job that is held
-    up (L7)."""
+    """Return the threads seen to progress, without ticking ones (L1) and event loops beside a held-up job (L7)."""
     active = [thread for thread in threads if doing(thread, state).kind is Behaviour.PROGRESSING]
     active = [thread for thread in active if not _ticks(thread, state)]
     if loops := {thread.id for thread in active if _loops(thread, state.snapshot)}:
@@ -412,23 +389,23 @@ def progressing(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:
 
 
 def ticking(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:
-    """The threads that use some CPU time, and none of which is progress (L1)."""
+    """Return the threads that use some CPU time without progress (L1)."""
     return [t for t in threads if _has_run(t, state.snapshot) and _ticks(t, state)]
 
 
 def unseen_runtimes(snapshot: Snapshot) -> Mapping[str, str]:
-    """The processes that run in such a runtime, each with POLLS or UNSEEN_RUNTIME."""
+    """Return the processes in runtimes that livedbg does not inspect, each with POLLS or UNSEEN_RUNTIME."""
     found = snapshot.statuses.values()
     return {status.target: status.code for status in found if status.code in (POLLS, UNSEEN_RUNTIME)}
 
 
 def main_threads(threads: Iterable[Thread], snapshot: Snapshot) -> list[Thread]:
-    """The main threads of the processes, as far as they have not ended."""
+    """Return the main threads that have not ended."""
     return [thread for thread in threads if _is_main(thread, snapshot)]
 
 
 def held_up(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] | None:
-    """A thread, and for how long it has waited for a lock, a barrier or a semaphore of Python (L8)."""
+    """Return a thread, and for how long it has waited for a lock, a barrier or a semaphore of Python (L8)."""
     for thread in threads:
         waited = waited_ns(thread, state.snapshot)
         if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
@@ -442,8 +419,10 @@ def held_up(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] |
 
 
 def unanswered(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] | None:
-    """A thread that may keep a client waiting, and for how long it has waited for what its own process owes it: beside
-    a connection that no thread looks at, or in a job of a pool (L13)."""
+    """Return a thread that may keep a client waiting, and for how long it has waited for its own process (L13).
+
+    It waits beside a connection that no thread waits at, or in a job of a pool.
+    """
     waiting = [thread for thread in threads if thread.wait in _INSIDE and doing(thread, state) == LONG_BLOCKED]
     users = [thread for thread in waiting if _in_users_code(thread, state)]
     left = {name for name in {one.process for one in waiting} if _leaves_a_connection(name, state)}
@@ -463,7 +442,7 @@ def _in_users_code(thread: Thread, state: RuleInput) -> bool:
 
 
 def _leaves_a_connection(process: str, state: RuleInput) -> bool:
-    """Whether it has a connection, of those to a socket that it waits at, which no thread waits at."""
+    """Return whether no thread waits at some accepted connection of a socket that the process listens at."""
     host = host_of(process)
     for thread in state.snapshot.threads_of(process):
         for entity in state.graph.blockers_of(thread.id):
@@ -476,7 +455,7 @@ def _leaves_a_connection(process: str, state: RuleInput) -> bool:
 
 
 def awaits_children(thread: Thread, state: RuleInput) -> bool:
-    """Whether a thread, as that of a shell, waits for child processes that are watched too."""
+    """Return whether a thread, as that of a shell, waits for child processes that are watched too."""
     if thread.wait is not WaitKind.CHILD:
         return False
     children = state.graph.blockers_of(thread.id)
@@ -484,7 +463,7 @@ def awaits_children(thread: Thread, state: RuleInput) -> bool:
 
 
 def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
-    """Whether it is a process of the job whose main thread is there."""
+    """Return whether it is a process of the job whose main thread lives."""
     process = snapshot.processes.get(entity)
     if process is None or process.exited or not process.target:
         return False
@@ -493,10 +472,9 @@ def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
 
 
 def last_waited_for(thread: Thread, state: RuleInput) -> Thread:
-    """The last thread of the wait chain of a thread, or the thread itself.
+    """Return the last thread of the wait chain of a thread, or the thread itself.
 
-    Where it waits for several at once, as a poll does, and so comes to several ends: the one that shows least that it
-    gets on.
+    If it waits for several at once, as a poll does: of the ends of the chains, the one that shows least progress.
     """
     chain = state.graph.chain(thread.id)
     fork = next((name for name in chain if len(state.graph.blockers_of(name)) > 1), None)
@@ -512,7 +490,6 @@ def _end_of(chain: Sequence[str], state: RuleInput) -> Thread | None:
 
 
 def _shows(does: Doing) -> int:
-    """How much a thread that is waited for shows of getting on."""
     if does.kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
         return 1
     return 2 if does.kind in (Behaviour.SERVING, Behaviour.SLEEPING) else 0
@@ -524,19 +501,18 @@ def _has_run(thread: Thread, snapshot: Snapshot) -> bool:
 
 
 def _completes(state: RuleInput) -> bool:
-    """Whether a count of completed work has risen within the threshold (L4)."""
+    """Return whether a count of completed work has risen within the threshold (L4)."""
     now_ns, limit_ns = state.snapshot.now().mono_ns, state.settings.thread_stall_ns
     work = (counter for counter in state.snapshot.counters.values() if counter.per_s is None)
     return any(counter.changes and now_ns - counter.changed_mono_ns < limit_ns for counter in work)
 
 
 def _loops(thread: Thread, snapshot: Snapshot) -> bool:
-    """Whether it polls descriptors with a time limit, and uses little CPU time, as an idle event loop does."""
+    """Return whether it polls descriptors with a time limit and little CPU time, as an idle event loop does."""
     return thread.wait is WaitKind.POLL and thread.timed is True and cpu_share(thread, snapshot) < TICK_SHARE
 
 
 def _waits_on(thread: Thread, state: RuleInput) -> bool:
-    """Whether it has been in one wait without a time limit for the threshold, and not for what may come."""
     waited = waited_ns(thread, state.snapshot)
     if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
         return False
@@ -564,7 +540,7 @@ def _takes_jobs(thread: Thread, state: RuleInput) -> bool:
 
 
 def _serves(thread: Thread, state: RuleInput) -> str:
-    """What it waits for that may come at any time; "" where that isn't all that it waits for (L5)."""
+    """Return what it waits for that may come at any time; "" if it also waits for anything else (L5)."""
     blockers = state.graph.blockers_of(thread.id)
     resources = [resource for entity in blockers if (resource := state.snapshot.resources.get(entity)) is not None]
     if any(resource.listening for resource in resources):
@@ -575,19 +551,18 @@ def _serves(thread: Thread, state: RuleInput) -> str:
 
 
 def _ignores_itself(resource: Resource, thread: Thread, state: RuleInput) -> bool:
-    """Whether it is a connection of a process to itself, with something unread at the end that no thread waits at."""
+    """Return whether a process leaves data unread on a connection to itself that no thread waits at."""
     facts = facts_of(resource.facts, SocketFacts)
     end = ids.fd_object("socket", host_of(thread.id), facts.other_end)
     return bool(facts.unread) and resource.wakes_itself and not state.graph.waiters_of(end)
 
 
 def _owed_by_nobody(resource: Resource) -> bool:
-    """Whether it is what an idle program waits for, or a way to wake itself."""
     return bool(resource.idle) or resource.wakes_itself or resource.attributes.get("what") == "signalfd"
 
 
 def long_waits(threads: Iterable[Thread], state: RuleInput) -> Iterator[tuple[Thread, int]]:
-    """The main threads that have been blocked for the threshold and stand at the end of nothing that gets on."""
+    """Yield the main threads blocked for the threshold whose wait chain ends in no progress, with the time waited."""
     for standing in standings(list(threads), state):
         stuck = standing.doing.kind is Behaviour.BLOCKED and doing(standing.main, state) == LONG_BLOCKED
         if stuck and not awaits_children(standing.main, state):

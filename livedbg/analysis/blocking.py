@@ -1,16 +1,16 @@
-"""From the edges of the state to "who can't go on until whom".
+"""Blocking relations: derived from the edges of the state.
 
     waits_for  X -> Y         X is blocked by Y
     depends_on T1 -> T2       T1 is blocked by T2
-    holds      T -> R         R is blocked by T: it comes free when T goes on
-    a process that is waited for, or that holds something, is blocked by its live threads: any one
-    of them can act for it. A stopped process is blocked by nothing: only a signal from outside
-    helps; its threads are blocked by it.
+    holds      T -> R         R is blocked by T: it is released when T runs on
+
+A process that is waited for, or that holds something, is blocked by its live threads: any one of them can act for it. A
+stopped process is blocked by nothing: only a signal from outside helps; its threads are blocked by it.
 
 Invariants:
     blocking.B1. Only pending edges block (the store keeps them apart).
-    blocking.B2. A wait for an inner part (the semaphore inside a Python lock) doesn't count beside the
-        same waiter's wait for the whole.
+    blocking.B2. A wait for an inner part (the semaphore inside a Python lock) doesn't count beside the same waiter's
+        wait for the whole.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Blocking(Struct):
     """Blocking relations.
 
     Attributes:
-        pairs: (blocked, by what).
-        any_of: those pairs of which, per blocked entity, any one is enough to go on.
-        timed: entities that go on by themselves after some time, or by something outside of the graph.
+        pairs: (blocked, blocker).
+        any_of: pairs that are alternatives: any one of a blocked entity's is enough to unblock it.
+        timed: entities that continue by themselves after some time, or by something outside of the graph.
         stand_ins: processes that are in the graph for their threads only.
     """
 
@@ -47,7 +47,7 @@ class Blocking(Struct):
 
 
 def blocking_of(snapshot: Snapshot) -> Blocking:
-    """The blocking relations of a state, but for `Snapshot.dependencies`, which block as they stand."""
+    """Return the blocking relations of a state, without `Snapshot.dependencies`, which block as they are."""
     pending = list(snapshot.waits.values())
     found = Blocking()
     inner = _parts(pending)
@@ -70,7 +70,7 @@ def blocking_of(snapshot: Snapshot) -> Blocking:
 
 
 def standing_of(snapshot: Snapshot) -> tuple[frozenset[str], frozenset[str]]:
-    """What `blocking_of` takes from processes and threads: who stands still, and which threads are alive."""
+    """Return the stopped processes and threads, and the living threads: the inputs of `blocking_of`."""
     halted = {p.id for p in snapshot.processes.values() if p.state in _HALTED and not p.exited}
     halted.update(t.id for t in snapshot.threads.values() if t.state in _HALTED)
     alive = (t.id for t in snapshot.threads.values() if not t.exited and t.state not in _OVER)
@@ -86,7 +86,7 @@ def _parts(pending: Iterable[Edge]) -> dict[str, list[str]]:
 
 
 def _superseded(edge: Edge, inner: Mapping[str, list[str]], edges: Mapping[EdgeKey, Edge]) -> bool:
-    """Whether the same waiter waits for the whole that the target is a part of (B2)."""
+    """Return whether the same waiter waits for the whole that the target is a part of (B2)."""
     wholes = inner.get(edge.target, ())
     return any(EdgeKey(EdgeKind.WAITS_FOR, edge.source, whole) in edges for whole in wholes)
 
@@ -117,7 +117,7 @@ def _hold(edge: Edge, found: Blocking, resources: Mapping[str, Resource]) -> Non
 
 
 def _stand_ins(snapshot: Snapshot, actors: set[str], halted: set[str], found: Blocking) -> None:
-    """Processes stand for their threads; threads of a stopped process wait for it."""
+    """Make processes stand for their threads, and threads of a stopped process wait for it."""
     waiting = {waiter for waiter, _ in found.pairs}
     for thread in snapshot.threads.values():
         if thread.exited or thread.state in _OVER:

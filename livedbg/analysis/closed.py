@@ -2,12 +2,12 @@
 
 Each thread of such a process is in a wait without a time limit, for which all that could end it is known
 (`Thread.wakers`), and nothing else could wake the process (`Process.outside`: a handled signal, a timer, a tracer). A
-process is taken out of the set as long as one that could wake it is not in it: what is left is the largest closed set.
+process is removed from the set while one that could wake it is not in it: the rest is the largest closed set.
 
 Invariants:
-    closed.C1. A process is in a closed set only if all of its threads were looked at, all of them wait, and for each
-        wait all that could end it is in the set.
-    closed.C2. Of a process that is not, `open_because` gives the first reason.
+    closed.C1. A process is in a closed set only if all of its threads were sampled, all of them wait, and for each wait
+        all that could end it is in the set.
+    closed.C2. For a process outside, `open_because` gives the first reason.
 """
 
 from __future__ import annotations
@@ -27,13 +27,7 @@ _OVER: Final = frozenset({ThreadState.ZOMBIE, ThreadState.DEAD})
 
 
 class ClosedSet(Struct, frozen=True):
-    """Processes that nothing can wake.
-
-    Attributes:
-        processes: those that the user named first, then other targets.
-        threads: all of their threads that have not ended.
-        waited_ns: for how long, at least, all of them have waited.
-    """
+    """Processes that nothing can wake, those that the user named first; all have waited for `waited_ns` at least."""
 
     processes: tuple[Process, ...]
     threads: tuple[Thread, ...]
@@ -41,19 +35,14 @@ class ClosedSet(Struct, frozen=True):
 
 
 class Closed(Struct, frozen=True):
-    """What is closed, and what is not.
-
-    Attributes:
-        sets: the closed sets, each as small as it can be told apart.
-        open_because: process -> what could wake it, of processes whose threads all wait.
-    """
+    """The closed sets, each as small as possible, and what could wake each other process whose threads all wait."""
 
     sets: Sequence[ClosedSet] = ()
     open_because: Mapping[str, str] = field(default_factory=dict)
 
 
 def closed_sets(snapshot: Snapshot) -> Closed:
-    """The closed sets of a state."""
+    """Return the closed sets of a state."""
     asleep = {p.id: p for p in snapshot.processes.values() if p.outside is not None and not p.exited}
     if not asleep:
         return Closed()
@@ -77,7 +66,7 @@ def closed_sets(snapshot: Snapshot) -> Closed:
 
 
 def _open(process: Process, threads: Sequence[Thread], snapshot: Snapshot) -> str:
-    """What could wake a process; "" for nothing but threads of processes that can be named."""
+    """Return what could wake a process; "" if only threads of known processes could."""
     alive = [thread for thread in threads if thread.state not in _OVER]
     if not alive or process.thread_count != len(threads):
         return f"not all threads of {name_of(process.id, snapshot)} can be seen"
@@ -91,7 +80,7 @@ def _open(process: Process, threads: Sequence[Thread], snapshot: Snapshot) -> st
 
 
 def _parts(inside: set[str], wakers: Mapping[str, set[str]]) -> list[list[str]]:
-    """The processes of which each could be woken by others of the same part only."""
+    """Split processes into parts that can be woken only from within."""
     links: defaultdict[str, set[str]] = defaultdict(set)
     for name in inside:
         for waker in wakers[name]:

@@ -1,4 +1,4 @@
-"""A device's state in sentences: the same on the command line, on the screen and in a diagnosis."""
+"""Sentences about a device's state, for the command line, the screen and a diagnosis."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NAME: Final = 60
 
 
 def headline(state: DeviceState) -> str:
-    """What matters most, in one sentence: an exception, else where the warps of the largest kernel are."""
+    """Return the main fact in one sentence: an exception, else where the warps of the largest kernel are."""
     if state.faults:
         return fault_sentence(state.faults[0])
     kernels = sorted(state.kernels, key=lambda kernel: (-kernel.warps, -kernel.sms, kernel.number))
@@ -24,14 +24,14 @@ def headline(state: DeviceState) -> str:
 
 
 def fault_sentence(fault: DeviceFault) -> str:
-    """`Device exception 14, Warp Illegal Address, in axpy at axpy.cu:17: A thread accessed …`."""
+    """Return `Device exception 14, Warp Illegal Address, in axpy at axpy.cu:17: A thread accessed …`."""
     place = f", in {_short(fault.function)}" if fault.function else ""
     line = f" at {_base(fault.file)}:{fault.line}" if fault.file and fault.line else ""
     return f"{fault.title or fault.name}{place}{line}: {fault.meaning}"
 
 
 def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
-    """`All 1,056 warps of kernel 0 spin<<<…>>> are at spin.cu:12, in wait_for(int volatile*).`"""
+    """Return `All 1,056 warps of kernel 0 spin<<<…>>> are at spin.cu:12, in wait_for(int volatile*).`"""
     name = f"kernel {kernel.number} {kernel_name(kernel)}"
     places = places_of(state, kernel.number)
     if not places or not kernel.warps:
@@ -52,7 +52,7 @@ def kernel_sentence(state: DeviceState, kernel: DeviceKernel) -> str:
 
 
 def unit_sentence(unit: DeviceUnit) -> str:
-    """`device 0  NAME (sm_90, 1b:00.0): 132 of 132 SMs have warps`."""
+    """Return `device 0  NAME (sm_90, 1b:00.0): 132 of 132 SMs have warps`."""
     if not unit.sms:
         return f"device {unit.number}"
     known = ", ".join(filter(None, (unit.machine, unit.bus)))
@@ -60,7 +60,7 @@ def unit_sentence(unit: DeviceUnit) -> str:
 
 
 def units_of(state: DeviceState) -> Iterator[tuple[DeviceUnit, list[DeviceKernel]]]:
-    """Each device with its kernels; of one that the debugger did not list, its number alone is known."""
+    """Yield each device with its kernels; a device that the debugger did not list has only its number."""
     listed = {unit.number for unit in state.units}
     unlisted = sorted({kernel.device for kernel in state.kernels} - listed)
     for unit in (*state.units, *(DeviceUnit(number=number) for number in unlisted)):
@@ -68,12 +68,12 @@ def units_of(state: DeviceState) -> Iterator[tuple[DeviceUnit, list[DeviceKernel
 
 
 def kernel_name(kernel: DeviceKernel) -> str:
-    """`spin<<<(264,1,1),(128,1,1)>>>`."""
+    """Return `spin<<<(264,1,1),(128,1,1)>>>`."""
     return f"{_short(kernel.name)}<<<{kernel.grid_dim},{kernel.block_dim}>>>"
 
 
 def place_name(place: DevicePlace, kernel: DeviceKernel | None = None) -> str:
-    """`spin.cu:12`, else the function, else the address; with a distance where it is in the kernel's own function."""
+    """Return `spin.cu:12`, else the function, else the address, with its offset in the kernel's own function."""
     if place.file and place.line is not None:
         return f"{_base(place.file)}:{place.line}"
     address = f"{place.address or 0:#x}"
@@ -84,12 +84,12 @@ def place_name(place: DevicePlace, kernel: DeviceKernel | None = None) -> str:
 
 
 def places_of(state: DeviceState, kernel: int) -> Sequence[DevicePlace]:
-    """Where a kernel's warps and threads are, those with most warps first."""
+    """Return the places of a kernel, those with most warps first."""
     return [place for place in state.places if place.kernel == kernel]
 
 
 def share_of(place: DevicePlace, kernel: DeviceKernel) -> float:
-    """Which share of a kernel's warps is there; of its threads where no warp does, or none is known."""
+    """Return the share of a kernel's warps at a place; of its threads if no warps are known."""
     if kernel.warps and place.warps:
         return place.warps / kernel.warps
     return place.threads / kernel.threads if kernel.threads else 0.0
@@ -100,7 +100,7 @@ def _base(path: str | None) -> str:
 
 
 def _short(name: str) -> str:
-    """A name that leaves room for the rest of the sentence: template arguments and parameters go first."""
+    """Shorten a name: template arguments and parameters go first."""
     if len(name) <= _NAME:
         return name
     kept = "".join(_outside(name))

@@ -1,4 +1,4 @@
-"""What an analysis concludes: verdict, findings, wait-for graph. Values only."""
+"""Results of an analysis: verdict, findings, wait-for graph. Values only."""
 
 from __future__ import annotations
 
@@ -28,28 +28,24 @@ class VerdictState(StrEnum):
 
 
 class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One diagnosis.
+    """A finding of a rule.
 
     Attributes:
-        rule: name of the rule that made it (docs/rules.md), e.g. `lock-cycle`.
-        sentence: the claim, one sentence.
-        entities: what takes part in it and nothing else.
-        evidence: what it rests on.
-        next: what to do next, commands first.
-        inferred: it was concluded from signs, not read directly.
-        since_wall_ns: since when it holds, where known.
-        state: what the verdict is when this finding is the worst one; None where it decides nothing by itself.
-        roots: those of its entities that the others wait for, for the verdict; empty: all of them.
-        decides: of state UNKNOWN: it stands although threads use CPU time, for these poll by design.
-        cause: how near to the cause of an end what it reports is; None: as the diagnostic says whose evidence its first
-            is, else a process's error (livedbg.analysis.postmortem.causes).
+        rule: name of the rule (docs/rules.md), e.g. `lock-cycle`.
+        entities: those that take part, and no other.
+        inferred: concluded from signs, not read directly.
+        state: the verdict if this finding is the worst one; None if it decides nothing by itself.
+        roots: those of its entities that the others wait for; empty: all of them.
+        decides: with state UNKNOWN: it decides although threads use CPU time, for these poll by design.
+        cause: how near it is to the cause of an end; None: as the diagnostic with its first evidence says, else a
+            process's error (livedbg.analysis.postmortem.causes).
         writer: see `Diagnostic.writer`; "": as that diagnostic says.
-        gone: threads and processes, beside those of `entities`, whose end it rests on.
+        gone: ended threads and processes that it rests on, besides `entities`.
         topic: `precision` or `dependency` for findings of that kind (exit code 12), else "".
-        claim: what happened, without who and where and without a full stop: `KeyError: 'input_ids'`; "" where the
-            sentence is as short.
-        who: the entity that is stuck, ended or wrong, where it is one; "": the first of `roots`.
-        holder: the entity that has what it waits for, where that is known.
+        claim: what happened, without who and where and without a full stop: `KeyError: 'input_ids'`; "" if the sentence
+            is as short.
+        who: the entity that is stuck, ended or wrong; "": the first of `roots`.
+        holder: the entity that holds what `who` waits for, if known.
     """
 
     rule: str
@@ -73,13 +69,11 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The one answer.
+    """The overall result.
 
     Attributes:
-        roots: entities that others wait for and that wait for nothing (or the members of the
-            cycle), worst first.
-        since_wall_ns: since when it has been so, where known.
-        chief: id of the finding that it rests on and whose sentence it says (`F1`); "" where it rests on none.
+        roots: entities that others wait for and that wait for nothing (or the members of the cycle), worst first.
+        chief: id of the finding that it rests on and whose sentence it takes (`F1`), or "".
     """
 
     state: VerdictState
@@ -90,49 +84,51 @@ class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class WaitGraph(Protocol):
-    """The wait-for graph, for panels and reports. All identifiers are entity ids; an id that the
-    graph doesn't know gives empty answers."""
+    """The wait-for graph, for panels and reports.
+
+    All identifiers are entity ids; an unknown id gives empty answers.
+    """
 
     def waits_of(self, entity: str) -> Sequence[Edge]:
-        """Pending edges that block `entity`, each pointing from the waiter to what it waits for
-        (a `holds` edge is given as it stands: from the holder to the resource that is waited for)."""
+        """Return the pending edges that block `entity`, from the waiter to its target.
+
+        A `holds` edge is returned as it is: from the holder to the resource that is waited for.
+        """
         ...
 
     def waiters_of(self, entity: str) -> Sequence[str]:
-        """Entities that wait for `entity` directly."""
+        """Return the entities that wait for `entity` directly."""
         ...
 
     def blockers_of(self, entity: str) -> Sequence[str]:
-        """Entities that `entity` waits for directly (resource, then its holders)."""
+        """Return the entities that `entity` waits for directly (resource, then its holders)."""
         ...
 
     def behind(self, entity: str) -> int:
-        """How many threads, processes and tasks wait for `entity`, directly or through others."""
+        """Return how many threads, processes and tasks wait for `entity`, directly or through others."""
         ...
 
     def chain(self, entity: str) -> Sequence[str]:
-        """The path from `entity` along what it waits for, to a root or once round a cycle."""
+        """Return the wait chain from `entity` to a root, or once round a cycle."""
         ...
 
     @property
     def cycles(self) -> Sequence[tuple[str, ...]]:
-        """Deadlocks: each the members of one, threads, tasks and resources."""
+        """Return the members of each deadlock: threads, tasks and resources."""
         ...
 
     @property
     def stuck(self) -> Set[str]:
-        """The members of all deadlocks."""
+        """Return the members of all deadlocks."""
         ...
 
     @property
     def roots(self) -> Sequence[str]:
-        """Entities that others wait for and that wait for nothing, by what waits behind, most first."""
+        """Return the entities that others wait for and that wait for nothing, those with most waiters behind first."""
         ...
 
 
 class _NoGraph:
-    """The wait-for graph of nothing."""
-
     cycles: Sequence[tuple[str, ...]] = ()
     stuck: Set[str] = frozenset()
     roots: Sequence[str] = ()
@@ -159,16 +155,13 @@ def _not_known(_thread: Thread) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that the analyses conclude from one snapshot.
+    """All conclusions from one snapshot.
 
     Attributes:
-        findings: `F1`, `F2`, … in order of importance.
-        revision: the snapshot's revision that it was made from.
-        code: tells the user's own code in the stacks of the snapshot.
-        claims: all claims of living processes that the rules made, reported or not, by key.
-        unread: keys of those that have to be read again.
-        doing: what a thread does and why that is believed (livedbg.analysis.behaviour), when it is asked for.
-        is_looking: not everything has been looked at once (livedbg.analysis.out_of_time).
+        claims: all claims about living processes that the rules made, reported or not, by key.
+        unread: keys of claims to read again.
+        doing: function that returns a thread's behaviour and the reason (livedbg.analysis.behaviour).
+        is_looking: the first scan is not complete (livedbg.analysis.out_of_time).
     """
 
     verdict: Verdict
@@ -183,12 +176,12 @@ class Diagnosis:
 
     @property
     def chief(self) -> Finding | None:
-        """The finding that the verdict rests on; None where it rests on none."""
+        """Return the finding that the verdict rests on, or None."""
         return self.findings.get(self.verdict.chief)
 
     @property
     def who(self) -> str:
-        """The entity that the verdict is about: who is stuck, ended or wrong; "" where it names none."""
+        """Return the entity that the verdict is about (stuck, ended or wrong), or ""."""
         who = self.chief.who if self.chief is not None else ""
         return who or next(iter(self.verdict.roots), "")
 

@@ -1,12 +1,12 @@
-"""Who may still end the wait of a blocked thread.
+"""Enders: the threads and outside events that may still end the wait of a blocked thread.
 
 A thread that holds a lock and waits for an event, a future, a queue or an answer is no stall as long as somebody may
-give it what it waits for: the request that is answered under a lock looks the same as the one that never will be.
+end its wait: a request that will be answered under a lock looks the same as one that never will.
 
 Invariants:
     enders.E1. "" only if all who could end the wait can be named, all who could end theirs, and so on, and none of them
-        runs, wakes by itself, has run within the threshold, or waits for something that may come from outside. Who
-        isn't known may end it.
+        runs, wakes by itself, has run within the threshold, or waits for something that may come from outside. Anyone
+        unknown may end it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _OWNED: Final = ("thread:", "mutex:", "rwlock:", "pylock:", "flock:", "gil:")
 
 
 def behind(entity: str, state: RuleInput) -> set[str]:
-    """A thread or lock, and all that wait for it and for nobody else: by locks that it holds, and by joins."""
+    """Return a thread or lock, and all that wait for it and for nobody else: by locks that it holds, and by joins."""
     found, todo = {entity}, [entity]
     while todo:
         fresh = {name for name in state.graph.waiters_of(todo.pop()) if name.startswith(_OWNED)} - found
@@ -34,25 +34,14 @@ def behind(entity: str, state: RuleInput) -> set[str]:
 
 
 class Reach(NamedTuple):
-    """Who may end a wait.
-
-    Attributes:
-        threads: those that may, those that may end the waits of these, and so on.
-        outside: who else may, in words; "" for nobody.
-    """
+    """The enders of a wait: threads, transitively, and a description of another ender, or ""."""
 
     threads: list[Thread]
     outside: str
 
 
 def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) -> str:
-    """Who may end the wait of a thread, in words: `thread 12 (worker), which runs`; "" for nobody (E1).
-
-    Args:
-        thread: it is blocked.
-        stuck: those that wait for it.
-        state: the state.
-    """
+    """Return who may end the wait of a thread: `thread 12 (worker), which runs`; "" for nobody (E1)."""
     for found in _ahead(thread, stuck, state):
         if isinstance(found, str):
             return found
@@ -62,14 +51,14 @@ def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) ->
 
 
 def reachable(thread: Thread, stuck: Collection[str], state: RuleInput) -> Reach:
-    """All who may end the wait of a thread; see `may_be_ended_by`."""
+    """Return all who may end the wait of a thread; see `may_be_ended_by`."""
     found = list(_ahead(thread, stuck, state))
     reasons = (one for one in found if isinstance(one, str))
     return Reach([one for one in found if not isinstance(one, str)], next(reasons, ""))
 
 
 def _ahead(thread: Thread, stuck: Collection[str], state: RuleInput) -> Iterator[Thread | str]:
-    """The threads that may end a wait, and so on from each that is blocked; a text for who is not seen as a thread."""
+    """Yield the threads that may end a wait, transitively; a text for enders that are not seen as a thread."""
     reached, todo = {thread.id, *stuck}, [thread]
     looked_at = set[str]()  # processes of which all threads are reached
     while todo:
@@ -95,13 +84,12 @@ def _has_ended(process: str, state: RuleInput) -> bool:
 
 
 def _is_idle_worker(thread: Thread, state: RuleInput) -> bool:
-    """Whether it waits for a job, which is for the threads that are looked at to give."""
     stack = state.snapshot.stacks.get(thread.id)
     return stack is not None and waits_for_job(stack.frames)
 
 
 def _from_outside(thread: Thread, state: RuleInput) -> str:
-    """Who but threads that are seen may end a wait; "" for nobody."""
+    """Return who else than visible threads may end a wait; "" for nobody."""
     if thread.outside:
         return thread.outside
     if thread.wait is WaitKind.SIGNAL:
@@ -121,14 +109,14 @@ def _from_outside(thread: Thread, state: RuleInput) -> str:
 
 
 def _processes(thread: Thread, state: RuleInput) -> set[str]:
-    """The processes whose threads could end a wait: its own; those that have the other end, or the same memory."""
+    """Return the processes whose threads could end a wait: its own, and those with the other end or the same memory."""
     ends = {end for entity in state.graph.blockers_of(thread.id) for end in (entity, *state.graph.blockers_of(entity))}
     owners = {owner for end in ends if (owner := ids.process_of(end)) is not None}
     return {thread.process, *thread.wakers, *owners}
 
 
 def _does(thread: Thread, state: RuleInput) -> str:
-    """What a thread does that may end the wait of another one by and by; "" for one that is blocked or has ended."""
+    """Return the activity by which a thread may end another's wait; "" if it is blocked or has ended."""
     if thread.state is ThreadState.RUNNING:
         return "runs"
     if thread.state is not ThreadState.WAITING or _is_idle_worker(thread, state):

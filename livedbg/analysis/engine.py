@@ -1,8 +1,7 @@
-"""Runs the analyses over a snapshot, holds back claims that were not read again, and ranks what they find.
+"""The diagnosis engine: runs the rules over a snapshot, holds back unconfirmed claims, and ranks the findings.
 
-Keeps the wait-for graph from one snapshot to the next, and changes it by what changed.
-
-Which findings are claims that have to be read again, and which of these were (livedbg.model.claims).
+It keeps the wait-for graph from one snapshot to the next, and updates it by the changes. It also decides which findings
+are claims that have to be read again, and which of these were (livedbg.model.claims).
 
 A rule sees one snapshot, whose facts were read one after the other: the word of a lock, then the list of threads. It
 can't know whether all of them held at one moment. So no rule decides that: every finding passes here on its way to the
@@ -44,11 +43,7 @@ _MOST_STILL: Final = 1_000
 
 
 class ReadAgain(NamedTuple):
-    """The findings that may be reported now, and all claims of living processes among the findings, by key.
-
-    Attributes:
-        unread: keys of the claims that have to be read again: for the first time, or because a thread has run.
-    """
+    """The findings to report now, all claims about living processes by key, and the keys of claims to read again."""
 
     findings: list[Finding]
     claims: Mapping[str, Claim]
@@ -58,7 +53,7 @@ class ReadAgain(NamedTuple):
 def read_again(findings: Iterable[Finding], snapshot: Snapshot) -> ReadAgain:
     """Leave out the claims that were not read again (C1).
 
-    Where nobody reads anything again (a recording of before 0.2, a state that a test has made), all are reported.
+    If nobody reads claims again (a recording of before 0.2, a state made by a test), all are reported.
     """
     known = snapshot.claims
     reported: list[Finding] = []
@@ -79,13 +74,12 @@ def read_again(findings: Iterable[Finding], snapshot: Snapshot) -> ReadAgain:
 
 
 def _unconfirmed(finding: Finding) -> Finding:
-    """The finding of a claim that can't be confirmed (C3)."""
     sentence = f"{finding.sentence} This is not certain: {_UNCERTAIN}."
     return structs.replace(finding, state=VerdictState.UNKNOWN, inferred=True, sentence=sentence, decides=True)
 
 
 def claim_of(finding: Finding, snapshot: Snapshot) -> Claim | None:
-    """The claim that a finding makes of living processes; None for one that decides nothing or is about the past."""
+    """Return the claim of a finding about living processes; None if it decides nothing or is about the past."""
     if finding.state not in _CLAIMS or not _alive(finding, snapshot):
         return None
     about = sorted({*(finding.roots or finding.entities), *finding.gone})
@@ -97,7 +91,7 @@ def claim_of(finding: Finding, snapshot: Snapshot) -> Claim | None:
 
 
 def _alive(finding: Finding, snapshot: Snapshot) -> bool:
-    """Whether a finding is about something that lives: tasks and devices do as long as some target does."""
+    """Return whether a finding is about something that lives: tasks and devices live as long as any target does."""
     if finding.state is VerdictState.CRASHED and not any(proof.kind == "memory" for proof in finding.evidence):
         return False  # an end that was seen, or a record that was written: neither becomes untrue
     return any(not process.exited for process in _processes_of(finding, snapshot))
@@ -112,7 +106,7 @@ def _processes_of(finding: Finding, snapshot: Snapshot) -> Iterator[Process]:
 
 
 def _is_still(thread: Thread, gils: Sequence[str], snapshot: Snapshot) -> bool:
-    """Whether it can't have run if it waits as it is said to. Who waits for the GIL wakes to ask for it."""
+    """Return whether it can't have run if its wait is as reported. A waiter for the GIL wakes to request it."""
     if thread.exited or thread.state not in (ThreadState.WAITING, ThreadState.DISK) or thread.switches is None:
         return False
     asks = any(EdgeKey(EdgeKind.WAITS_FOR, thread.id, gil) in snapshot.waits for gil in gils)
@@ -125,7 +119,6 @@ def _ended(name: str, snapshot: Snapshot) -> bool:
 
 
 def _has_run(claim: Claim, snapshot: Snapshot) -> bool:
-    """Whether a thread of a claim has run since it was read again."""
     threads = ((snapshot.threads.get(name), runs) for name, runs in claim.still.items())
     return any(thread is None or thread.exited or thread.switches != runs for thread, runs in threads)
 
@@ -135,7 +128,7 @@ _MUCH: Final = 100_000
 
 
 class GraphKeeper:
-    """The graph of one snapshot after another."""
+    """The wait-for graph, updated from snapshot to snapshot."""
 
     def __init__(self) -> None:
         self._snapshot: Snapshot = EMPTY
@@ -144,7 +137,7 @@ class GraphKeeper:
         self._others: frozenset[Arc] = frozenset()  # of the graph, but for the plain dependencies
 
     def graph_of(self, snapshot: Snapshot) -> Graph:
-        """The graph of `snapshot`; the former one while edges, resources and who is alive are the same."""
+        """Return the graph of `snapshot`; the former one if edges, resources and living threads are the same."""
         before, self._snapshot = self._snapshot, snapshot
         standing = self._standing
         if snapshot.threads is not before.threads or snapshot.processes is not before.processes:
@@ -176,7 +169,7 @@ class GraphKeeper:
 
 
 def _changed(before: Snapshot, after: Snapshot) -> set[Arc] | None:
-    """The plain dependencies that came or went; None when it is better to begin anew."""
+    """Return the plain dependencies that were added or removed; None if a rebuild is cheaper."""
     old, new = before.dependencies.shards, after.dependencies.shards
     if len(old) != len(new):
         return None
@@ -195,19 +188,11 @@ def _is_arc(arc: Arc, snapshot: Snapshot, others: frozenset[Arc]) -> bool:
 
 
 def _depends(snapshot: Snapshot, source: str, target: str) -> bool:
-    """Whether a plain dependency blocks one by the other."""
     return EdgeKey(EdgeKind.DEPENDS_ON, source, target) in snapshot.dependencies
 
 
 class Diagnostician:
-    """Diagnoses one snapshot after another, reusing what didn't change (the graph, the tasks).
-
-    Args:
-        rules: the rules to apply (livedbg.session.rulebook has all of them).
-        settings: thresholds of the rules.
-        judged: what the rules of single systems judge.
-        code: tells the user's own code in stacks.
-    """
+    """Diagnoses one snapshot after another, reusing what didn't change (the graph, the tasks)."""
 
     def __init__(
         self,
@@ -224,7 +209,7 @@ class Diagnostician:
         self._tasks = TaskIndex()
 
     def diagnose(self, snapshot: Snapshot) -> Diagnosis:
-        """The diagnosis of `snapshot` as of the last look (snapshot.S3); a fresh diagnostician would say the same."""
+        """Diagnose `snapshot` as of the last scan (snapshot.S3), as a fresh diagnostician would."""
         if not snapshot.revision:
             return NO_DIAGNOSIS
         snapshot = snapshot.as_of_looks()

@@ -1,10 +1,10 @@
-"""The wait-for graph of one state.
+"""The wait-for graph of a state.
 
-Which nodes of a blocking graph can never go on: a greatest fixpoint over AND and OR waits.
+Deadlocked nodes are a greatest fixpoint over AND and OR waits.
 
 Invariants:
-    graph.G1. A cycle is listed only if no member has a way out: one that waits for any of several things
-        has none of them left, and none goes on by itself after a time.
+    graph.G1. A cycle is listed only if no member has a way out: one that waits for any of several things has none of
+        them left, and none continues by itself after a time.
     graph.G2. A root is waited for and waits for nothing.
     graph.G3. `behind` counts every waiting thread, process and task once.
 """
@@ -31,17 +31,16 @@ def dead_nodes(
     timed: AbstractSet[int],
     known: AbstractSet[int] = frozenset(),
 ) -> set[int]:
-    """The nodes, among what the seeds wait for, that can never go on.
+    """Return the nodes reachable from the seeds that can never continue.
 
-    A node goes on when all that it waits for does, and, of what it waits for as alternatives, any
-    one does. What waits for nothing may go on; so may what has a time limit.
+    A node continues when all its AND successors do and any one of its alternatives does. A node without successors may
+    continue; so may one with a time limit.
 
     Args:
-        successors: blocked -> by what.
-        seeds: where to begin; all that they reach is looked at.
+        successors: blocked -> blockers.
         choices: node -> those of its successors that are alternatives.
-        timed: nodes that go on by themselves.
-        known: nodes of which it is known that they can never go on; what they wait for is not looked at.
+        timed: nodes that continue by themselves.
+        known: nodes that can never continue; their successors are not visited.
     """
     ahead: dict[int, list[int]] = {}
     behind: dict[int, list[int]] = {}
@@ -90,14 +89,7 @@ _RANK_BEHIND: Final = 1_000
 
 
 class Graph:
-    """A wait-for graph (livedbg.analysis.diagnosis.WaitGraph). Immutable.
-
-    Args:
-        snapshot: the state that it is of.
-        wiring: the arcs of its blocking relations.
-        blocking: those relations that are more than plain dependencies.
-        large: whether it is changed rather than built anew.
-    """
+    """A wait-for graph (livedbg.analysis.diagnosis.WaitGraph). Immutable. A `large` one is changed, not built anew."""
 
     def __init__(self, snapshot: Snapshot, wiring: Wiring, blocking: Blocking, *, large: bool) -> None:
         self.wiring = wiring
@@ -111,7 +103,6 @@ class Graph:
         self._behind_parts: dict[Part, int] = {}
 
     def waits_of(self, entity: str) -> Sequence[Edge]:
-        """Pending edges that block `entity`."""
         edges = self._snapshot.edges
         found = []
         for blocker in self.blockers_of(entity):
@@ -126,12 +117,10 @@ class Graph:
         return found
 
     def waiters_of(self, entity: str) -> Sequence[str]:
-        """Entities that wait for `entity` directly."""
         node = self._number(entity)
         return self._named(self._arcs.predecessors(node)) if node is not None else ()
 
     def blockers_of(self, entity: str) -> Sequence[str]:
-        """What `entity` waits for directly: a thread for its lock, a lock for its holders."""
         node = self._number(entity)
         return self._named(self._arcs.successors(node)) if node is not None else ()
 
@@ -140,7 +129,7 @@ class Graph:
         return sorted(names) if self.large else names[::-1]  # rustworkx gives the newest arc first
 
     def behind(self, entity: str) -> int:
-        """How many threads, processes and tasks wait for `entity`; in a large graph at most BEHIND."""
+        """Return how many threads, processes and tasks wait for `entity`; at most BEHIND in a large graph."""
         node = self._number(entity)
         if node is None:
             return 0
@@ -157,7 +146,7 @@ class Graph:
         return min(most, whole - self._counts(node))
 
     def _count_behind(self, node: int, most: int) -> int:
-        """The same, up to `most`; the direct waiters of one that a million wait for are not gone through."""
+        """Count up to `most`, without visiting the direct waiters of a node that has millions."""
         direct = self._arcs.in_degree(node) - self._others - 1  # one for an arc to itself
         return most if direct >= most else self._arcs.ancestors(node, self._counts, most)
 
@@ -167,12 +156,14 @@ class Graph:
 
     @cached_property
     def _others(self) -> int:
-        """Waiters that don't count: plain dependencies are those of tasks, and tasks do."""
+        """Count the waiters that are not counted; plain dependencies are always of tasks."""
         return len({waiter for waiter, _ in self._blocking.pairs if not self._counts(self._snapshot.names.of(waiter))})
 
     def chain(self, entity: str) -> Sequence[str]:
-        """The path from `entity` to a root, or once round a cycle. A lock that nobody holds is its end only where
-        nothing else is waited for."""
+        """Return the path from `entity` to a root, or once round a cycle.
+
+        It ends at a lock that nobody holds only if nothing else is waited for.
+        """
         path: dict[str, None] = {}
         node = self._number(entity)
         known = node is not None and (self._arcs.out_degree(node) or self._arcs.in_degree(node))
@@ -191,13 +182,13 @@ class Graph:
 
     @cached_property
     def stuck(self) -> frozenset[str]:
-        """The members of all deadlocks."""
         return frozenset(member for cycle in self.cycles for member in cycle)
 
     @cached_property
     def cycles(self) -> Sequence[tuple[str, ...]]:
-        """Deadlocks: each the members of one, in the order of the waits where that is one ring (of RING at most;
-        larger ones by name)."""
+        """Return the members of each deadlock, in the order of the waits if they form one ring of at most RING, else by
+        name.
+        """
         parts = dict.fromkeys(self.wiring.order.parts.values())
         if not parts:
             return ()
@@ -224,7 +215,6 @@ class Graph:
         return {self._snapshot.names.of(name) for name in self._blocking.timed}
 
     def _ring(self, members: Sequence[str]) -> tuple[str, ...]:
-        """The members in the order of the waits, as far as one walk meets them."""
         if len(members) > RING:
             return tuple(sorted(members))
         inside = set(members)
@@ -239,7 +229,6 @@ class Graph:
 
     @cached_property
     def roots(self) -> Sequence[str]:
-        """Entities that others wait for and that wait for nothing, by what waits behind, most first."""
         found = self.wiring.roots
         most = _RANKED[self.large]
         first, rest = found[:most], found[most:]

@@ -1,16 +1,17 @@
-"""Programs that nothing can wake and that may be meant to wait: until Ctrl-C, or while a child serves.
+"""Programs that nothing can wake and that may wait by design: until Ctrl-C, or while a child serves.
 
-A thread that waits for an `Event` which was lost looks like one that waits for Ctrl-C, and an event loop without
-anything to do looks like one whose tasks wait for each other; the loop may be one in another thread, which wakes the
-main thread of its runtime (Tcl's notifier, a parked main thread of an asynchronous runtime). What they wait for says
-nothing of which it is, so a rule must not call them stuck.
+A thread that waits for a lost `Event` looks like one that waits for Ctrl-C, and an event loop without work looks like
+one whose tasks wait for each other; the loop may be in another thread, which wakes the main thread of its runtime
+(Tcl's notifier, a parked main thread of an asynchronous runtime). Their waits don't tell which it is, so a rule must
+not call them stuck.
 
 Invariants:
-    idle_by_design.D1. An event loop is not idle on purpose if its tasks are known and each of them waits without a time
-        limit for what only tasks of a loop end: a lock, a semaphore, a queue, a channel, another task. One that waits
-        for an event, a future or anything else leaves it open, and so does a loop that has a callback for a signal.
-    idle_by_design.D2. Nor is what a call of the user's polls for that is named for the one thing that it returns
-        (`recv_string`): an event loop returns once it shall end.
+    idle_by_design.D1. An event loop is not idle by design if its tasks are known and each of them waits without a time
+        limit for something that only tasks of a loop end: a lock, a semaphore, a queue, a channel, another task. A task
+        that waits for an event, a future or anything else leaves it open, and so does a loop that has a callback for a
+        signal.
+    idle_by_design.D2. Nor is a poll in a call of the user's code to a function named for the one thing that it returns
+        (`recv_string`): an event loop returns only when it shall end.
 """
 
 from __future__ import annotations
@@ -49,13 +50,7 @@ _TASKS_LACK: Final = frozenset({"tasks-cut", "tasks-full", "tasks-unreadable", "
 
 
 def may_be_meant(found: ClosedSet, closed: Closed, state: RuleInput) -> str:
-    """Why it may be meant that a closed set waits; "" where nothing says so.
-
-    Args:
-        found: the set.
-        closed: all closed sets.
-        state: the state.
-    """
+    """Return why a closed set may wait by design; "" if nothing suggests it."""
     mains = [(main, process) for process in found.processes for main in _main_of(process, found)]
     for main, process in mains:
         if process.target and (reason := _meant(main, process, found, state)):
@@ -88,14 +83,16 @@ def _meant(main: Thread, process: Process, found: ClosedSet, state: RuleInput) -
 
 
 def _receives(main: Thread, state: RuleInput) -> bool:
-    """Whether the user's Python code called a library's function that gives one thing, and no loop (D2)."""
+    """Return whether the user's Python code called a library's function that returns one thing, and no loop (D2)."""
     called = state.code.call(state.snapshot.stacks.get(main.id))
     return _ONE_THING.fullmatch(called.rpartition(".")[2]) is not None
 
 
 def stuck_tasks(thread: Thread, state: RuleInput) -> list[Task]:
-    """The tasks of an event loop that wait for no other task, where all of its tasks are stuck once nothing wakes its
-    thread; none where one of them may be meant to wait (D1)."""
+    """Return the last tasks of the wait chains of an event loop that only its own thread could wake.
+
+    Empty if one of them may wait by design (D1).
+    """
     if any(
         status.target == thread.process and status.code in _TASKS_LACK for status in state.snapshot.statuses.values()
     ):
@@ -106,7 +103,7 @@ def stuck_tasks(thread: Thread, state: RuleInput) -> list[Task]:
 
 
 def _waits_for_tasks(task: Task, state: RuleInput) -> bool:
-    """Whether it waits without a time limit for a lock, a semaphore or a queue of its loop (D1)."""
+    """Return whether it waits without a time limit for a lock, a semaphore or a queue of its loop (D1)."""
     waits = state.graph.waits_of(task.id)
     resources = [state.snapshot.resources.get(edge.target) for edge in waits]
     known = all(one is not None and one.kind in _OF_TASKS and not (one.idle or one.outside) for one in resources)
@@ -114,7 +111,7 @@ def _waits_for_tasks(task: Task, state: RuleInput) -> bool:
 
 
 def _has_idle_loop(main: Thread, found: ClosedSet, state: RuleInput) -> bool:
-    """Whether another thread of the process is in an event loop that only its own program could give something to do.
+    """Return whether another thread of the process is in an event loop that only its own program could give work.
 
     Python's own waits say more, and are judged by their stacks.
     """
@@ -128,9 +125,9 @@ def _only_wakes_itself(thread: Thread, state: RuleInput) -> bool:
 
 
 def _in_event_wait(frames: list[Frame]) -> bool:
-    """Whether code other than Python's library called `Event.wait`: that and `Condition.wait` are on top of it.
+    """Return whether code other than Python's library called `Event.wait`, on top of which `Condition.wait` is.
 
-    The classes are in the names from CPython 3.11 on, where py-spy is not the source.
+    Frames have class names from CPython 3.11 on, except from py-spy.
     """
     if len(frames) < 3 or not all(_THREADING.search(frame.file or "") for frame in frames[:2]):
         return False
@@ -144,7 +141,6 @@ def _waits_for_lock(main: Thread, state: RuleInput) -> bool:
 
 
 def _other_children(found: ClosedSet, closed: Closed, state: RuleInput) -> Iterator[Process]:
-    """Living children, grandchildren, … of a set that are in no closed set."""
     stuck = {process.id for one in closed.sets for process in one.processes}
     family = {(process.host, process.pid) for process in found.processes}
     over = (ThreadState.ZOMBIE, ThreadState.DEAD)

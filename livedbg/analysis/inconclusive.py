@@ -1,4 +1,4 @@
-"""What is said where nothing can be concluded: where the thread is that most likely matters, and what would tell."""
+"""Sentences for an inconclusive state: where the most relevant thread is, and what would tell more."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from livedbg.text.wording import sentence_case
 
 
 def watched(snapshot: Snapshot) -> list[Thread]:
-    """The threads that have not ended, but for those of processes that are no target."""
+    """Return the living threads of target processes."""
     others = {process.id for process in snapshot.processes.values() if not process.target}
     return [thread for thread in snapshot.threads.values() if not thread.exited and thread.process not in others]
 
 
 def used(thread: Thread, snapshot: Snapshot) -> str:
-    """How much of a core a thread used, in brackets; "" for next to nothing."""
+    """Return the share of a core that a thread used, in brackets; "" for next to nothing."""
     share = cpu_share(thread, snapshot)
     return f" ({share:.0%} of a core)" if share >= 0.005 else ""
 
@@ -41,7 +41,7 @@ def has_waited(thread: Thread, waited_ns: int, state: RuleInput) -> str:
 
 
 def burns_said(burnt: Sequence[Thread], state: RuleInput) -> str:
-    """What is said of threads that only use CPU time."""
+    """Return the sentence about threads that only use CPU time."""
     snapshot = state.snapshot
     first = max(burnt, key=lambda thread: cpu_share(thread, snapshot))
     more = f" and {many(len(burnt) - 1, 'other')}" if len(burnt) > 1 else ""
@@ -54,7 +54,7 @@ def burns_said(burnt: Sequence[Thread], state: RuleInput) -> str:
 
 
 def polls_said(thread: Thread, state: RuleInput) -> str:
-    """What is said of a thread that wakes for moments only."""
+    """Return the sentence about a thread that polls."""
     snapshot = state.snapshot
     activity = snapshot.activity[thread.id]
     span_s = max(snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns, 1) / 1e9
@@ -108,12 +108,12 @@ def idle_said(threads: Sequence[Thread], state: RuleInput) -> str:
 
 
 def _longest(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, int] | None:
-    """The main thread that has waited longest, of those that have for the threshold."""
+    """Return the main thread that has waited longest, if for the threshold, with the time."""
     return max(long_waits(threads, state), key=lambda one: one[1], default=None)
 
 
 def _where(stuck: tuple[Thread, int] | None, threads: Sequence[Thread], state: RuleInput) -> str:
-    """Where the thread is that most likely matters: one that has waited for long, else the main thread."""
+    """Return where the most relevant thread is: one that has waited for long, else the main thread."""
     if stuck is not None:
         last = last_waited_for(stuck[0], state)
         waited = waited_ns(last, state.snapshot)

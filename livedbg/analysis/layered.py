@@ -1,11 +1,11 @@
-"""A directed graph that is never written to, and from which a slightly different one is made cheaply.
+"""An immutable directed graph from which a slightly different one is made cheaply.
 
-A rustworkx graph holds almost everything; two small dicts say which arcs came or went since. When they have
-grown, they are worked into a copy of the graph (copying a million nodes and three million arcs takes some
-40 ms, building them from names a second).
+A rustworkx graph holds almost everything; two small dicts hold the arcs added and removed since. When they have grown,
+they are merged into a copy of the graph (copying a million nodes and three million arcs takes some 40 ms, building them
+from names a second).
 
 Invariants:
-    layered.L1. A graph never changes once it is made; `changed` gives another one.
+    layered.L1. A graph never changes once it is made; `changed` returns another one.
     layered.L2. Successors and predecessors are those of the set of arcs: no duplicates, whatever the layers hold.
 """
 
@@ -24,14 +24,12 @@ _MOST: Final = 20_000
 
 
 class LayeredDigraph:
-    """Nodes are numbers from 0. Made by `of` and `changed`.
+    """A directed graph whose nodes are numbers from 0. Made by `of` and `changed`.
 
     Args:
-        base: the lower layer: node indices are the numbers; it answers for numbers that it has not as for nodes without
-            arcs.
-        came: arcs beside it, by source and by target.
-        went: arcs of it that are no more, by source and by target.
-        size: how many arcs came or went.
+        base: the lower layer; a number that it does not have counts as a node without arcs.
+        came: arcs added to it, by source and by target.
+        went: arcs removed from it, by source and by target.
     """
 
     __slots__ = ("_base", "_came", "_size", "_went")
@@ -46,14 +44,14 @@ class LayeredDigraph:
 
     @classmethod
     def of(cls, nodes: int, arcs: list[Arc]) -> LayeredDigraph:
-        """The graph with nodes 0 … `nodes` - 1 and these arcs, each given once."""
+        """Return the graph with nodes 0 … `nodes` - 1 and these arcs, each given once."""
         base: rx.PyDiGraph[None, None] = rx.PyDiGraph(node_count_hint=nodes, edge_count_hint=len(arcs))
         base.add_nodes_from([None] * nodes)
         base.extend_from_edge_list(arcs)
         return cls(base, ({}, {}), ({}, {}), 0)
 
     def changed(self, added: Iterable[Arc], removed: Iterable[Arc]) -> LayeredDigraph:
-        """This graph without `removed` arcs (that it has) and with `added` ones (that it has not)."""
+        """Return this graph without `removed` arcs (which it must have) and with `added` ones (which it must lack)."""
         came, went = _Layer(self._came), _Layer(self._went)
         size = self._size
         for undo, do, arcs in ((came, went, removed), (went, came, added)):
@@ -68,7 +66,7 @@ class LayeredDigraph:
         return graph.flat() if size > _MOST else graph
 
     def flat(self) -> LayeredDigraph:
-        """The same graph with an empty upper layer."""
+        """Return the same graph with an empty upper layer."""
         if not self._size:
             return self
         base = self._base.copy()
@@ -77,32 +75,27 @@ class LayeredDigraph:
         return LayeredDigraph(base, ({}, {}), ({}, {}), 0)
 
     def has(self, arc: Arc) -> bool:
-        """Whether there is such an arc."""
         source, target = arc
         if target in self._came[0].get(source, ()):
             return True
         return self._base.has_edge(source, target) and target not in self._went[0].get(source, ())
 
     def successors(self, node: int) -> Collection[int]:
-        """Where the arcs of a node lead."""
         return self._both(self._base.successor_indices(node), node, 0)
 
     def predecessors(self, node: int) -> Collection[int]:
-        """Where the arcs to a node come from."""
         return self._both(self._base.predecessor_indices(node), node, 1)
 
     def out_degree(self, node: int) -> int:
-        """How many arcs leave a node."""
         below = self._base.out_degree(node)
         return below + len(self._came[0].get(node, ())) - len(self._went[0].get(node, ()))
 
     def in_degree(self, node: int) -> int:
-        """How many arcs lead to a node."""
         below = self._base.in_degree(node)
         return below + len(self._came[1].get(node, ())) - len(self._went[1].get(node, ()))
 
     def sinks(self) -> list[int]:
-        """The nodes that no arc leaves."""
+        """Return the nodes that no arc leaves."""
         base = self.flat()._base
         return [node for node in base.node_indices() if not base.out_degree(node)]
 
@@ -115,7 +108,7 @@ class LayeredDigraph:
         return [*kept, *(came or ())]
 
     def ancestors(self, node: int, counts: Callable[[int], bool], most: int) -> int:
-        """How many nodes lead to a node, of those that count; `most` when there are as many or more."""
+        """Return how many counted nodes lead to a node, at most `most`."""
         seen, todo, found = {node}, [node], 0
         while todo and found < most:
             for other in self.predecessors(todo.pop()):
@@ -128,23 +121,22 @@ class LayeredDigraph:
         return found
 
     def sorted_nodes(self) -> Sequence[int] | None:
-        """All nodes such that an arc leads to a later one; None when there is a cycle."""
+        """Return all nodes in topological order; None if there is a cycle."""
         try:
             return rx.topological_sort(self.flat()._base)
         except rx.DAGHasCycle:
             return None
 
     def components(self) -> list[list[int]]:
-        """The strongly connected components; arcs between two lead to the earlier one."""
+        """Return the strongly connected components; arcs between two lead to the earlier one."""
         return rx.strongly_connected_components(self.flat()._base)  # Kosaraju's, in postorder
 
     def loops(self) -> set[int]:
-        """The nodes with an arc to themselves."""
         base = self.flat()._base
         return {node for node in base.node_indices() if base.has_edge(node, node)}
 
     def components_among(self, nodes: Collection[int]) -> list[list[int]]:
-        """The same of the graph of these nodes alone."""
+        """Return the strongly connected components of the subgraph of some nodes."""
         names = sorted(nodes)
         numbers = {node: place for place, node in enumerate(names)}
         inner: rx.PyDiGraph[None, None] = rx.PyDiGraph()
@@ -156,7 +148,7 @@ class LayeredDigraph:
 
 
 class _Layer:
-    """One of the small dicts while it is made: what the former graph has of it is copied before it is changed."""
+    """A small dict being built: sets of the former graph are copied before a change."""
 
     def __init__(self, arcs: tuple[_Arcs, _Arcs]) -> None:
         self.arcs: tuple[_Arcs, _Arcs] = (dict(arcs[0]), dict(arcs[1]))

@@ -1,15 +1,15 @@
-"""Which nodes of the wait-for graph lie on cycles, kept up to date by an order of all nodes.
+"""Cycles of the wait-for graph, kept up to date by an order of all nodes.
 
-Every node has a place such that an arc leads to a lower one, except inside a cycle, whose members share theirs. An
-arc that fits the order closes no cycle, which is seen at once; for one that doesn't, only the places between its
-ends have to be searched, and what was found is moved there (Bender, Fineman, Gilbert, Tarjan, "A New Approach to
-Incremental Cycle Detection and Related Problems", 2015, search such an order from both ends; here the end that
-is done first is moved, to numbers between those of its neighbours).
+Every node has a place such that an arc leads to a lower one, except inside a cycle, whose members share theirs. An arc
+that fits the order closes no cycle, which is seen at once; for one that doesn't, only the places between its ends have
+to be searched, and the nodes found are moved there (Bender, Fineman, Gilbert, Tarjan, "A New Approach to Incremental
+Cycle Detection and Related Problems", 2015, search such an order from both ends; here the end that is done first is
+moved, to numbers between those of its neighbours).
 
 Invariants:
     order.O1. An arc leads to a lower place, or both its ends are in the same part.
     order.O2. `parts` are the strongly connected components that hold a cycle, as of an order made from nothing.
-    order.O3. What `reordered` costs depends on what lies between the places of the ends, and ends at SEARCH.
+    order.O3. The cost of `reordered` depends on the nodes between the places of the ends, and is limited to SEARCH.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Part: TypeAlias = frozenset[int]
 
 
 class Order(Struct, frozen=True):
-    """An order of the nodes of one graph.
+    """An order of the nodes of a graph.
 
     Attributes:
-        places: node -> place; a node beyond its end has its number for one.
-        parts: node -> all nodes that it lies on cycles with; the others are not in it.
+        places: node -> place; a node beyond the end has its number as its place.
+        parts: node -> all nodes that it lies on cycles with; other nodes are missing.
     """
 
     places: array[float]
@@ -42,7 +42,7 @@ class Order(Struct, frozen=True):
 
 
 def ordered(arcs: LayeredDigraph) -> Order:
-    """The order of a graph, from nothing."""
+    """Return the order of a graph, from nothing."""
     number = arcs.sorted_nodes()
     if number is not None:
         places = array("d", bytes(8 * len(number)))
@@ -61,15 +61,10 @@ def ordered(arcs: LayeredDigraph) -> Order:
 
 
 def reordered(old: Order, arcs: LayeredDigraph, added: Iterable[Arc], removed: Iterable[Arc]) -> Order | None:
-    """The order after a change.
-
-    Args:
-        arcs: the changed graph.
-        added: arcs that it has more.
-        removed: arcs that it has no more.
+    """Return the order after a change.
 
     Returns:
-        None when it would take more than SEARCH, or no number is left between two places.
+        None if it would take more than SEARCH, or no number is left between two places.
     """
     change = _Change(old, arcs)
     apart = {part for a, b in removed if (part := old.parts.get(a)) is not None and b in part}
@@ -83,7 +78,7 @@ def _holds_cycle(members: Collection[int], arcs: LayeredDigraph) -> bool:
 
 
 class _Change:
-    """An order while it is changed: what the former one has is copied before the first write."""
+    """An order being changed: data of the former one is copied before the first write."""
 
     def __init__(self, old: Order, arcs: LayeredDigraph) -> None:
         self.places = old.places
@@ -93,7 +88,7 @@ class _Change:
         self._left = SEARCH
 
     def join(self, arc: Arc) -> bool:
-        """Put an arc into the order; False when that would take too much."""
+        """Add an arc to the order; return False if that would take too much."""
         source, target = arc
         part = self.parts.get(source)
         if self._place(source) > self._place(target) or (part is not None and target in part):
@@ -112,7 +107,7 @@ class _Change:
         return self._move(search.found[search.done] - ring, ring, stays, limit, below=search.done == 0)
 
     def split(self, part: Part) -> bool:
-        """Take a part asunder that lost an arc, if it does not hold together without; False when that is too much."""
+        """Split a part that lost an arc, if it falls apart; return False if that would take too much."""
         if len(part) > self._left:
             return False
         components = self._arcs.components_among(part)
@@ -137,12 +132,10 @@ class _Change:
         return True
 
     def place(self, node: int) -> float:
-        """The place of a node."""
         return self._place(node)
 
     @property
     def arcs(self) -> LayeredDigraph:
-        """The changed graph."""
         return self._arcs
 
     def _place(self, node: int) -> float:
@@ -166,7 +159,7 @@ class _Change:
         self._own_parts().update(dict.fromkeys(part, part))
 
     def _move(self, nodes: set[int], ring: set[int], stays: float, limit: float | None, *, below: bool) -> bool:
-        """Give `ring` the place of the arc's other end, and `nodes` those between it and the next ones beyond."""
+        """Move `ring` to the place of the arc's other end, and `nodes` between it and the next places beyond."""
         former = sorted({self._place(node) for node in nodes})
         if limit is None:
             limit = stays - len(former) - 1 if below else stays + len(former) + 1
@@ -182,13 +175,11 @@ class _Change:
 
 
 class _Search:
-    """Looks from both ends of an arc, within the places between them, until one end can go no further.
+    """A search from both ends of an arc, within the places between them, until one end is exhausted.
 
     Attributes:
-        found: what each end reaches: 0 from the target with the arcs, 1 from the source against them.
-        done: the end that can go no further.
+        found: nodes reached from each end: 0 from the target with the arcs, 1 from the source against them.
         limit: the nearest place outside that an arc from `found` leads to.
-        looked: nodes and arcs looked at.
     """
 
     def __init__(self, arc: Arc, change: _Change) -> None:
@@ -206,7 +197,7 @@ class _Search:
         self._degrees = (arcs.out_degree, arcs.in_degree)
 
     def run(self, most: int) -> bool:
-        """Search; False when it would take more than `most`."""
+        """Search; return False if it would take more than `most`."""
         cost = [self._cost(0), self._cost(1)]
         while all(self._todo):
             side = 0 if cost[0] <= cost[1] else 1
@@ -218,7 +209,6 @@ class _Search:
         return True
 
     def ring(self) -> set[int]:
-        """The nodes on cycles through the arc."""
         within, back = self.found[self.done], self._steps[1 - self.done]
         start = self._ends[self.done]
         if start not in within:
@@ -231,7 +221,6 @@ class _Search:
         return ring
 
     def _cost(self, side: int) -> int:
-        """What has been looked at on a side when its next node has been."""
         todo = self._todo[side]
         return self.looked[side] + 1 + self._degrees[side](todo[-1]) if todo else self.looked[side]
 
@@ -252,7 +241,6 @@ class _Search:
 
 
 def _between(low: float, high: float, count: int) -> list[float] | None:
-    """Numbers that lie between two others, rising; None where floating point has none left."""
     step = (high - low) / (count + 1)
     numbers = [low + step * place for place in range(1, count + 1)]
     row = [low, *numbers, high]

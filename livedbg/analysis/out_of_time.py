@@ -1,14 +1,12 @@
-"""The verdict where a time limit ended the first look: the state so far, of the target, and what is missing.
+"""Verdicts before the first scan is complete: while it goes on, and after a time limit ended it.
 
-The verdict until everything has been looked at once: what is being looked at, and nothing else.
-
-What half a look shows is no state of the target: without the stacks a hung program seems to run, without /proc a living
-one seems to be a log that ends somewhere.
+Half a scan shows no state of the target: without the stacks a hung program seems to run, without /proc a living one
+seems to be a log that ends somewhere.
 
 Invariants:
-    out_of_time.O1. The state is that of what was seen; the sentence says what was not looked at.
-    out_of_time.E1. Until every source has had its first full look, the verdict is `unknown`, says what was seen of how
-        much and what is still to come, and there is no finding and no wait.
+    out_of_time.O1. After a time limit, the state is that of the data so far; the sentence says what is missing.
+    out_of_time.E1. Until every source has completed its first scan, the verdict is `unknown`, says how much was scanned
+        and what is still to come, and there is no finding and no wait.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _LONGEST: Final = 80
 
 
 def so_far(verdict: Verdict, snapshot: Snapshot) -> Verdict:
-    """A verdict with what a time limit kept from being looked at; the same where none did."""
+    """Add to a verdict what a time limit left unscanned; return it unchanged if there was none."""
     cut = [one for one in snapshot.statuses.values() if one.code == OUT_OF_TIME and one.health is not SourceHealth.OK]
     if not cut:
         return verdict
@@ -53,7 +51,6 @@ def so_far(verdict: Verdict, snapshot: Snapshot) -> Verdict:
 
 
 def _of(process: Process, snapshot: Snapshot) -> str:
-    """What is known of a process that lives."""
     name = " ".join(process.command[:_WORDS])[:_LONGEST] or "the process"
     threads = [one for one in watched(snapshot) if one.process == process.id]
     waits = Counter(one.waits_in for one in threads if one.waits_in).most_common(_SHOWN)
@@ -67,12 +64,9 @@ _NAMED: Final = 4
 
 
 def looking(snapshot: Snapshot, to_come: Sequence[str], *, stacks: bool) -> Diagnosis:
-    """The diagnosis before the first full look.
+    """Return the diagnosis before the first complete scan of the sources `to_come`.
 
-    Args:
-        snapshot: what was seen so far.
-        to_come: the sources that have not had their first full look.
-        stacks: a thread counts as looked at once its stack was taken.
+    With `stacks`, a thread counts as scanned only once its stack was taken.
     """
     threads = snapshot.last_threads()
     done = sum(1 for thread in threads if not stacks or thread.id in snapshot.stacks)

@@ -18,14 +18,11 @@ _DEEPEST: Final = 8
 
 
 def plain_path(name: str, depth: int = 0) -> str:
-    """A path with each part in angle brackets replaced by the name of its type, or left out.
+    """Replace each part of a path in angle brackets by the name of its type, or remove it.
 
-    A part of arguments (`push::<u8>`) and one of an implementation (`<impl Work for u8>`) behind a path are left out. A
-    type without a name (a slice, a tuple) gives the trait's name. Names of other languages stay as they are.
-
-    Args:
-        name: the path.
-        depth: how deep it lies in other paths.
+    Generic arguments (`push::<u8>`) and an implementation (`<impl Work for u8>`) after a path are removed. A type
+    without a name (a slice, a tuple) gives the trait's name. Names of other languages stay as they are. `depth` is the
+    nesting depth.
     """
     if "<" not in name or depth > _DEEPEST:
         return name
@@ -46,7 +43,7 @@ def plain_path(name: str, depth: int = 0) -> str:
 
 
 def _type_name(inside: str, depth: int) -> str:
-    """The name of the type in `A as T`, or of the trait; "" where neither has one."""
+    """Return the name of the type in `A as T`, or of the trait; "" if neither has one."""
     if inside.startswith("lambda("):
         return "lambda"
     type_, _, trait = inside.partition(" as ") if not inside.startswith("<") else _split(inside)
@@ -54,7 +51,7 @@ def _type_name(inside: str, depth: int) -> str:
 
 
 def _split(inside: str) -> tuple[str, str, str]:
-    """The same for a type that is itself in angle brackets: `<A as I>::Item as T`."""
+    """Split a type that is itself in angle brackets: `<A as I>::Item as T`."""
     end = max(_end(inside, 0), 0)
     head, sign, trait = inside[end:].partition(" as ")
     return inside[:end] + head, sign, trait
@@ -70,7 +67,6 @@ def _named(type_: str, depth: int) -> str:
 
 
 def _end(name: str, at: int) -> int:
-    """Behind the bracket that closes the one at a place; -1 where none does."""
     depth = 0
     for place in range(at, len(name)):
         letter = name[place]
@@ -107,45 +103,45 @@ class Placed(Protocol):
 
     @property
     def function(self) -> str:
-        """Its function."""
+        """Return its function."""
         ...
 
     @property
     def file(self) -> str | None:
-        """Its source file."""
+        """Return its source file."""
         ...
 
     @property
     def line(self) -> int | None:
-        """Its line there."""
+        """Return its line there."""
         ...
 
     @property
     def module(self) -> str | None:
-        """Its ELF file, or Python module."""
+        """Return its ELF file, or Python module."""
         ...
 
     @property
     def language(self) -> str:
-        """`python` or `native`."""
+        """Return `python` or `native`."""
         ...
 
 
 @lru_cache(maxsize=8192)
 def function_name(function: str, language: str = "native") -> str:
-    """The name of a function as people say it: `holder`, `Engine::step`, `main::lambda`; one word."""
+    """Return the short name of a function: `holder`, `Engine::step`, `main::lambda`; one word."""
     name = _NAMES.get(language, _native)(function)
     name = name.replace(" ", "")
     return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
 
 
 def line_of(frame: Placed) -> str:
-    """`server.cpp:31`; "" where the line is not known."""
+    """Return `server.cpp:31`; "" if the line is not known."""
     return f"{(frame.file or '').rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
 
 
 def place_text(frame: Placed) -> str:
-    """`step (server.cpp:31)`, `engine_step (libengine.so)`; the line alone for code that is in no function."""
+    """Return `step (server.cpp:31)` or `engine_step (libengine.so)`; only the line for code outside of functions."""
     where = line_of(frame) or (frame.module or frame.file or "").rpartition("/")[2]
     name = function_name(frame.function, frame.language)
     if frame.function == "<module>" and where:
@@ -155,7 +151,7 @@ def place_text(frame: Placed) -> str:
 
 @lru_cache(maxsize=8192)
 def plain_name(function: str) -> str:
-    """The qualified name of a native function, without what it takes and returns: `app::Engine::run`."""
+    """Return the qualified name of a native function, without parameters and return type: `app::Engine::run`."""
     name = function[:_MOST].replace("(anonymous namespace)::", "").replace("{anonymous}::", "")
     name = _LAMBDA.sub("lambda", plain_path(name))
     name = name.replace(f"::lambda{_CALL}", "::lambda").replace("::lambda::_FUN", "::lambda")
@@ -168,9 +164,9 @@ def plain_name(function: str) -> str:
 
 
 def rust_name(function: str) -> str:
-    """The path in a name that Rust's compiler mangled (its v0 form); the name itself for others.
+    """Return the path in a mangled Rust name (v0 form), or the name itself for others.
 
-    What generic functions were made for is not read.
+    Generic arguments are not read.
     """
     if not function.startswith("_R") or function.startswith("_RI"):
         return function
@@ -191,12 +187,10 @@ def rust_name(function: str) -> str:
 
 
 def _python(function: str) -> str:
-    """A comprehension is said by the function that it is in."""
     return _INNER.sub("", function).rpartition("<locals>.")[2]
 
 
 def _go(function: str) -> str:
-    """Without the path of its package."""
     return function.rpartition("/")[2]
 
 
@@ -211,12 +205,12 @@ _NAMES: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType({"python": 
 
 
 def _marked(found: re.Match[str]) -> str:
-    """The name of an operator with other letters, which are no brackets."""
+    """Return the name of an operator with its brackets replaced by other letters."""
     return f"operator{found[1].translate(_MARKED)}"
 
 
 def _without_arguments(name: str) -> str:
-    """A name without what is in parentheses and angle brackets; the name itself where they don't match."""
+    """Strip the text in parentheses and angle brackets; return the name itself if these don't match."""
     kept: list[str] = []
     depth = 0
     for letter in name:

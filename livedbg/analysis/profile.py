@@ -1,4 +1,4 @@
-"""What a program spends its CPU time in: own and total share of each function, and merged stacks, from samples.
+"""CPU profile: own and total share of each function, and merged stacks, from samples.
 
 Invariants:
     profile.P1. The own shares of all functions and the share of the samples without a stack add up to 1.
@@ -26,13 +26,12 @@ _Line: TypeAlias = tuple[str, str | None, str | None, int | None, str]
 
 @dataclass(frozen=True, slots=True)
 class FunctionShare:
-    """What a function takes of the CPU time.
+    """CPU time of a function.
 
     Attributes:
-        line: the line of it that is in most samples; None where no line is known.
+        line: its line with most samples, or None.
         own: share of the time in which it is the innermost function, 0 to 1.
         total: share of the time in which it is anywhere in the stack, 0 to 1.
-        samples: how many samples it is in.
     """
 
     function: str
@@ -47,14 +46,7 @@ class FunctionShare:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Samples of some threads.
-
-    Attributes:
-        stacks: merged: those with the same functions at the same lines are one. The most frequent first.
-        samples: how many samples there are, with those that have no stack.
-        unknown: how many have no stack.
-        cpu_ns: CPU time that the samples with a stack represent.
-    """
+    """Samples of some threads, merged by functions and lines, the most frequent first."""
 
     stacks: tuple[SampledStack, ...] = ()
     samples: int = 0
@@ -63,12 +55,7 @@ class Profile:
 
 
 def profile_of(slices: Iterable[ProfileSlice], since_mono_ns: int = 0) -> Profile:
-    """The samples of some threads together.
-
-    Args:
-        slices: of these threads.
-        since_mono_ns: leave out what ended before.
-    """
+    """Merge the samples of some threads."""
     meant = [one for one in slices if one.end_mono_ns >= since_mono_ns]
     stacks = merged(stack for one in meant for stack in one.stacks)
     unknown = sum(one.unknown for one in meant)
@@ -77,7 +64,7 @@ def profile_of(slices: Iterable[ProfileSlice], since_mono_ns: int = 0) -> Profil
 
 
 def merged(stacks: Iterable[SampledStack]) -> list[SampledStack]:
-    """Stacks with the same functions at the same lines as one, the most frequent first."""
+    """Merge stacks with the same functions at the same lines, the most frequent first."""
     found: dict[tuple[_Line, ...], SampledStack] = {}
     keys: dict[int, tuple[_Line, ...]] = {}  # the same tuple of frames comes again and again
     kept: list[tuple[Frame, ...]] = []  # so that no other tuple gets its number
@@ -98,7 +85,7 @@ def merged(stacks: Iterable[SampledStack]) -> list[SampledStack]:
 
 
 def function_shares(profile: Profile) -> list[FunctionShare]:
-    """What each function takes of the time, that with the largest own share first; equal ones by their total share."""
+    """Return the share of each function, by own share, then by total share, largest first."""
     own: dict[_Function, int] = {}
     total: dict[_Function, int] = {}
     samples: dict[_Function, int] = {}
@@ -134,7 +121,7 @@ def function_shares(profile: Profile) -> list[FunctionShare]:
 
 
 def own_code(profile: Profile, code: UserCode) -> list[tuple[Frame, float]]:
-    """The user's functions that the samples are in or under, each with its share of the time, the largest first."""
+    """Return the user's functions that the samples are in or under, with their shares, largest first."""
     frames: dict[_Function, Frame] = {}
     spent_ns: dict[_Function, int] = {}
     for stack in profile.stacks:
@@ -148,7 +135,6 @@ def own_code(profile: Profile, code: UserCode) -> list[tuple[Frame, float]]:
 
 
 def _whole_ns(profile: Profile) -> float:
-    """CPU time of all samples; one without a stack counts as much as another."""
     known = profile.samples - profile.unknown
     return max(1.0, profile.cpu_ns * profile.samples / known if known else 1.0)
 

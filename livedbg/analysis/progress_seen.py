@@ -1,11 +1,11 @@
-"""What shows that a thread which only uses CPU time gets on: calls of its user's code, and rounds of its loops.
+"""What shows that a thread which only uses CPU time progresses: calls of its user's code, and rounds of its loops.
 
 Invariants:
-    progress_seen.P1. A function of the user's gets on if samples of the threshold found it in three calls or more,
-        which differ in line or in what is called. Calls that only ask or wait don't count: a loop that polls makes the
-        same ones again and again.
-    progress_seen.P2. A loop's counter is progress of its own thread alone, within the threshold; that it rises no more
-        says nothing: the loop may have ended short of its total, or be in a long round.
+    progress_seen.P1. A function of the user's code progresses if samples of the threshold found it in three calls or
+        more, which differ in line or callee. Calls that only poll or wait don't count: a polling loop makes the same
+        ones again and again.
+    progress_seen.P2. A loop's counter is progress of its own thread alone, within the threshold. If it rises no more,
+        that says nothing: the loop may have ended short of its total, or be in a long round.
 """
 
 from __future__ import annotations
@@ -29,19 +29,14 @@ _SLOW: Final = 10.0  # rounds a second below which tenths are said
 
 
 class CallsSeen(NamedTuple):
-    """The function that gets on.
-
-    Attributes:
-        frame: one of its calls.
-        lines: of its calls, sorted.
-    """
+    """A function that progresses."""
 
     frame: Frame
     lines: tuple[int, ...]
 
 
 def calls_seen(thread: Thread, state: RuleInput) -> CallsSeen | None:
-    """The outermost function of the user's that samples of the threshold found at several calls; None for none."""
+    """Return the outermost function of the user's code that samples found at several calls, or None."""
     snapshot = state.snapshot
     since_ns = snapshot.now(host_of(thread.id)).mono_ns - state.settings.thread_stall_ns
     calls: dict[tuple[str, str], dict[tuple[int, str], Frame]] = {}
@@ -57,16 +52,14 @@ def calls_seen(thread: Thread, state: RuleInput) -> CallsSeen | None:
 
 
 def _calls(frames: Sequence[Frame], state: RuleInput) -> list[tuple[Frame, Frame]]:
-    """The user's frames that call something, each with what it calls, the outermost first."""
     pairs = [(caller, callee) for callee, caller in pairwise(frames) if caller.line and not asks(callee.function)]
     return [pair for pair in reversed(pairs) if state.code.inside(pair[0]) is Inside.USER]
 
 
 def rounds_of(thread: Thread, state: RuleInput) -> tuple[str, Counter] | None:
-    """Return the name and the counter of the loop of a thread that went round within the threshold, or None.
+    """Return the name and counter of a loop of a thread that went round within the threshold, or None.
 
-    The source of such a counter has read it several times (livedbg.adapters.samples.rounds): it need not have changed
-    in the state.
+    One value is enough: its source has read it several times (livedbg.adapters.samples.rounds).
     """
     since_ns = state.snapshot.now(host_of(thread.id)).mono_ns - state.settings.thread_stall_ns
     counted = state.once(_of_threads).get(thread.id, ())

@@ -1,4 +1,4 @@
-"""What Python code called when its thread blocked, in the user's words: `Queue.get`, `Thread.join`, `Lock.acquire`."""
+"""The blocking call of a thread's Python code, in the user's words: `Queue.get`, `Thread.join`, `Lock.acquire`."""
 
 from __future__ import annotations
 
@@ -33,25 +33,24 @@ _MODULE: Final = lazy_re(r"/lib(?:64)?/python\d[^/]{0,2000}/(.{1,4000})\.py$")
 
 
 def said_call(call: str, called: str) -> str:
-    """The words for a wait: what the user's code called, where the call is the inside of a lock, join or barrier.
+    """Return the name for a wait: the user's call, if the thread is blocked inside of a lock, join or barrier.
 
     Args:
-        call: what the thread is blocked in, e.g. `sem_wait`, `recv on socket 5`.
+        call: the blocking call, e.g. `sem_wait`, `recv on socket 5`.
         called: see `python_call` and `livedbg.analysis.user_code`.
     """
     return called if called and _LOCK_CALLS.fullmatch(call) else call
 
 
 def python_call(frames: Sequence[Placed], user: int) -> str:
-    """The function that a Python frame called.
+    """Return the name of the function that a Python frame called.
 
     Args:
-        frames: of a stack, innermost first.
-        user: the place of the caller among them.
+        user: index of the caller among them.
 
     Returns:
-        The qualified name of the Python function that it called, without the functions that it was defined in, or the
-        method of CPython's own that waits; "" if the caller isn't Python, or what it called is not known.
+        The qualified name of the Python function, without the functions that it was defined in, or the waiting method
+            of CPython's own; "" if the caller isn't Python, or the function is not known.
     """
     if not user or frames[user].language != "python":
         return ""
@@ -64,9 +63,9 @@ def python_call(frames: Sequence[Placed], user: int) -> str:
 
 
 def full_call(frames: Sequence[Placed], user: int) -> str:
-    """The same with its module, where it is a function of a library: `subprocess.run`, `requests.get`, `Queue.get`.
+    """Return the same with its module for a library's function: `subprocess.run`, `requests.get`, `Queue.get`.
 
-    The module is that of its file, and of a package that was installed only the package.
+    The module is that of its file; for an installed package, only the package.
     """
     name = python_call(frames, user)
     called = _called(frames, user) if name and "." not in name else None
@@ -77,7 +76,6 @@ def full_call(frames: Sequence[Placed], user: int) -> str:
 
 
 def _called(frames: Sequence[Placed], user: int) -> Placed | None:
-    """The frame of the Python function that a Python frame called, without those of decorators."""
     if not user or frames[user].language != "python":
         return None
     inner = list(takewhile(lambda frame: frame.language == "python", reversed(frames[:user])))
@@ -100,11 +98,7 @@ _QUEUES: Final = lazy_re(r"/(multiprocessing/(queues|connection|synchronize)|que
 
 
 def waits_for_job(frames: Sequence[Frame]) -> bool:
-    """Whether a thread is in such a function and in nothing but its queue.
-
-    Args:
-        frames: innermost first; frames of other languages are left out.
-    """
+    """Return whether a thread of a pool waits for its next job, by its frames (innermost first)."""
     for frame in frames:
         file = frame.file or ""
         if frame.language != "python":
@@ -125,11 +119,7 @@ _ANYIO: Final = ("anyio/_backends/_asyncio.py", "WorkerThread.run")
 
 
 def in_job(frames: Sequence[Frame]) -> bool:
-    """Whether a thread of a pool does a job, and doesn't wait for the next item of a queue in it.
-
-    Args:
-        frames: innermost first; frames of other languages are left out.
-    """
+    """Return whether a thread of a pool does a job, and doesn't wait for the next item of a queue in it."""
     python = [frame for frame in frames if frame.language == "python"]
     takes = next((frame for frame in python if not (frame.file or "").endswith("/threading.py")), None)
     if takes is None or (takes.function in _TAKES and _QUEUES.search(takes.file or "")):
@@ -142,11 +132,7 @@ _AT_EXIT: Final = "_python_exit"  # of an interpreter that ends: the job may be 
 
 
 def awaits_jobs(frames: Sequence[Frame]) -> bool:
-    """Return whether a thread waits for a pool to do its jobs, each of which is to end.
-
-    Args:
-        frames: innermost first; frames of other languages are left out.
-    """
+    """Return whether a thread waits for a pool to do its jobs, each of which is to end."""
     for frame in frames:
         file = frame.file or ""
         if frame.language != "python":
@@ -159,11 +145,7 @@ def awaits_jobs(frames: Sequence[Frame]) -> bool:
 
 
 def waits_for_semaphore(frames: Sequence[Frame]) -> bool:
-    """Whether a thread of Python is in `Semaphore.acquire` or `Barrier.wait` of `threading`.
-
-    Args:
-        frames: innermost first; frames of other languages are left out.
-    """
+    """Return whether a Python thread is in `Semaphore.acquire` or `Barrier.wait` of `threading`."""
     python = [frame for frame in frames if frame.language == "python"][:3]
     inside = [frame.function for frame in python if (frame.file or "").endswith("/threading.py")]
     return any(name.startswith(("Semaphore.", "Barrier.")) for name in inside)

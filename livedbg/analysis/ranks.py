@@ -1,10 +1,10 @@
-"""The ranks of a state: which process is which rank, how far each has come, and which of its threads shows where it is.
+"""Ranks: the process, the progress and the most relevant thread of each.
 
 Invariants:
     ranks.N1. A helper of a rank (which has its environment, or a copy of its memory) is no rank, nor is a launcher of
         ranks that has a rank by a launcher of its own. Of a rank that was started again, the newest process counts.
-    ranks.N2. A rank is missing only if a task of a runtime waits for its process; that a process waits for another
-        one, as launchers do, says nothing.
+    ranks.N2. A rank is missing only if a task of a runtime waits for its process; a wait of a process for another one,
+        as of a launcher, proves nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ the number of the newest thing that it has begun there, counted alike on all ran
 
 
 class RankState(IntEnum):
-    """What a rank does, what matters most first."""
+    """State of a rank, the most relevant first."""
 
     MISSING = 0
     """Others wait for it in what it has not begun, and it waits in nothing of that kind itself."""
@@ -39,14 +39,13 @@ class RankState(IntEnum):
 
 
 class Rank(Struct, frozen=True):
-    """One rank.
+    """A rank.
 
     Attributes:
-        thread: which one shows where it is: what waits for the others, the verdict's root, or its main thread; "" for
-            none.
-        threads: all that live.
-        reached: the number of what it has begun last, by group; the group in which it is most behind first.
-        behind: by how many another rank is ahead of it in one of these groups.
+        thread: its most relevant thread: the one that waits for other ranks, the verdict's root, or its main thread; ""
+            for none.
+        reached: number of its newest operation, by group; the group in which it is most behind first.
+        behind: by how many operations another rank is ahead of it in one of these groups.
     """
 
     process: Process
@@ -59,12 +58,12 @@ class Rank(Struct, frozen=True):
 
 
 def ranked(snapshot: Snapshot) -> bool:
-    """Whether there are ranks to show."""
+    """Return whether there are ranks to show."""
     return any(process.rank is not None for process in snapshot.processes.values())
 
 
 def ranks_of(snapshot: Snapshot, diagnosis: Diagnosis) -> list[Rank]:
-    """All ranks, by number."""
+    """Return all ranks, by number."""
     processes = {process.id: process for process in _chiefs(snapshot.processes.values())}
     threads: dict[str, list[str]] = {name: [] for name in processes}
     for name, thread in snapshot.threads.items():
@@ -111,7 +110,6 @@ def _rank(
 
 
 def _job(process: Process) -> object:
-    """What tells its job from others: where its ranks meet, or who has started it."""
     place = place_of(process.environment)
     meets = place is not None and (place.variable != RANKS[0] or "MASTER_PORT" in dict(place.meeting))
     return process.host, place.meeting if place is not None and meets else process.ppid
@@ -122,7 +120,7 @@ def _is_task(entity: str) -> bool:
 
 
 def _chiefs(processes: Iterable[Process]) -> list[Process]:
-    """The processes that are ranks themselves (N1)."""
+    """Return the processes that are ranks themselves (N1)."""
     by_pid = {(process.host, process.pid): process for process in processes}
     found = {process.id: process for process in by_pid.values() if process.rank is not None and process.target}
     launchers: set[str] = set()
@@ -141,7 +139,7 @@ def _chiefs(processes: Iterable[Process]) -> list[Process]:
 
 
 def _own(process: Process) -> bool:
-    """Whether its rank is one of its own job, and not perhaps that of a launcher around it."""
+    """Return whether its rank is one of its own job, and not perhaps that of a launcher around it."""
     place = place_of(process.environment)
     return bool(process.rank_by) or place is None or place.variable == RANKS[0]
 

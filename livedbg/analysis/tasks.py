@@ -1,7 +1,4 @@
-"""The tasks of a state by what they are doing, brought up to date by what changed.
-
-Results for the shards of a table, kept while a shard stays the same.
-"""
+"""Index of tasks by state, updated by the changed shards of the table."""
 
 from __future__ import annotations
 
@@ -19,11 +16,7 @@ R = TypeVar("R")
 
 
 class ShardMemo(Generic[K, V, R]):
-    """`work(shard)` for every shard of one state of a table after another.
-
-    Args:
-        work: looks at one shard.
-    """
+    """Cache of `work(shard)` for every shard of successive states of a table."""
 
     def __init__(self, work: Callable[[dict[K, V]], R]) -> None:
         self._work = work
@@ -31,11 +24,10 @@ class ShardMemo(Generic[K, V, R]):
         self.results: list[R] = []
 
     def update(self, table: FrozenTable[K, V]) -> list[tuple[R | None, R]]:
-        """Bring `results` up to date, one for each shard.
+        """Update `results`, one for each shard.
 
         Returns:
-            (former, new) result of each shard that changed; all with None as the former one when the table
-            was split since.
+            (former, new) result of each changed shard; the former one is None after the table was split.
         """
         if table.shards is self._shards:
             return []
@@ -61,11 +53,10 @@ class TaskIndex:
         self._parts: ShardMemo[str, Task, dict[TaskState, list[Task]]] = ShardMemo(_by_state)
 
     def update(self, snapshot: Snapshot) -> None:
-        """Take the tasks of a snapshot."""
         self._parts.update(snapshot.tasks)
 
     def in_state(self, state: TaskState) -> Sequence[Task]:
-        """The tasks in a state other than COMPLETED."""
+        """Return the tasks in a state other than COMPLETED."""
         return list(chain.from_iterable(part.get(state, ()) for part in self._parts.results))
 
 

@@ -4,11 +4,11 @@ A frame is the user's unless it is inside libc, the C++ library, a language's ru
 included), a lock or a framework: told by its ELF file, its source file and its function's name. Systems name their
 frameworks (`System.framework`).
 
-What C++ and Rust code called when its thread blocked, in the user's words: `std::future::get`, `Mutex::lock`.
+Also the blocking call of C++ and Rust code, in the user's words: `std::future::get`, `Mutex::lock`.
 
 Invariants:
     user_code.U1. The place of a stack depends on that stack only: equal stacks have the same place, whenever they were
-        taken and whatever was asked before.
+        taken and whatever was queried before.
     user_code.U2. A frame of the user's with a source line is preferred; else a function of a program without debug
         information; else the innermost frame of a package, of a framework, of the standard library, in this order. A
         frame of libc, of the C++ library, of an interpreter, or without a name, is never the place.
@@ -42,15 +42,14 @@ _RUST: Final = lazy_re(r"/rustc/[^/]+/library/|^library/|/rustlib/src/")
 
 
 def native_call(frames: Sequence[Placed], user: int) -> str:
-    """The function of a library that a native frame called.
+    """Return the name of the library function that a native frame called.
 
     Args:
-        frames: of a stack, innermost first.
-        user: the place of the caller among them.
+        user: index of the caller among them.
 
     Returns:
-        Its name without what it takes, of the C++ library, Boost, oneTBB, Folly, Abseil and Rust's library; "" for what
-        is called by another language, for functions inside of a library, and where it is not known.
+        The name without parameters, for the C++ library, Boost, oneTBB, Folly, Abseil and Rust's library; "" for
+            callers in another language, for functions inside of a library, and if not known.
     """
     if not user or frames[user].language != "native":
         return ""
@@ -68,12 +67,12 @@ def native_call(frames: Sequence[Placed], user: int) -> str:
 
 
 class Framework(Struct, frozen=True, kw_only=True):
-    """How a frame of a framework shows. All are regular expressions.
+    """Regular expressions that recognise frames of a framework.
 
     Attributes:
         modules: at the beginning of the base name of its ELF files.
         files: anywhere in the path of its sources.
-        functions: at the beginning of the names of its functions, without what they return.
+        functions: at the beginning of the names of its functions, without return types.
     """
 
     modules: tuple[str, ...] = ()
@@ -82,7 +81,7 @@ class Framework(Struct, frozen=True, kw_only=True):
 
 
 class Inside(IntEnum):
-    """What a frame is inside of, the user's own code first."""
+    """The kind of code that a frame is inside of, the user's own first."""
 
     USER = 0
     UNLINED = 1
@@ -179,11 +178,7 @@ _Key = tuple[str, str | None, str | None, str, bool]
 
 
 class UserCode:
-    """Finds the user's line in stacks; what it found is remembered by stack and by frame.
-
-    Args:
-        frameworks: what the systems know of theirs.
-    """
+    """Finds the user's line in stacks; results are cached by stack and by frame."""
 
     def __init__(self, frameworks: Iterable[Framework] = ()) -> None:
         known = tuple(frameworks)
@@ -194,7 +189,7 @@ class UserCode:
         self._stacks: dict[str, tuple[Stack, Frame | None]] = {}
 
     def frame(self, stack: Stack | None) -> Frame | None:
-        """The frame to name for a stack (U2), None where there is none."""
+        """Return the frame to name for a stack (U2), or None."""
         if stack is None:
             return None
         known = self._stacks.get(stack.thread)
@@ -207,10 +202,9 @@ class UserCode:
         return found
 
     def call(self, stack: Stack | None, *, full: bool = False) -> str:
-        """What the user's code called in the frame that is named for a stack: `Queue.get`; "" if not known.
+        """Return the call of the user's code in the frame that is named for a stack: `Queue.get`; "" if not known.
 
-        Args:
-            full: a Python function with its module: `subprocess.run`.
+        With `full`, a Python function has its module: `subprocess.run`.
         """
         place = self.frame(stack)
         if stack is None or place is None or self.inside(place) is not Inside.USER:
@@ -221,7 +215,7 @@ class UserCode:
         return (full_call if full else python_call)(stack.frames, at)
 
     def frame_of(self, frames: Sequence[Frame]) -> Frame | None:
-        """The same for frames, innermost first."""
+        """Return the frame to name for frames, innermost first, or None."""
         runs_python = any(frame.language == "python" for frame in frames)
         best, least = None, Inside.NEVER
         for frame in frames:
@@ -235,7 +229,7 @@ class UserCode:
         return best
 
     def inside(self, frame: Placed) -> Inside:
-        """What a frame is inside of."""
+        """Return the kind of code that a frame is inside of."""
         lined = frame.line is not None and frame.file is not None
         key = (frame.function, frame.file, frame.module, frame.language, lined)
         found = self._frames.get(key)

@@ -1,10 +1,10 @@
-"""The one answer: the verdict from the findings, or, without any, from what was seen of progress.
+"""The verdict: from the findings or, without any, from observed progress.
 
 Invariants:
     verdict.V1. `unknown` is never exit code 0: it is 3 where a source that would tell has failed or may not be read,
         else 5.
-    verdict.V2. A verdict that says the sentence of a finding names that finding (`Verdict.chief`): screen, report and
-        JSON have the same one.
+    verdict.V2. A verdict with the sentence of a finding names that finding (`Verdict.chief`): screen, report and JSON
+        have the same one.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ _ROOTS_SHOWN: Final = 20
 
 
 def ranked(findings: Iterable[Finding], state: RuleInput) -> list[Finding]:
-    """Findings in order of importance: by what they amount to, class of cause, severity, and what waits behind.
+    """Sort findings by importance: verdict, class of cause, severity, and waiters behind.
 
-    One that is inconclusive and decides comes before those that call another part of the job running or ended.
+    An inconclusive finding that decides comes before those that call another part of the job running or ended.
     """
 
     def weight(finding: Finding) -> tuple[float, int, int, int]:
@@ -77,7 +77,7 @@ def ranked(findings: Iterable[Finding], state: RuleInput) -> list[Finding]:
 
 
 def verdict_of(findings: Sequence[Finding], state: RuleInput) -> Verdict:
-    """The verdict, from findings in order of importance."""
+    """Return the verdict, from findings in order of importance."""
     return so_far(_decided(findings, state), state.snapshot)
 
 
@@ -115,12 +115,12 @@ def _decided(findings: Sequence[Finding], state: RuleInput) -> Verdict:
 
 
 def _id(finding: Finding, findings: Sequence[Finding]) -> str:
-    """`F1`: the name that the engine gives a finding, by its place."""
+    """Return `F1`: the engine's name of a finding, by its place."""
     return f"F{next(number for number, one in enumerate(findings, 1) if one is finding)}"
 
 
 def _odd_among(chief: Finding, findings: Sequence[Finding]) -> Finding | None:
-    """Who does not come to where the others wait, of threads that nothing can wake."""
+    """Return the finding about the missing sibling, if it is among threads that nothing can wake."""
     if chief.rule != NoWaker.name:
         return None
     odd = (finding for finding in findings if finding.rule == OddOneOut.name and finding.state is VerdictState.UNKNOWN)
@@ -128,14 +128,14 @@ def _odd_among(chief: Finding, findings: Sequence[Finding]) -> Finding | None:
 
 
 def _interrupted(findings: Sequence[Finding], amounts_to: VerdictState | None) -> str:
-    """How a hang of which only logs tell ended, where its user ended it."""
+    """Return how a hang that only logs show ended, if by Ctrl-C."""
     hung = amounts_to in (VerdictState.DEADLOCK, VerdictState.STALLED)
     ended = any(finding.rule == INTERRUPTED and finding.state is not None for finding in findings)
     return " It was ended by Ctrl-C." if hung and ended else ""
 
 
 def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
-    """The exit code of the headless commands: 0, 3, 5, 10, 11, 12 (livedbg.cli.group.EXIT_CODES)."""
+    """Return the exit code of the headless commands: 0, 3, 5, 10, 11, 12 (livedbg.cli.group.EXIT_CODES)."""
     findings = tuple(findings)
     if verdict.state is VerdictState.CRASHED:
         return 11
@@ -149,12 +149,12 @@ def exit_code(verdict: Verdict, findings: Iterable[Finding]) -> int:
 
 
 def is_blind(finding: Finding) -> bool:
-    """Whether a finding says that a source which would tell has failed, or may not be read."""
+    """Return whether a finding says that a relevant source has failed, or may not be read."""
     return finding.rule == CANT_SEE and finding.state is VerdictState.UNKNOWN
 
 
 def _blinded(blind: Finding, quiet: Verdict) -> Verdict:
-    """The verdict where a source that would tell does not: `unknown`, but for an end that was seen."""
+    """Return the verdict without a relevant source: `unknown`, except for an end that was seen."""
     if quiet.state is VerdictState.EXITED:
         return Verdict(state=quiet.state, sentence=f"{quiet.sentence} {blind.sentence}", roots=quiet.roots)
     return Verdict(state=VerdictState.UNKNOWN, sentence=blind.sentence, roots=blind.entities)
@@ -189,7 +189,7 @@ def _without_findings(state: RuleInput, amounts_to: VerdictState | None) -> Verd
 
 
 def _unsure(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput) -> str | None:
-    """What is said where a process may be stuck, whatever others do (behaviour.L10); None where none may."""
+    """Return the sentence if a process may be stuck, whatever others do (behaviour.L10), else None."""
     threads = watched(state.snapshot)
     gets_on = {thread.process for thread in busy}
     targets = {thread.process for thread in threads}
@@ -211,7 +211,7 @@ def _unsure(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput
 
 
 def _waits_long(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, int] | None:
-    """A main thread that waits for others that get on, and for how long."""
+    """Return a main thread that waits for others that progress, and for how long, or None."""
     for main in main_threads(threads, state.snapshot):
         if doing(main, state) == LONG_BLOCKED and not awaits_children(main, state):
             return main, waited_ns(main, state.snapshot) or 0
@@ -219,8 +219,7 @@ def _waits_long(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, in
 
 
 def _all_idle(stands: Sequence[Standing], threads: Sequence[Thread], state: RuleInput) -> bool:
-    """Whether each process waits for what may come at any time, or sleeps. One that sleeps says nothing of the threads
-    that it looks after."""
+    """Return whether each process serves or sleeps. A sleep says nothing of the threads that it supervises."""
     idle = (Behaviour.SERVING, Behaviour.SLEEPING)
     served = {one.doing.reason for one in stands if one.doing.kind is Behaviour.SERVING}
     if served - {JOB}:  # an idle worker shows nothing of who gives it jobs
@@ -293,7 +292,7 @@ def _how(first: Thread, busy: Sequence[Thread], threads: Sequence[Thread], state
 
 
 def _waits_for_busy(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput) -> str:
-    """What is said of targets that wait for somebody beside them who gets on."""
+    """Return the sentence for targets that wait for a process outside the job that progresses."""
     snapshot = state.snapshot
     one = next(one for one in stands if one.end in busy)
     who = f"{name_of(one.end.id, snapshot)} of process {one.end.process.rpartition('/')[2]}"

@@ -1,9 +1,9 @@
-"""The arcs of the wait-for graph, and what is kept of them from one state to the next.
+"""The arcs of the wait-for graph, and the data kept of them from one state to the next.
 
 Invariants:
-    wiring.W1. `rewired` gives what `wired` would give of the changed set of arcs.
-    wiring.W2. What `rewired` costs depends on the change, not on the size, as long as `order.reordered` finds its way;
-        else the order is made from nothing.
+    wiring.W1. `rewired` returns what `wired` would for the changed set of arcs.
+    wiring.W2. The cost of `rewired` depends on the change, not on the size, as long as `order.reordered` succeeds; else
+        the order is made from nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +20,9 @@ from livedbg.analysis.order import Order, ordered, reordered
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Who is blocked by whom, by numbers.
+    """Blocking relations, by numbers.
 
     Attributes:
-        names: number -> name.
         order: of the nodes, with the parts of the graph that hold cycles.
         roots: (-direct waiters, name) of all that is waited for and waits for nothing, sorted.
     """
@@ -36,7 +35,7 @@ class Wiring:
 
 @contextmanager
 def _no_collection() -> Iterator[None]:
-    """Millions of new tuples would set off one full garbage collection after another."""
+    """Disable garbage collection: millions of new tuples would set off one full collection after another."""
     if not gc.isenabled():
         yield
         return
@@ -48,7 +47,7 @@ def _no_collection() -> Iterator[None]:
 
 
 def wired(names: Sequence[str], arcs: Iterable[Arc]) -> Wiring:
-    """The wiring of arcs (blocked, by what), each given once."""
+    """Return the wiring of arcs (blocked, blocker), each given once."""
     with _no_collection():
         graph = LayeredDigraph.of(len(names), list(arcs))
         ends = (_root(node, names, graph) for node in graph.sinks())
@@ -56,7 +55,7 @@ def wired(names: Sequence[str], arcs: Iterable[Arc]) -> Wiring:
 
 
 def rewired(old: Wiring, added: Collection[Arc], removed: Collection[Arc]) -> Wiring:
-    """The wiring with some arcs more, which it has not, and some less, which it has."""
+    """Return the wiring with arcs added (which it must not have) and removed (which it must have)."""
     arcs = old.arcs.changed(added, removed)
     order = reordered(old.order, arcs, added, removed)
     if order is None:

@@ -1,6 +1,6 @@
-"""The one writer of what several rules say: the short form of a finding, what is said after it, and who followed.
+"""Wording shared by rules: the short form of a finding, sentences after it, and followers.
 
-Rules give parts (who, what happened, what came of it) as values; nothing here or behind it takes a sentence apart.
+Rules pass parts (subject, event, consequence) as values; nothing here or later parses a sentence.
 """
 
 from __future__ import annotations
@@ -22,28 +22,23 @@ _DIGITS: Final = str.maketrans(dict.fromkeys("0123456789", None))
 
 
 def brief(finding: Finding, most: int = _LONGEST) -> str:
-    """What a finding reports, without who and where: `KeyError: 'input_ids'`."""
+    """Return the report of a finding, without who and where: `KeyError: 'input_ids'`."""
     text = finding.claim or finding.sentence
     return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def with_more(finding: Finding, *more: str, **changes: Any) -> Finding:
-    """The finding with further sentences behind its own, and with other fields changed."""
+    """Return the finding with sentences appended, and with other fields changed."""
     return replace(finding, sentence=sentences(finding.sentence, *more), **changes)
 
 
 def time_said(gap_ns: int) -> str:
-    """How much earlier it came than all others."""
+    """Return how much earlier it came than all others."""
     return f"It came first, {duration(gap_ns)} before the others, by the logs' times."
 
 
 def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
-    """`Ranks 0-2 followed: connection closed by peer.`; "" where nobody else is named.
-
-    Args:
-        first: the writer of the first error.
-        following: who followed, and what it reported.
-    """
+    """Return `Ranks 0-2 followed: connection closed by peer.`; "" if nobody else is named."""
     groups: dict[str, list[str]] = {}
     wholes: dict[str, str] = {}
     for writer, said in following:
@@ -57,7 +52,7 @@ def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
 
 
 def runs_said(runs: Sequence[tuple[str, str]]) -> str:
-    """`gpu2.log: KeyError: 'a'; gpu0.log: the test run passed.`: how runs ended, by log; "" for none."""
+    """Return how runs ended, by log: `gpu2.log: KeyError: 'a'; gpu0.log: the test run passed.`; "" for none."""
     shown = [f"{name}: {said}" for name, said in runs[:_RUNS]]
     if len(runs) > _RUNS:
         shown.append(f"and {many(len(runs) - _RUNS, 'more log')}")
@@ -65,12 +60,10 @@ def runs_said(runs: Sequence[tuple[str, str]]) -> str:
 
 
 def _alike(said: str) -> str:
-    """What is equal of the reports of several ranks."""
     return said.translate(_DIGITS)[:60]
 
 
 def _who(writers: Iterable[str]) -> str:
-    """`ranks 0-2 and worker TP1`."""
     names = list(dict.fromkeys(writers))
     ranks = [rank for name in names if (rank := rank_of(name)) is not None]
     others = [name for name in names if rank_of(name) is None]

@@ -14,7 +14,6 @@ def run(view: SessionView, options: AppOptions | None = None) -> int:
 
     Args:
         view: live or replayed; it is started after the first paint and stopped at the end.
-        options: how to show it.
 
     Returns:
         0, or 128 + the number of the signal that ended it.

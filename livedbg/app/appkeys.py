@@ -59,7 +59,7 @@ REPLAY_KEYS: Final = (
 
 
 def help_sheet(spec: ViewSpec, *, replay: bool, guide: bool = False) -> Sheet:
-    """The sheet of help for one screen."""
+    """Return the help of one screen."""
     lines = list(_lines(spec, replay=replay, guide=guide))
 
     def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
@@ -88,7 +88,7 @@ def _keys(keys: Sequence[Key]) -> Iterator[SheetLine]:
 
 
 def key_reference() -> str:
-    """All screens, panels and keys as Markdown, for docs/."""
+    """Return all screens, panels and keys as Markdown, for docs/."""
     parts = ["## All screens\n", _table(APP_KEYS), "## All panels\n", _table(MOVES)]
     parts += ["## Recordings\n", _table(REPLAY_KEYS)]
     parts += ["## Guides\n", _table(GUIDE_KEYS)]

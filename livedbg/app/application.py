@@ -1,4 +1,4 @@
-"""The Textual app: screens, the shared selection, keys. It sees a SessionView and sends intents.
+"""The Textual app: screens, the shared selection, keys. It reads a SessionView and sends intents.
 
 Invariants:
     application.A1. All panels show one DrawContext: one update, one selection.
@@ -47,13 +47,7 @@ from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET, Palette, Role
 
 
 def faster_samples(screen: Screen[object], view: View, context: DrawContext) -> SampleFaster | None:
-    """What to ask for; None where no samples are shown, or they are of a recording.
-
-    Args:
-        screen: that is on top.
-        view: that is under it.
-        context: what is shown.
-    """
+    """Return the request for faster samples; None if no samples are shown, or they are of a recording."""
     if context.recorded:
         return None
     if isinstance(screen, SheetScreen):
@@ -64,7 +58,7 @@ def faster_samples(screen: Screen[object], view: View, context: DrawContext) -> 
 
 
 def as_theme(palette: Palette) -> Theme:
-    """The theme `livedbg-NAME`."""
+    """Return the theme `livedbg-NAME`."""
     role = palette.roles
     return Theme(
         name=f"livedbg-{palette.name}",
@@ -103,7 +97,7 @@ class ReplayActions:
 
     @property
     def timeline(self) -> Timeline | None:
-        """The time line of a recording."""
+        """The time line of a recording, or None."""
         raise NotImplementedError
 
     def moved(self) -> None:
@@ -117,14 +111,14 @@ class ReplayActions:
             self.moved()
 
     def action_step(self, count: int) -> None:
-        """One step."""
+        """Step forward or back."""
         if (line := self.timeline) is not None:
             line.pause()
             line.step(count)
             self.moved()
 
     def action_seek(self, parts: int) -> None:
-        """A twentieth of the recording."""
+        """Seek by twentieths of the recording."""
         if (line := self.timeline) is not None:
             length = line.end_wall_ns - line.start_wall_ns
             wanted = line.position_wall_ns + parts * length // 20
@@ -132,13 +126,11 @@ class ReplayActions:
             self.moved()
 
     def action_rewind(self) -> None:
-        """To the beginning."""
         if (line := self.timeline) is not None:
             line.seek(line.start_wall_ns)
             self.moved()
 
     def action_speed(self, factor: float) -> None:
-        """Faster or slower."""
         if (line := self.timeline) is not None:
             line.set_speed(min(max(line.speed * factor, 1 / 64), 1024))
             self.moved()
@@ -152,20 +144,11 @@ class _Woken(Message):
     """An update waits in the feed."""
 
     def can_replace(self, message: Message) -> bool:
-        """One is enough."""
         return isinstance(message, _Woken)
 
 
 class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
-    """The terminal app.
-
-    Args:
-        view: what to show.
-        options: how.
-        interval_s: least time between two paints of new state.
-        ascii_only: draw with ASCII only.
-        colours: how many colours to use.
-    """
+    """The terminal app; `interval_s` is the least time between two paints of new state."""
 
     CSS_PATH = str(STYLE_SHEET)
     ENABLE_COMMAND_PALETTE = True
@@ -212,7 +195,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
     # building
 
     def compose(self) -> ComposeResult:
-        """Bars, the place of the screens, the prompt."""
         yield HeaderBar()
         if self.view.timeline is not None:
             yield TimelineBar()
@@ -236,11 +218,10 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             self.call_next(self.action_view, self.options.start)
 
     def on_unmount(self) -> None:
-        """Unsubscribe from the session."""
         self.feed.stop()
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """What every line goes through before it is written."""
+        """Return the filters of every line that is written."""
         key = self.context.ink.palette.name
         if key not in self._line_filters:
             filters: list[LineFilter] = [Guard()]
@@ -252,18 +233,17 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         return self._line_filters[key]
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Colours that the style sheet names, for Textual's own themes."""
+        """Return colours that the style sheet names, for Textual's own themes."""
         return as_theme(PALETTES[DEFAULT]).variables
 
     @property
     def timeline(self) -> Timeline | None:
-        """The time line of a recording."""
         return self.view.timeline
 
     # state
 
     async def on_event(self, event: Event) -> None:
-        """While somebody uses the app, it is drawn more often."""
+        """Note that somebody uses the app: it is drawn more often then."""
         if isinstance(event, InputEvent):
             self.feed.used()
         await super().on_event(event)
@@ -283,7 +263,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             self._pending = self.set_timer(due_s, self._take_update)
 
     def _beat(self) -> None:
-        """The clock ticks: numbers that moved are shown with it."""
+        """Tick the clock; moving numbers are shown with it."""
         if not self.is_running:
             return  # panels are gone one after the other
         self.show_step()
@@ -293,7 +273,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             self.tick()
 
     def _take_update(self) -> bool:
-        """Whether there was something to show, and it is shown."""
+        """Show the newest update; return False if there was none."""
         self._pending = None
         if not self.is_running:
             return False
@@ -311,7 +291,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         return not self.frozen
 
     def change(self, *, update: Update | None = None, selection: str | None = None, theme: str | None = None) -> None:
-        """Take over a new state, selection or theme, and show it everywhere."""
+        """Set a new state, selection or theme, and show it everywhere."""
         old = self.context
         update = update or old.update
         selection = selection or old.selection
@@ -339,11 +319,10 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
                 self.screen.show(self.context)
 
     def moved(self) -> None:
-        """The time line was moved."""
         self.tick()
 
     def tick(self) -> None:
-        """The clock of the header, and the time line."""
+        """Update the clock of the header, and the time line."""
         try:
             header = self.main.query_one(HeaderBar)
         except NoMatches:
@@ -413,7 +392,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
     # screens and sheets
 
     async def action_view(self, name: str) -> None:
-        """Show another screen; mounted when it is first asked for."""
+        """Show another screen; it is mounted on first use."""
         self._led_from = ""
         while len(self.screen_stack) > 1:
             self.pop_screen()
@@ -431,22 +410,19 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         wanted.focus_first()
 
     def open_sheet(self, sheet: Sheet, *, lead: int = 14, entity: str | None = None) -> None:
-        """Lay a sheet over the screen; `entity` is what it is about."""
+        """Open a sheet over the screen; `entity` is its subject."""
         self.push_screen(SheetScreen(sheet, self.context, lead=lead, entity=entity))
 
     def action_evidence(self) -> None:
-        """What the verdict rests on."""
         self.open_sheet(evidence)
 
     def action_help(self) -> None:
-        """The help of this screen."""
         spec = next(spec for spec in VIEWS if spec.name == self.current.id)
         self.open_sheet(help_sheet(spec, replay=self.timeline is not None, guide=self.options.guide is not None))
 
     # commands
 
     def action_copy(self) -> None:
-        """Copy the selected row."""
         panel = self.focused_panel
         if panel is not None:
             self.copy_text(panel.copy_text())
@@ -459,20 +435,17 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         self.tick()
 
     def action_refresh_now(self) -> None:
-        """Sample everything now."""
         self.order(Refresh(), said="Scanning all sources")
 
     def action_next_theme(self) -> None:
-        """The next theme."""
         names = list(PALETTES)
         self.action_use_theme(names[(names.index(self.context.ink.palette.name) + 1) % len(names)])
 
     def action_use_theme(self, name: str) -> None:
-        """A theme by name."""
         self.change(theme=name)
         self.theme = f"livedbg-{name}"
         self.say(f"Theme {name}: {PALETTES[name].title}")
 
     def get_default_screen(self) -> Screen[object]:
-        """The one screen under all sheets."""
+        """Return the one screen under all sheets."""
         return Screen(id="main")

@@ -1,9 +1,9 @@
-"""Questions before what can't be taken back: what stops threads, and the end of a command that livedbg started.
+"""Questions before what can't be taken back: actions that stop threads, and the end of a command that livedbg started.
 
 Invariants:
     asking.K1. What stops or resumes a thread of a target is sent only after somebody said yes to it.
-    asking.K2. Yes is said only by a key that came after the question was on the screen, and not on the heels of
-        another key: text that is pasted or typed ahead never says it. No (Escape) is said at any time.
+    asking.K2. Yes is said only by a key that came after the question was on the screen, and not on the heels of another
+        key: text that is pasted or typed ahead never says it. No (Escape) is said at any time.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PAUSE_S = 0.3
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A key that answers a question, what it means, and what is done then."""
+    """A key that answers a question, its meaning, and its action."""
 
     key: str
     text: str
@@ -36,7 +36,7 @@ class Answer:
 
 
 class QuestionScreen(SheetScreen):
-    """A question over the screen. It has all keys; Escape is always an answer, and does nothing."""
+    """A question over the screen. It gets all keys; Escape is always an answer, and does nothing."""
 
     def __init__(self, sheet: Sheet, context: DrawContext, answers: Sequence[Answer]) -> None:
         super().__init__(sheet, context, lead=6)
@@ -45,7 +45,6 @@ class QuestionScreen(SheetScreen):
         """When it was drawn, or when a key came after that; None before."""
 
     def on_mount(self) -> None:
-        """Note when it is on the screen."""
         self.call_after_refresh(self._seen)
 
     def _seen(self) -> None:
@@ -65,12 +64,7 @@ class QuestionScreen(SheetScreen):
 
 
 def to_ask(intent: Intent, label: Callable[[str], str]) -> str:
-    """What happens to the target, where an intent is to be asked about; "" where it stops and resumes nothing.
-
-    Args:
-        intent: what a user asks for.
-        label: the name of an entity.
-    """
+    """Return what an intent does to the target, for a question; "" if it stops and resumes nothing."""
     match intent:
         case Glance():
             return f"Each running thread of {label(intent.process)} is stopped for about 0.1 ms to take its stack."
@@ -84,19 +78,13 @@ def to_ask(intent: Intent, label: Callable[[str], str]) -> str:
 
 
 class AskingApp(BasicApp):
-    """The part of the app through which all orders go."""
+    """The part of the app through which all intents go."""
 
     view: SessionView
     options: AppOptions
 
     def order(self, *intents: Intent, said: str = "", then: Callable[[], object] | None = None) -> None:
-        """Send what the user asks for; ask first where it stops or resumes threads (K1).
-
-        Args:
-            intents: what.
-            said: a notice, once it is sent.
-            then: called once it is sent.
-        """
+        """Send intents, with a notice, and then call `then`; ask first if they stop or resume threads (K1)."""
 
         def send() -> None:
             for intent in intents:
@@ -114,14 +102,7 @@ class AskingApp(BasicApp):
             send()
 
     def ask(self, question: str, lines: Sequence[str], answers: Sequence[Answer], none: str) -> None:
-        """Lay a question over the screen.
-
-        Args:
-            question: its heading.
-            lines: what there is to know.
-            answers: those that do something.
-            none: what Escape means.
-        """
+        """Show a question over the screen; `none` is the meaning of Escape."""
         keys = [SheetLine(answer.text, lead=answer.key, bold=True) for answer in answers]
         shown = [*map(SheetLine, lines), SheetLine(), *keys, SheetLine(none, lead="Esc")]
         self.push_screen(QuestionScreen(lambda _context: (question, shown), self.context, answers))
@@ -129,7 +110,7 @@ class AskingApp(BasicApp):
     # the end
 
     def action_leave(self) -> None:
-        """Quit; ask first what becomes of a command that livedbg started and that still runs."""
+        """Quit; ask first what to do with a command that livedbg started and that still runs."""
         started = self.options.started
         if isinstance(self.screen, QuestionScreen):
             return  # it is asked already
@@ -141,5 +122,5 @@ class AskingApp(BasicApp):
         self.ask(f"{started.name} is still running.", (started.note,), (leave, kill), "stay here")
 
     async def action_quit(self) -> None:
-        """Textual's own key for the end (^q)."""
+        """Quit by Textual's own key (^q)."""
         self.action_leave()

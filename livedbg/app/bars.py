@@ -42,15 +42,12 @@ class Sought(Message):
 
 
 class _Bar(Widget):
-    """One line, drawn like the panels."""
-
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.context: DrawContext = EMPTY_CONTEXT
         self._painted = Painted(self.refresh)
 
     def show(self, context: DrawContext) -> None:
-        """Draw another state, selection or theme."""
         self.context = context
         self._painted.repaint(self.size.height, self.screen_line)
 
@@ -58,11 +55,9 @@ class _Bar(Widget):
         """Draw the line."""
 
     def render_line(self, y: int) -> Strip:
-        """The line for the screen."""
         return self._painted.drawn(y, self.screen_line(y))
 
     def screen_line(self, y: int) -> Strip:
-        """A line as it is now."""
         line = Line(self.size.width, self.context.ink.raised)
         if y == 0:
             self.draw(line)
@@ -80,7 +75,7 @@ class HeaderBar(_Bar):
         self.now_ns = 0
 
     def draw(self, line: Line) -> None:
-        """What matters least goes first when it is narrow."""
+        """Draw the line; the least important parts are left out first when it is narrow."""
         context, ink = self.context, self.context.ink
         verdict = context.diagnosis.verdict
         mark = verdict_mark(verdict.state)
@@ -134,7 +129,6 @@ class TimelineBar(_Bar):
         self._track = (0, 1)
 
     def draw(self, line: Line) -> None:
-        """Sign, times, track, speed."""
         time_line, ink, glyphs = self.timeline, self.context.ink, self.context.glyphs
         if time_line is None:
             return
@@ -154,7 +148,6 @@ class TimelineBar(_Bar):
         line.add(right, ink.style(Role.DIM)).add(keys, ink.style(Role.DIM))
 
     def on_click(self, event: events.Click) -> None:
-        """Seek by mouse."""
         left, room = self._track
         if left <= event.x < left + room and room > 1:
             self.post_message(Sought((event.x - left) / (room - 1)))
@@ -165,12 +158,11 @@ _LEAST_LABEL: Final = 2
 
 
 def _room(items: Sequence[_Item]) -> int:
-    """Cells that keys and words of the footer take, with the blanks around them."""
     return sum(len(key) + len(label) + 3 for key, label, _action, _here in items)
 
 
 class FooterBar(_Bar):
-    """The screens and the two keys that lead everywhere."""
+    """The screens, and the keys of help and commands."""
 
     def __init__(self, screens: Sequence[ViewSpec]) -> None:
         super().__init__()
@@ -179,7 +171,7 @@ class FooterBar(_Bar):
         self._spots: list[tuple[int, int, str]] = []
 
     def draw(self, line: Line) -> None:
-        """Numbers and names; the present one is marked."""
+        """Draw numbers and names of the screens; the present one is marked."""
         self._spots = []
         state = self.context.snapshot
         screens = [one for one in self.screens if one.name == self.current or one.shown is None or one.shown(state)]
@@ -209,7 +201,6 @@ class FooterBar(_Bar):
         self._spots.append((start, line.used, action))
 
     def on_click(self, event: events.Click) -> None:
-        """Choose by mouse."""
         for start, end, action in self._spots:
             if start <= event.x < end:
                 self.post_message(Chosen(action))

@@ -1,10 +1,9 @@
-"""What the app says and hands out: notices, the clipboard, files, and the last word after a bug.
+"""Typed keys, notices, the clipboard, files, and the last word after a bug.
 
-Keys and pasted text reach the app one at a time, each when all that the one before it opened is there.
-
-Textual gives a key to the widget that has the focus when the key comes. What a key opens (a prompt, the palette, a
-sheet, another screen) has the focus only some turns of the loop later, and keys that came meanwhile went to the widget
-below, as commands. Here what is typed waits in one queue, whatever opens: nothing has to be declared for a prompt.
+Keys and pasted text reach the app one at a time, each when all that the one before it opened is there. Textual gives a
+key to the widget that has the focus when the key comes. What a key opens (a prompt, the palette, a sheet, another
+screen) has the focus only some turns of the loop later, and keys that came meanwhile went to the widget below, as
+commands. Here what is typed waits in one queue, whatever opens: nothing has to be declared for a prompt.
 
 Invariants:
     basics.H1. What is typed behind a key goes to what that key opens, in order, Escape and Enter included, however
@@ -48,7 +47,7 @@ _CHOOSING: Final = frozenset({"enter", "up", "down", "pageup", "pagedown"})
 
 
 class OneAtATimeApp(CellUpdatesApp):
-    """The part of the app that takes what is typed."""
+    """The part of the app that queues what is typed."""
 
     _typing: asyncio.Task[None] | None = None
     _ahead: deque[events.Key | events.Paste]
@@ -58,7 +57,7 @@ class OneAtATimeApp(CellUpdatesApp):
         self._ahead = deque()
 
     async def on_event(self, event: events.Event) -> None:
-        """Keep what is typed until its turn comes; all else at once."""
+        """Queue what is typed until its turn comes; handle all else at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._ahead.append(event)
             if self._typing is None or self._typing.done():
@@ -67,7 +66,6 @@ class OneAtATimeApp(CellUpdatesApp):
             await super().on_event(event)
 
     async def _take_typed(self) -> None:
-        """Hand over what was typed, until there is nothing more."""
         while self._ahead and self.is_running:
             event = self._ahead[0]
             while self._must_wait(event):  # noqa: ASYNC110 - nobody tells
@@ -83,7 +81,7 @@ class OneAtATimeApp(CellUpdatesApp):
                     await _passed(node)
 
     async def _hand_over(self, event: events.Event) -> None:
-        """Give it to Textual, as a message of the app's own."""
+        """Pass an event to Textual, as a message of the app's own."""
         await super().on_event(event)
 
     def _must_wait(self, event: events.Event) -> bool:
@@ -91,32 +89,26 @@ class OneAtATimeApp(CellUpdatesApp):
         return not self._is_built() or (sought and self._is_searching())
 
     def _is_built(self) -> bool:
-        """Whether what lies on top can take keys; nothing has the focus while the terminal has none."""
+        """Return whether the top screen can take keys; nothing has the focus while the terminal has none."""
         top = self.screen
         placed = top.focused is not None or not self.app_focus
         return len(self.screen_stack) == 1 or placed or (top.is_mounted and not top.focus_chain)
 
     def _is_choice(self, event: events.Event) -> bool:
-        """Whether a key is about what the palette has found, and not about its text."""
+        """Return whether a key chooses from the palette's results, and does not edit its text."""
         return isinstance(self.screen, CommandPalette) and isinstance(event, events.Key) and event.key in _CHOOSING
 
     def _is_searching(self) -> bool:
         return any(worker.node is self.screen and not worker.is_finished for worker in self.workers)
 
     def _is_given_up(self) -> bool:
-        """Whether a key that leaves is among those that wait."""
+        """Return whether a key that leaves is queued."""
         return any(isinstance(event, events.Key) and event.key in _LEAVING for event in self._ahead)
 
 
 async def _passed(node: MessagePump, *call: object) -> bool:
-    """Wait until a node has dealt with all the messages that it has now, or is gone.
-
-    Args:
-        node: the node.
-        call: what it does then: a coroutine function and its arguments.
-
-    Returns:
-        Whether it has.
+    """Wait until a node has handled all its present messages and then `call`, a coroutine function with arguments;
+    return False if the node is gone.
     """
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -146,12 +138,12 @@ class BasicApp(OneAtATimeApp):
     """How long a notice stays."""
 
     def say(self, text: str, severity: str = "information") -> None:
-        """A notice; never parsed as markup."""
+        """Show a notice; never parsed as markup."""
         level = "warning" if severity == "warning" else "error" if severity == "error" else "information"
         self.notify(clean(text), severity=level, timeout=self.notice_s, markup=False)  # type: ignore[arg-type]
 
     def copy_text(self, text: str) -> None:
-        """To the clipboard, cleaned; the terminal gets it as OSC 52, which is our own."""
+        """Copy to the clipboard, cleaned; the terminal gets it as OSC 52, which is our own."""
         lines = clean(text).splitlines()
         if lines:
             self.copy_to_clipboard("\n".join(lines))
@@ -159,15 +151,13 @@ class BasicApp(OneAtATimeApp):
             self.say(f"Copied: {clean_line(' '.join(lines[0].split()), 48)}{more}")
 
     def action_export(self) -> None:
-        """Everything into files here."""
+        """Export everything into files in the current directory."""
         self._write("json", "md", "svg")
 
     def action_export_as(self, suffix: str) -> None:
-        """One file into the current directory."""
         self._write(suffix)
 
     def _write(self, *suffixes: str) -> None:
-        """Files into the current directory, and one word about all of them."""
         written: list[Path] = []
         try:
             for suffix in suffixes:
@@ -183,7 +173,7 @@ class BasicApp(OneAtATimeApp):
             self.say(f"Written to {written[0].parent}: {', '.join(path.name for path in written)}")
 
     def _fatal_error(self) -> None:
-        """A bug in a panel: a short word for the user; the whole trace for those who ask for it."""
+        """Show a bug in a panel in short; the whole trace with LIVEDBG_DEBUG."""
         if os.environ.get("LIVEDBG_DEBUG"):
             super()._fatal_error()
             return
@@ -203,11 +193,7 @@ def _free_path(suffix: str) -> Path:
 
 
 def _write_report(update: Update, suffix: str) -> Path:
-    """Write the report of one update into the current directory.
-
-    Args:
-        update: what to report.
-        suffix: `json` or `md`.
+    """Write the report of an update, as `json` or `md`, into the current directory.
 
     Raises:
         OSError: it can't be written.

@@ -37,29 +37,21 @@ _Cell = tuple[str, Style]
 
 
 class ShownCells:
-    """What the terminal shows, by line and column."""
+    """The cells that the terminal shows, by line and column."""
 
     def __init__(self) -> None:
         self._size = (0, 0)
         self._lines: dict[int, dict[int, _Cell]] = {}
 
     def update(self, update: CompositorUpdate, size: tuple[int, int]) -> CompositorUpdate:
-        """What to write instead of one of Textual's updates.
-
-        Args:
-            update: what Textual would write.
-            size: columns and lines of the terminal.
-
-        Returns:
-            An update that writes less, or the same one if it is of another kind.
-        """
+        """Return an update that writes less than Textual's own, or the same one if it is of another kind."""
         if size != self._size:
             self._size = size
             self._lines.clear()
         return _Narrow(self, update) if isinstance(update, LayoutUpdate | ChopsUpdate) else update
 
     def written(self, update: CompositorUpdate, colours: ColorSystem) -> str:
-        """The text that brings the terminal to an update; it counts as written."""
+        """Return the text that brings the terminal to an update, and take it as written."""
         pen = _Pen(colours)
         if isinstance(update, LayoutUpdate):
             for y, strips in enumerate(update.strips, update.region.y):
@@ -105,23 +97,18 @@ class CellUpdatesApp(App[int]):
 
 
 class _Narrow(CompositorUpdate):
-    """An update that is compared with the screen when it is written, and only then."""
+    """An update that is compared with the screen only when it is written."""
 
     def __init__(self, shown: ShownCells, update: CompositorUpdate) -> None:
         self._shown = shown
         self._update = update
 
     def render_segments(self, console: Console) -> str:
-        """See CompositorUpdate."""
         return self._shown.written(self._update, COLOR_SYSTEMS.get(console.color_system or "", ColorSystem.TRUECOLOR))
 
 
 class _Pen:
-    """Where the terminal writes next, and with which attributes.
-
-    Args:
-        colours: how many the terminal has.
-    """
+    """Position and attributes of the terminal."""
 
     def __init__(self, colours: ColorSystem) -> None:
         self._colours = colours
@@ -144,7 +131,7 @@ class _Pen:
         self._at = (x + 1, y) if narrow else None  # terminals don't agree how wide the others are
 
     def text(self) -> str:
-        """All that was written, with the attributes reset."""
+        """Return all that was written, with the attributes reset."""
         if self._codes != ("", "", ""):
             self._out.append("\x1b[0m")
             self._codes = ("", "", "")
@@ -152,7 +139,6 @@ class _Pen:
 
 
 def _cells(strips: Iterable[Strip], x: int) -> dict[int, _Cell]:
-    """The cells of strips that begin at a column."""
     cells: dict[int, _Cell] = {}
     for strip in strips:
         for text, style, control in strip:
@@ -179,7 +165,7 @@ def _cells(strips: Iterable[Strip], x: int) -> dict[int, _Cell]:
 
 
 def _runs(changed: list[int]) -> Iterator[tuple[int, int]]:
-    """First column of each run of changed cells, and the one behind its last."""
+    """Yield the first column of each run of changed cells, and the one behind its last."""
     begin = end = -1
     for at in changed:
         if end < 0:
@@ -194,7 +180,7 @@ def _runs(changed: list[int]) -> Iterator[tuple[int, int]]:
 
 @lru_cache(4096)
 def _codes(style: Style, colours: ColorSystem) -> tuple[str, str, str]:
-    """Attributes, foreground and background of a style as parameters of SGR (ECMA-48, 8.3.117)."""
+    """Return attributes, foreground and background of a style as parameters of SGR (ECMA-48, 8.3.117)."""
     attributes = (
         (style.bold, "1"), (style.dim, "2"), (style.italic, "3"), (style.underline, "4"), (style.blink, "5"),
         (style.blink2, "6"), (style.reverse, "7"), (style.conceal, "8"), (style.strike, "9"),
@@ -209,7 +195,7 @@ def _codes(style: Style, colours: ColorSystem) -> tuple[str, str, str]:
 
 @lru_cache(4096)
 def _change(before: tuple[str, str, str], after: tuple[str, str, str]) -> str:
-    """What changes the attributes of the terminal."""
+    """Return the escape sequence that changes the attributes of the terminal."""
     lost = any(was and not now for was, now in zip(before, after, strict=True)) or before[0] != after[0]
     parts = (
         ["0", *after] if lost and any(before) else [now for was, now in zip(before, after, strict=True) if was != now]

@@ -1,7 +1,4 @@
-"""Every command of the app in the palette, by the same declarations as keys and help.
-
-The recipes that fit the process at hand, for the command palette: each with the command that runs it again.
-"""
+"""The command palette: every command of the app, by the same declarations as keys and help, and fitting recipes."""
 
 from __future__ import annotations
 
@@ -31,12 +28,7 @@ from livedbg.themes import PALETTES, Role
 
 
 def offered(context: DrawContext, *, live: bool) -> list[Again]:
-    """The recipes that fit, the closest first.
-
-    Args:
-        context: what is shown.
-        live: the process may be there still, so that what it has loaded can be read.
-    """
+    """Return the recipes that fit the selected process, the closest first; a `live` one may be read."""
     process = chosen_process(context.snapshot, context.selection)
     if process is None:
         return []
@@ -49,7 +41,7 @@ def offered(context: DrawContext, *, live: bool) -> list[Again]:
 
 
 def recipe_sheet(again: Again) -> Sheet:
-    """All about one, the command first."""
+    """Return all about a recipe, the command first."""
     lines = [
         SheetLine(
             clean_line(text), Role.HEADING if name == "run again" else Role.TEXT, lead=name, bold=name == "run again"
@@ -69,7 +61,7 @@ class Commands(Provider):
     _offers: asyncio.Task[Sequence[Again]] | None = None
 
     async def startup(self) -> None:
-        """Begin to find, once a palette, which recipes fit.
+        """Start to find the fitting recipes, once a palette.
 
         Nothing is awaited here: a key that is pressed meanwhile cancels the search that waits for this method, and this
         method with it; the palette would then find nothing at all.
@@ -80,23 +72,21 @@ class Commands(Provider):
             self._offers = asyncio.create_task(fitting)
 
     async def shutdown(self) -> None:
-        """The palette is closed: nobody waits for the recipes any more."""
         if self._offers is not None:
             self._offers.cancel()
 
     async def _fitting(self) -> Sequence[Again]:
-        """The recipes that fit, when they are found; a search that is cancelled leaves the others theirs."""
+        """Wait for the fitting recipes; a cancelled search does not cancel that of others."""
         return await asyncio.shield(self._offers) if self._offers is not None else ()
 
     async def discover(self) -> Hits:
-        """All commands, before anything is typed."""
+        """Yield all commands, before anything is typed."""
         for title, action, scope in self._all():
             yield DiscoveryHit(title, partial(self._run, action, scope))
         for again in await self._fitting():
             yield DiscoveryHit(_offer(again), partial(self._show, again), help=again.command)
 
     async def search(self, query: str) -> Hits:
-        """Commands that match."""
         matcher = self.matcher(query)
         for title, action, scope in self._all():
             score = matcher.match(title)

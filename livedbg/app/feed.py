@@ -40,8 +40,7 @@ _MOVING: Final = attrgetter("stacks", "resources", "edges")
 
 
 def is_news(before: Update, after: Update) -> bool:
-    """Whether more has changed than what a working process changes all the time: CPU used, states of threads, their
-    stacks and what they wait for."""
+    """Return whether more changed than CPU used, states of threads, stacks and waits, which change all the time."""
     then, now = before.snapshot, after.snapshot
     return (
         bool(after.notice)
@@ -64,7 +63,7 @@ def _living(snapshot: Snapshot) -> list[tuple[str, bool]]:
 
 
 def is_verdict(before: Update, after: Update) -> bool:
-    """Whether there is another verdict; the seconds in its sentence don't count, nor the roots of a job that runs."""
+    """Return whether the verdict differs; the seconds in its sentence don't count, nor the roots of a job that runs."""
     old, new = before.diagnosis.verdict, after.diagnosis.verdict
     if old.state is new.state is VerdictState.RUNNING:
         return False
@@ -75,7 +74,6 @@ class Feed:
     """Takes updates at any rate; hands on the newest at most once an interval.
 
     Args:
-        view: the session.
         wake: called from any thread when `due` may have become less; makes the app call it soon.
         interval_s: least time between two paints; 0 shows every update at once.
     """
@@ -100,29 +98,28 @@ class Feed:
         threading.Thread(target=self._begin, name="livedbg-start", daemon=True).start()
 
     def stop(self) -> None:
-        """Unsubscribe."""
         end, self._end = self._end, None
         if end is not None:
             end()
 
     def used(self) -> None:
-        """Somebody has pressed a key, or the mouse."""
+        """Note that somebody has pressed a key, or used the mouse."""
         self._used = time.monotonic()
 
     @property
     def error(self) -> BaseException | None:
-        """Why the session could not start."""
+        """The error that kept the session from starting, or None."""
         return self._error
 
     def due(self) -> float | None:
-        """Seconds until `take` may be called: 0 when now, None when with the clock's next tick."""
+        """Return the seconds until `take` may be called: 0 for now, None for the clock's next tick."""
         if self._error is not None:
             return 0.0
         wait_s = self._wait_s
         return None if wait_s is None else max(self._last + wait_s - time.monotonic(), 0.0)
 
     def calm(self) -> bool:
-        """Whether what came can wait for a later tick of the clock (B4)."""
+        """Return whether the newest update can wait for a later tick of the clock (B4)."""
         with self._lock:
             newest, shown = self._newest, self._shown
         now_s = time.monotonic()
@@ -134,7 +131,7 @@ class Feed:
         )
 
     def take(self) -> Update | None:
-        """The newest update that was not taken yet."""
+        """Return the newest update that was not taken yet."""
         with self._lock:
             newest, self._newest = self._newest, None
             self._shown = newest or self._shown
@@ -164,7 +161,7 @@ class Feed:
             self._wake()
 
     def _urgency(self, update: Update) -> float | None:
-        """How long after the last paint an update is to be shown; None when that has time until the clock ticks."""
+        """Return how long after the last paint an update is to be shown; None if it can wait until the clock ticks."""
         if is_verdict(self._shown, update):
             return min(_AT_ONCE_S, self._interval_s)
         always = self._replay or not self._interval_s

@@ -32,7 +32,7 @@ _SIGNS: Final = str.maketrans(
 
 
 def to_ascii(text: str) -> str:
-    """`text` with ASCII signs, as wide as before."""
+    """Return a text with ASCII signs, as wide as before."""
     if text.isascii():
         return text
     text = text.translate(_SIGNS)
@@ -59,7 +59,6 @@ class AsciiOnly(LineFilter):
     """Writes ASCII only (L2)."""
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Replace what is not ASCII."""
         return [s if s.text.isascii() else Segment(to_ascii(s.text), s.style) for s in segments]
 
 
@@ -74,7 +73,6 @@ class FewColours(LineFilter):
         self._style = lru_cache(2048)(self._reduce)
 
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        """Replace every style."""
         return [Segment(s.text, self._style(s.style)) if s.style is not None else s for s in segments]
 
     def _reduce(self, style: Style) -> Style:

@@ -1,4 +1,4 @@
-"""The app as one step of a guide: what the step found, and the key that asks for the next one."""
+"""The app as one step of a guide: the findings of the step, and the key that asks for the next one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class GuideActions(BasicApp):
     context: DrawContext
 
     def open_sheet(self, sheet: Sheet, *, lead: int = 14, entity: str | None = None) -> None:
-        """Lay a sheet over the screen."""
+        """Open a sheet over the screen."""
         raise NotImplementedError
 
     def greet(self) -> None:
@@ -33,7 +33,7 @@ class GuideActions(BasicApp):
             self.say(f"{guide.title}. ^g shows what was found so far{after}.")
 
     def show_step(self) -> None:
-        """Show what was read of the step, as soon as it was."""
+        """Show the findings of the step, as soon as they were read."""
         if isinstance(self.focused, Input) or isinstance(self.screen, QuestionScreen):
             return  # what is typed there is not taken away
         guide = self.options.guide
@@ -45,7 +45,7 @@ class GuideActions(BasicApp):
         self.open_sheet(_sheet(guide, found))
 
     def action_step_found(self) -> None:
-        """What the step found so far."""
+        """Ask for the findings so far."""
         if self.options.guide is not None:
             self.options.guide.look()
 

@@ -1,4 +1,4 @@
-"""How the app is to be shown, from the command line, the environment and the terminal."""
+"""Options of the app: by the command line, the environment and the terminal."""
 
 from __future__ import annotations
 
@@ -22,8 +22,6 @@ LEFT_RUNNING: Final = -2
 
 
 class Colours(StrEnum):
-    """How many colours to use."""
-
     FULL = "full"
     SIXTEEN = "16"
     NONE = "none"
@@ -40,22 +38,22 @@ class GuideKeys(Protocol):
     """What is said where there is none."""
 
     def look(self) -> None:
-        """Read what was found so far."""
+        """Ask for the findings so far."""
         ...
 
     def found(self) -> Sequence[tuple[str, str]] | None:
-        """What was read, as label and sentence; each once, else None."""
+        """Return the findings as label and sentence, once; else None."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A command that livedbg started, and that its end would kill: who quits is asked what becomes of it.
+    """A command that livedbg started and would kill at its end: the app asks before it quits.
 
     Attributes:
         name: as the user knows it.
         note: what there is to know before it is left or killed, one sentence.
-        runs: whether it still does; returns at once.
+        runs: returns whether it still runs, at once.
     """
 
     name: str
@@ -69,11 +67,9 @@ class AppOptions:
 
     Attributes:
         theme: `dark`, `contrast` or `colour-blind`.
-        ascii: draw with ASCII signs only.
         low_bandwidth: fewer paints, no animation.
         no_mouse: leave the mouse to the terminal.
         interval: seconds between two paints of new state.
-        colours: how many colours to use.
         start: name of the screen that is shown first.
         clock: wall clock in nanoseconds, for the header of a live session.
         guide: the step of a guide that is shown.
@@ -109,12 +105,10 @@ def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None
 def wants_ascii(
     options: AppOptions, output: TextIO | None = None, environment: Mapping[str, str] | None = None
 ) -> bool:
-    """Whether to draw with ASCII only: asked for, a locale without UTF-8, or the console of Linux with its few signs.
+    """Return whether to draw with ASCII only: asked for, a locale without UTF-8, or the console of Linux with its few
+    signs.
 
-    Args:
-        options: may ask for it.
-        output: the terminal.
-        environment: as livedbg was started with; Python itself sets LC_CTYPE in the C locale (PEP 538).
+    `environment` is that of the start; Python itself sets LC_CTYPE in the C locale (PEP 538).
     """
     if options.ascii is not None:
         return options.ascii
@@ -130,7 +124,7 @@ def wants_ascii(
 
 
 def _started_with() -> Mapping[str, str]:
-    """The environment of this process as the kernel keeps it."""
+    """Return the environment of this process as the kernel keeps it."""
     try:
         entries = Path("/proc/self/environ").read_bytes().decode("utf-8", "replace").split("\0")
     except OSError:
@@ -139,7 +133,7 @@ def _started_with() -> Mapping[str, str]:
 
 
 def colours_of(options: AppOptions, environment: Mapping[str, str]) -> Colours:
-    """How many colours: NO_COLOR, a terminal of 16 colours, or all."""
+    """Return how many colours to use: NO_COLOR, a terminal of 16 colours, or all."""
     if options.colours is not None:
         return options.colours
     if environment.get("NO_COLOR"):
@@ -152,7 +146,7 @@ def colours_of(options: AppOptions, environment: Mapping[str, str]) -> Colours:
 
 
 def interval_of(options: AppOptions, environment: Mapping[str, str]) -> float:
-    """Seconds between two paints of new state: 4 Hz here, 2 Hz over ssh, once in 1.25 s on a slow line."""
+    """Return the seconds between two paints of new state: 4 Hz here, 2 Hz over ssh, once in 1.25 s on a slow line."""
     if options.interval is not None:
         return options.interval
     if options.low_bandwidth:

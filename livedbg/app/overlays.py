@@ -1,4 +1,4 @@
-"""What lies over a screen (sheets of text), and the line where text is typed."""
+"""Sheets of text over a screen, and the line where text is typed."""
 
 from __future__ import annotations
 
@@ -40,20 +40,16 @@ class SheetScreen(ModalScreen[None]):
         self.entity = entity
 
     def compose(self) -> ComposeResult:
-        """The sheet."""
         yield self.panel
 
     def on_mount(self) -> None:
-        """Show what is known now."""
         self.show(self._drawn)
         self.panel.focus()
 
     def show(self, context: DrawContext) -> None:
-        """Follow the state."""
         self.panel.show(context)
 
     def action_copy(self) -> None:
-        """Copy the text."""
         self.post_message(Copied(self.panel.copy_text()))
 
 
@@ -66,14 +62,14 @@ class Copied(Message):
 
 
 class Prompt(Input):
-    """Where a filter, a search or a catchpoint is typed: Enter keeps it, Escape drops it."""
+    """The input line for a filter, a search or a catchpoint: Enter keeps it, Escape drops it."""
 
     def __init__(self) -> None:
         super().__init__(id="prompt", select_on_focus=True)
         self.can_focus = False
 
     def open(self, text: str, hint: str, words: Sequence[str] = ()) -> None:
-        """Take the keys; `words` complete what is typed (the right arrow takes the completion over)."""
+        """Take the focus; `words` complete what is typed (the right arrow accepts the completion)."""
         self.placeholder = hint
         self.suggester = SuggestFromList(words) if words else None
         self.value = text
@@ -88,7 +84,7 @@ class Prompt(Input):
             event.stop()
 
     def close(self) -> None:
-        """Give the keys back."""
+        """Give up the focus."""
         self.remove_class("-open")
         self.screen.remove_class("-prompting")
         self.can_focus = False

@@ -1,4 +1,4 @@
-"""The line where text is typed: a filter, a search, or what is to be caught; and where the text goes."""
+"""The line where text is typed (a filter, a search, a catchpoint), and what is done with the text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PromptingApp(AskingApp):
 
     @property
     def focused_panel(self) -> LinePanel | None:
-        """The panel that has the keys."""
+        """The panel that has the focus."""
         focused = self.screen.focused
         return focused if isinstance(focused, LinePanel) else None
 

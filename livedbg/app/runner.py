@@ -81,7 +81,7 @@ def run_app(view: SessionView, options: AppOptions) -> int:
 
 
 def _hang_up(loop: asyncio.AbstractEventLoop, end, number: int) -> None:  # type: ignore[no-untyped-def]
-    """The terminal is gone: writing to it may block for ever, so end anyhow in a while."""
+    """End soon: the terminal is gone, and writing to it may block for ever."""
     watchdog = threading.Timer(LAST_WORD_S, os._exit, (128 + number,))
     watchdog.daemon = True
     watchdog.start()

@@ -47,7 +47,6 @@ class View(Container):
         self._arrangement = arrangement
 
     def compose(self) -> ComposeResult:
-        """The panels."""
         for part in self._arrangement:
             if isinstance(part, tuple):
                 yield Container(*(kind() for kind in part), classes="pair")
@@ -55,18 +54,17 @@ class View(Container):
                 yield part()
 
     def panels(self) -> Iterator[LinePanel]:
-        """The panels that can be seen."""
+        """Yield the visible panels."""
         for panel in self.query(LinePanel):
             if not panel.has_class("hidden"):
                 yield panel
 
     def show(self, context: DrawContext) -> None:
-        """Show every panel that can be seen."""
         for panel in self.panels():
             panel.show(context)
 
     def focus_first(self) -> None:
-        """Give the keys to the main panel."""
+        """Focus the main panel."""
         for panel in self.panels():
             if not isinstance(panel, VerdictPanel | CodePanel):
                 panel.focus()
@@ -103,21 +101,20 @@ class Threads(View):
     BINDINGS = bindings("threads-view", (*VALUES_KEYS, FUNCTIONS_KEY))
 
     def on_mount(self) -> None:
-        """First the threads."""
         self.query_one(FunctionsPanel).add_class("hidden")
 
     def focus_first(self) -> None:
-        """Who comes from another screen sees the threads."""
+        """Show the threads when coming from another screen."""
         self._show_functions(False)
 
     @property
     def has_functions(self) -> bool:
-        """Whether the functions are shown."""
+        """True if the functions are shown."""
         return not self.query_one(FunctionsPanel).has_class("hidden")
 
     @on(FunctionsAsked)
     def action_functions(self) -> None:
-        """Functions in place of threads, or threads again."""
+        """Show functions in place of threads, or threads again."""
         self._show_functions(not self.has_functions)
 
     def _show_functions(self, on: bool) -> None:
@@ -128,7 +125,7 @@ class Threads(View):
         super().focus_first()
 
     def action_values(self) -> None:
-        """Variables of the selected thread, whichever panel has the keys."""
+        """Show variables of the selected thread, whichever panel has the focus."""
         self.query_one(StackPanel).toggle_values()
 
 
@@ -136,12 +133,10 @@ class Exceptions(View):
     """Catchpoints, what they caught, and the stack of the selected hit."""
 
     def show(self, context: DrawContext) -> None:
-        """The stack is that of the selected hit."""
         super().show(context)
         self.query_one(HitStackPanel).point(self.query_one(HitsPanel).pointed)
 
     def focus_first(self) -> None:
-        """The hits have the keys."""
         self.query_one(HitsPanel).focus()
 
     @on(Pointed)
@@ -155,7 +150,6 @@ class Values(View):
     BINDINGS = bindings("values-view", GOLDEN_KEYS)
 
     def show(self, context: DrawContext) -> None:
-        """The tensor is that under the cursor."""
         super().show(context)
         self.query_one(TensorPanel).point(self.query_one(ValuesPanel).pointed)
 
@@ -164,11 +158,10 @@ class Values(View):
         self.query_one(TensorPanel).point(message.hit)
 
     def action_divergence(self) -> None:
-        """To the first task that diverges, whichever panel has the keys."""
+        """Go to the first task that diverges, whichever panel has the focus."""
         self.query_one(ValuesPanel).action_divergence()
 
     async def action_golden(self) -> None:
-        """Type what to compare with."""
         await self.app.run_action("golden")
 
     @property
@@ -178,12 +171,11 @@ class Values(View):
 
 
 class Device(View):
-    """What runs on devices, a thread of it, and what is launched."""
+    """Kernels on devices, a thread of the selected one, and launches."""
 
     BINDINGS = bindings("device", LAUNCH_KEYS)
 
     def show(self, context: DrawContext) -> None:
-        """The thread is that of the selected state."""
         super().show(context)
         self.query_one(DeviceThreadPanel).point(self.query_one(DevicePanel).pointed)
 
@@ -204,7 +196,7 @@ class ViewSpec:
         key: the digit that shows it (F and the digit too; F10 for 0).
         question: the one question that it answers, for the help.
         short: its label where there is little room.
-        shown: whether it has anything to show; the bar of screens leaves it out where it has not.
+        shown: returns whether it has anything to show; the bar of screens leaves it out otherwise.
     """
 
     key: str
@@ -222,7 +214,6 @@ class ViewSpec:
         return [kind for part in self.arrangement for kind in (part if isinstance(part, tuple) else (part,))]
 
     def build(self) -> View:
-        """The screen."""
         return self.make(self.name, self.arrangement)
 
 

@@ -24,11 +24,7 @@ NOBODY_READS = 128 + signal.SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line.
-
-    Returns:
-        The exit code (livedbg.cli.group.EXIT_CODES).
-    """
+    """Run a command line; return the exit code (livedbg.cli.group.EXIT_CODES)."""
     gc.set_threshold(_COLLECT_EVERY)
     clock.begin()
     go_first(next(iter(sys.argv[1:] if arguments is None else arguments), ""))

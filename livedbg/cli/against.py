@@ -1,4 +1,4 @@
-"""`livedbg values DUMP --against GOLDEN`: prints what a comparison found."""
+"""`livedbg values DUMP --against GOLDEN`: prints the result of a comparison."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def against(
     """Compare dumps with golden ones, and print the outcome.
 
     Returns:
-        The exit code: 12 where something diverges.
+        The exit code: 12 if something diverges.
 
     Raises:
         SourceError: nothing can be compared.
@@ -68,7 +68,7 @@ def _same(some: Sequence[Path], others: Sequence[Path]) -> bool:
 
 
 def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Path]]:
-    """Which dump is compared with which: one with one, or by their place in the run's folder."""
+    """Pair the dumps to compare: one with one, or by their place in the run's folder."""
     if len(paths) == len(others) == 1:
         return [(paths[0], others[0])]
     here, there = places(paths), places(others)
@@ -135,7 +135,6 @@ def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, li
 
 
 def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Tolerance, *, as_json: bool) -> int:
-    """A dump against golden inputs and outputs of the whole program."""
     from livedbg.values.buffers import wiring_of
     from livedbg.values.program import compare_program
     from livedbg.values.sentences import program_json, program_lines
@@ -162,7 +161,6 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
 
 
 def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, as_json: bool) -> int:
-    """One tensor of a dump against one file."""
     from livedbg.values.compare import compare
     from livedbg.values.dump import title
     from livedbg.values.tensor_files import load

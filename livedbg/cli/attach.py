@@ -21,7 +21,7 @@ from livedbg.session.live import LiveView
 
 
 def app_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Options of the screen; the command gets them as one `screen` argument."""
+    """Add options of the screen; the command gets them as one `screen` argument."""
 
     @click.option(
         "--theme",

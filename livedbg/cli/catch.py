@@ -108,7 +108,7 @@ def command(
 
 
 def after_the_limit(snapshot: Snapshot, count: int | None, timeout: float | None) -> int:
-    """The exit code where the time limit ended the command; names what was not traced by then."""
+    """Return the exit code after the time limit, and name what was not traced by then."""
     points = snapshot.catchpoints.values()
     if not points or any(point.state is CatchpointState.ARMING for point in points):
         warn(f"Not all catchpoints were armed within {timeout:g} s.", "--timeout SECONDS")
@@ -123,10 +123,7 @@ def _print_hits(
     count: int | None,
     limit: TimeLimit,
 ) -> bool:
-    """Print hits until done.
-
-    Returns:
-        False if the time limit ended it.
+    """Print hits until done; return False if the time limit ended it.
 
     Raises:
         TargetError: no probe could be set.

@@ -49,7 +49,7 @@ def command(target: str | None, gdb: str | None, redact: bool) -> int:
 
 
 def own_facts() -> list[Capability]:
-    """Facts about livedbg itself, its tools and this terminal."""
+    """Return facts about livedbg itself, its tools and this terminal."""
     spy = next(
         (
             path
@@ -89,7 +89,6 @@ def own_facts() -> list[Capability]:
 
 
 def _samples() -> Capability:
-    """Whether the kernel samples running threads for us."""
     why = refused_here()
     enables = "native stacks of running threads without a stop"
     if why is None:
@@ -98,7 +97,6 @@ def _samples() -> Capability:
 
 
 def _system_facts() -> Iterator[Capability]:
-    """Facts that systems declare."""
     for system, checks in declared(lambda system: system.checks):
         try:
             yield from checks()
@@ -107,7 +105,6 @@ def _system_facts() -> Iterator[Capability]:
 
 
 def _intrusive_actions() -> Capability:
-    """Whether the configuration allows intrusive actions."""
     ban = ban_of()
     value = (
         f"allowed ({' and '.join(map(str, files()))} do not forbid them)" if ban is None else f"forbidden by {ban.by}"
@@ -117,7 +114,6 @@ def _intrusive_actions() -> Capability:
 
 
 def _target(word: str, gdb: str | None, *, redact: bool) -> None:
-    """What a scan of one process sees."""
     found = resolve([word])
     click.echo()
     for problem in found.problems:

@@ -110,13 +110,13 @@ def _forms(form: str, drawing: Drawing) -> str:
 
 
 def _lacks(drawing: Drawing) -> bool:
-    """True if a dependency is missing, here or in the run that it was compared with."""
+    """Return whether a dependency is missing, here or in the run that it was compared with."""
     missing = bool(drawing.remarks_of(MISSING))
     return missing or any(remark.facts.get("unordered") == "yes" for remark in drawing.remarks)
 
 
 def _graph_file(source: Path) -> tuple[Path, GraphReader] | None:
-    """The graph that is meant, and its reader; None where the state of logs or a recording is to be drawn.
+    """Return the graph file and its reader; None if the state of logs or a recording is to be drawn.
 
     Raises:
         SourceError: there is no such file, or nothing that can be drawn.
@@ -144,7 +144,6 @@ def _graph_file(source: Path) -> tuple[Path, GraphReader] | None:
 
 
 def _is_object(source: Path) -> bool:
-    """Whether a file begins like a JSON object."""
     try:
         with source.open("rb") as file:
             return file.read(256).lstrip().startswith(b"{")
@@ -193,7 +192,7 @@ def _snapshot(source: Path) -> Snapshot:
 
 
 def _found(word: str, drawing: Drawing) -> str:
-    """The node that is meant: `r1t2`, 4294967298, `task:SYSTEM/r1t2`.
+    """Return the node of a word: `r1t2`, 4294967298, `task:SYSTEM/r1t2`.
 
     Raises:
         UsageError: there is none.

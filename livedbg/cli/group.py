@@ -1,6 +1,4 @@
-"""The `livedbg` command group: lazy, from the command table.
-
-The command table: help, completion and docs/commands are generated from it.
+"""The `livedbg` command group and the command table, from which help, completion and docs/commands are generated.
 
 A command's module is imported only when the command runs, or its own help is asked for.
 """
@@ -41,7 +39,7 @@ def _core(
     exits: tuple[int, ...] = _LOOKS,
     exits_note: str = "",
 ) -> Command:
-    """A command whose click command is `command` of the module of its name."""
+    """Return a command whose click command is `command` of the module of its name."""
     return Command(name, Lazy(f"livedbg.cli.{name}:command"), summary, example, exits, exits_note)
 
 
@@ -194,7 +192,7 @@ _CORE: Final = (
 
 
 class _GuideCommand(Lazy[Any]):
-    """The click command of a guide, made when it is used."""
+    """The click command of a guide, made on first use."""
 
     def __init__(self, guide: Guide) -> None:
         super().__init__(f"livedbg.cli.guide:command_of({guide.name})")
@@ -202,7 +200,6 @@ class _GuideCommand(Lazy[Any]):
 
     @cached_property
     def value(self) -> Any:
-        """The command."""
         from livedbg.cli.guide import command_of
 
         return command_of(self._guide)
@@ -221,7 +218,7 @@ def _of_guide(guide: Guide) -> Command:
 
 @cache
 def commands() -> dict[str, Command]:
-    """All commands by name, in the order of the help: ours, and each of a system behind the one that it names."""
+    """Return all commands by name, in the order of the help; a system's command comes after the one that it names."""
     found = list(_CORE)
     for system in systems():
         for command in (*system.commands, *map(_of_guide, system.guides)):
@@ -241,8 +238,6 @@ def commands() -> dict[str, Command]:
 
 
 class _LazyGroup(click.Group):
-    """Imports a command's module when it is run."""
-
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(commands())
 

@@ -1,4 +1,4 @@
-"""The command of a guide: it runs CMD once a step, and says what each step found."""
+"""The command of a guide: it runs CMD once for each step, and prints the findings of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NAME: Final = lazy_re(r"[a-z][a-z0-9-]*")
 
 
 def command_of(guide: Guide) -> click.Command:
-    """The click command of a guide."""
+    """Return the click command of a guide."""
     steps = guide.steps.value
     last = len(steps)
     options = _options(guide)
@@ -93,13 +93,10 @@ def command_of(guide: Guide) -> click.Command:
 
 
 def _options(guide: Guide) -> Sequence[GuideOption]:
-    """Its own."""
     return guide.options.value if guide.options is not None else ()
 
 
 def _own_options(options: Sequence[GuideOption]) -> Callable[[FC], FC]:
-    """Options of one guide."""
-
     def add(command: FC) -> FC:
         for one in reversed(options):
             command = click.option(
@@ -115,7 +112,7 @@ def _own_options(options: Sequence[GuideOption]) -> Callable[[FC], FC]:
 
 
 def _of_options(options: Sequence[GuideOption], own: Mapping[str, str | tuple[str, ...] | None]) -> dict[str, str]:
-    """What such options hand on."""
+    """Return the values of a guide's options that are handed on to steps."""
     handed: dict[str, str] = {}
     for one in options:
         value = own.get(one.name.replace("-", "_"))
@@ -146,7 +143,6 @@ def _handed(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _headless(course: Course, only: int | None) -> int:
-    """One step, or all in order until the cause is found."""
     wrong = hung = failed = undone = False
     for number in (only,) if only is not None else range(1, len(course.steps) + 1):
         order = course.order(number)
@@ -181,21 +177,21 @@ def _say(line: str) -> None:
 
 
 def heading(course: Course, order: StepOrder) -> Iterator[str]:
-    """What a step is about to do."""
+    """Yield the lines that announce a step."""
     yield f"Step {order.number} of {len(course.steps)}: {order.step.title}"
     if order.recipes:
         yield f"  recipes    {' '.join(order.recipes)}"
 
 
 def told(found: StepFound) -> Iterator[str]:
-    """What it found."""
+    """Yield the findings of a step as lines."""
     width = max((len(label) for label, _ in found.lines), default=0)
     for label, sentence in found.lines:
         yield f"  {clean_line(label, 20):{min(max(width, 9), 20)}}  {clean_line(sentence, 1000)}"
 
 
 def next_line(course: Course, number: int, lacks: Mapping[str, str] = _NONE) -> str:
-    """The command line of a step, with what it needs."""
+    """Return the command line of a step, with all that it needs."""
     joined = {one.name: one.joined for one in _options(course.guide)}
     words: list[str] = []
     for name, value in course.handed.items():

@@ -26,11 +26,7 @@ _LAST: Final = "This is the last step: Esc closes this sheet, then q quits."
 
 
 def in_app(course: Course, first: int, screen: AppOptions) -> int:
-    """Follow a guide in the terminal app, from a step on.
-
-    Returns:
-        The app's exit code, else that of CMD's last run.
-    """
+    """Follow a guide in the terminal app from step `first` on; return the app's exit code or the last run's."""
     before: tuple[tuple[str, str], ...] = ()
     for number in range(first, len(course.steps) + 1):
         order = course.order(number)
@@ -47,7 +43,7 @@ def in_app(course: Course, first: int, screen: AppOptions) -> int:
 def _step(
     course: Course, order: StepOrder, screen: AppOptions, before: Sequence[tuple[str, str]]
 ) -> tuple[int, int | None, StepFound]:
-    """The app's code, CMD's, and what was found. CMD ends with its step, unless its user leaves it running."""
+    """Run a step; return the app's code, CMD's, and the findings. CMD ends with the step, unless left running."""
     held: list[str] = []
     job = job_for(course, order, held.append)
     end = LastWill(leaves=False, watch=job.watch)
@@ -70,17 +66,13 @@ def _step(
 
 
 def _keys(course: Course, order: StepOrder) -> str:
-    """The step and its keys, where they stay in sight: the message that greets goes after seconds."""
+    """Return the step and its keys for the title, where they stay in sight: a notice goes after seconds."""
     following = " ^n next" if order.number < len(course.steps) else ""
     return f"{order.number}/{len(course.steps)} ^g found{following}"
 
 
 class _Following:
-    """Reads what a step found when its run has ended, and when it is asked to, on a thread of its own.
-
-    Attributes:
-        final: what was found, once the run has ended.
-    """
+    """Reads the findings of a step at the end of its run, and on request, on a thread of its own."""
 
     def __init__(
         self,
@@ -106,21 +98,20 @@ class _Following:
         self._thread.start()
 
     def look(self) -> None:
-        """Read what was found so far."""
+        """Ask for the findings so far."""
         self._asked.set()
 
     def found(self) -> Sequence[tuple[str, str]] | None:
-        """What was read, once."""
+        """Return the findings that were read, once; else None."""
         lines, self._lines = self._lines, None
         return lines
 
     def stop(self) -> None:
-        """No more is read."""
         self._stopped.set()
         self._thread.join()
 
     def _note(self, found: StepFound) -> None:
-        """No step follows that lacks what only the user can give; none is needed once the cause is found."""
+        """Offer no further step if it lacks what only the user can give, or if the cause is found."""
         if found.cause and self.following and _ENOUGH not in self.following:
             self.following = f"{self.following}. {_ENOUGH}"
         if found.lacks and self.following:

@@ -1,4 +1,4 @@
-"""One step of a guide: what CMD is launched with, its run, and what was found.
+"""One step of a guide: the launch of CMD, its run, and the findings.
 
 Invariants:
     guide_steps.G1. A step that needs what nobody found takes its other recipes, or is refused: none runs with a gap.
@@ -38,11 +38,7 @@ _NEEDED: Final = lazy_re(r"\{([a-z][a-z0-9-]*)\}")
 
 @dataclass(frozen=True, slots=True)
 class StepOrder:
-    """What a step launches.
-
-    Attributes:
-        recipes: with what earlier steps handed on filled in.
-    """
+    """The launch of a step; `recipes` have the values of earlier steps filled in."""
 
     number: int
     step: GuideStep
@@ -54,7 +50,7 @@ class Course:
     """A guide that is being followed.
 
     Attributes:
-        handed: what steps found so far, or the user gave.
+        handed: values that steps found so far, or the user gave.
         folder: for the output of its runs; made with the first.
         limit_s: for each run; None: somebody watches.
     """
@@ -67,7 +63,7 @@ class Course:
     limit_s: float | None = None
 
     def step_folder(self, number: int) -> Path:
-        """A new folder for the output of a step."""
+        """Create the folder for the output of a step."""
         self.folder = self.folder or launch_folder()
         made = self.folder / f"step-{number}"
         made.mkdir(mode=0o700)
@@ -80,21 +76,20 @@ class Course:
 
     @property
     def steps(self) -> tuple[GuideStep, ...]:
-        """Its steps."""
         return tuple(self.guide.steps.value)
 
     def command(self, number: int, folder: Path) -> tuple[str, ...]:
-        """What a step runs."""
+        """Return the command of a step."""
         if self.guide.plan is None:
             return self.argv
         ask = StepAsk(number=number, argv=self.argv, handed=self.handed, folder=folder, limit_s=self.limit_s)
         return tuple(self.guide.plan.value(ask))
 
     def order(self, number: int) -> StepOrder:
-        """What a step launches now.
+        """Return what a step launches now.
 
         Raises:
-            UsageError: it needs what is not known.
+            UsageError: a needed value is not known.
         """
         step = self.steps[number - 1]
         missing = [name for word in step.recipes for name in _NEEDED.findall(word) if not self.handed.get(name)]
@@ -112,11 +107,7 @@ class Course:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A step that was run.
-
-    Attributes:
-        code: CMD's exit code; None: it did not end.
-    """
+    """A step that was run; `code` is CMD's exit code, None if it did not end."""
 
     found: StepFound
     code: int | None
@@ -124,10 +115,10 @@ class Ran:
 
 
 def job_for(course: Course, order: StepOrder, say: Callable[[str], None]) -> Job:
-    """What a step starts.
+    """Return the job of a step.
 
     Raises:
-        UsageError: a recipe needs what is not here.
+        UsageError: a requirement of a recipe is missing.
     """
     picked = picked_recipes(order.recipes)
     folder = course.step_folder(order.number)
@@ -142,7 +133,7 @@ def job_for(course: Course, order: StepOrder, say: Callable[[str], None]) -> Job
 
 
 def _kept(job: Job) -> Path:
-    """Where a guide copies what a process of the command may take away with it."""
+    """Return the folder for copies of files that a process may take away at its end."""
     return job.folder / "kept"
 
 
@@ -150,10 +141,8 @@ def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ra
     """Run a step without a screen.
 
     Args:
-        course: the guide; it gets what the step hands on. A run that lasts longer than its limit is looked at and
-            killed; a guide with a plan of its own does so itself.
-        order: what to launch.
-        say: gets what recipes tell.
+        course: gets the values that the step hands on. A run that lasts longer than its limit is inspected and killed;
+            a guide with a plan of its own does so itself.
 
     Raises:
         UsageError: it can't be started.
@@ -177,7 +166,7 @@ def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ra
 
 
 def with_stacks(view: LiveView) -> Snapshot:
-    """The state with stacks taken now: those of blocked threads are taken rarely while nobody asks."""
+    """Return the state with fresh stacks: those of blocked threads are taken rarely while nobody asks."""
     before = view.latest().snapshot
     asked_ns = before.now().mono_ns
     living = [process.id for process in before.processes.values() if not process.exited][:_MOST]
@@ -190,7 +179,7 @@ def with_stacks(view: LiveView) -> Snapshot:
 
 
 def _taken(snapshot: Snapshot, processes: Sequence[str], since_ns: int) -> bool:
-    """Whether all blocked threads of processes have newer native stacks, and none from when they ran."""
+    """Return whether all blocked threads of processes have newer native stacks, and none from when they ran."""
     waiting = [
         snapshot.stacks.get(thread.id)
         for thread in snapshot.threads.values()
@@ -208,14 +197,14 @@ def _taken(snapshot: Snapshot, processes: Sequence[str], since_ns: int) -> bool:
 def found_of(
     course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot, code: int | None
 ) -> StepFound:
-    """What a step that has ended found; what it hands on is kept."""
+    """Return the findings of a step that has ended, and keep the values that it hands on."""
     found = _read(course, order, job, child, snapshot, code, job.watch.finish(child, effects=False))
     course.handed.update(found.hands)
     return found
 
 
 def found_so_far(course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot) -> StepFound:
-    """What a step found while its run goes on."""
+    """Return the findings of a step while its run goes on."""
     return _read(course, order, job, child, snapshot, None, job.watch.so_far(child))
 
 

@@ -1,9 +1,4 @@
-"""What catchpoints catch, as text or as one JSON object per line.
-
-New findings of an update, as text or as one JSON object per line.
-
-A frame of a stack as one line of text.
-"""
+"""Prints catchpoint hits and new findings, as text or as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -31,7 +26,7 @@ from livedbg.text.quantities import clock, milliseconds
 
 
 def frame_text(frame: Frame) -> str:
-    """One frame in one line."""
+    """Return a frame in one line."""
     inside = frame.file or frame.module
     where = f" at {frame.file}:{frame.line}" if frame.file and frame.line else f" in {inside}" if inside else ""
     sign = "py " if frame.language == "python" else "   "
@@ -48,7 +43,7 @@ class HitPrinter:
     Args:
         as_json: one JSON object a hit.
         error: hits to standard error too, and catchpoints that failed.
-        caught_only: what catchpoints caught, not what logs tell of.
+        caught_only: only hits of catchpoints, not those found in logs.
     """
 
     def __init__(self, as_json: bool, *, error: bool = False, caught_only: bool = False) -> None:
@@ -62,7 +57,6 @@ class HitPrinter:
         self._paused_ms: dict[str, float] = {}
 
     def show(self, snapshot: Snapshot) -> None:
-        """Print what is new."""
         for point in snapshot.catchpoints.values():
             if point.state is CatchpointState.ARMED and point.id not in self._armed:
                 self._armed.add(point.id)
@@ -137,7 +131,7 @@ def _thread(hit: ExceptionHit, snapshot: Snapshot) -> str:
 
 
 def _job(hit: ExceptionHit) -> str:
-    """` (rank 1, in all_reduce #5 of group 0)`."""
+    """Return ` (rank 1, in all_reduce #5 of group 0)`."""
     parts = [f"rank {hit.rank}"] if hit.rank is not None else []
     parts += [f"in {hit.operation}"] if hit.operation else []
     return f" ({', '.join(parts)})" if parts else ""
@@ -159,11 +153,10 @@ class FindingsPrinter:
 
     A verdict of a hang or a crash is printed at once, also when others are stuck than before, and so is the first one
     unless it is `unknown`. Another one is printed when it has held for `_HOLDS_S`: which threads of a healthy job wait
-    changes all the time. Once all processes have ended, nothing is printed for as long, unless the session ends: the
-    last that they wrote is read meanwhile.
+    changes all the time. Once all processes have ended, nothing is printed for as long, unless the session ends: their
+    last output is read meanwhile.
 
     Args:
-        as_json: one JSON object a line.
         error: to standard error instead of standard output.
     """
 
@@ -179,17 +172,12 @@ class FindingsPrinter:
         self._looked_last = False
 
     def show(self, update: Update, *, last: bool = False) -> None:
-        """Print what is new in an update.
-
-        Args:
-            update: it.
-            last: nothing is printed after it.
-        """
+        """Print what is new in an update; `last`: nothing is printed after it."""
         for line in self.lines(update, last=last):
             print(line, file=self._file, flush=True)
 
     def check(self) -> None:
-        """See that somebody reads; what comes next may come in hours.
+        """Check that somebody reads the output; the next line may come in hours.
 
         Raises:
             BrokenPipeError: nobody does.
@@ -198,7 +186,7 @@ class FindingsPrinter:
             raise BrokenPipeError
 
     def lines(self, update: Update, *, last: bool = False) -> Iterator[str]:
-        """The lines that say what is new."""
+        """Yield lines on what is new."""
         verdict = update.diagnosis.verdict
         at_ns = update.snapshot.now().wall_ns
         if self._awaits_last_words(update) and not last:
@@ -219,7 +207,7 @@ class FindingsPrinter:
                 yield self._finding_line(name, finding, at_ns)
 
     def _awaits_last_words(self, update: Update) -> bool:
-        """Whether all processes have ended just now, so that their last words and last stack are still to come."""
+        """Return whether all processes have ended just now, so that their last output and stack are still to come."""
         processes = update.snapshot.processes.values()
         if update.ended or not processes or any(process.target and not process.exited for process in processes):
             self._over_ns = 0
@@ -229,7 +217,7 @@ class FindingsPrinter:
         return now_ns - self._over_ns < _HOLDS_S * 1e9
 
     def _changes(self, verdict: Verdict, mono_ns: int, last: bool, begins: bool) -> bool:
-        """Whether the verdict is to be printed; `begins`: it is not known yet, of what has just been started, maybe."""
+        """Return whether the verdict is to be printed; `begins`: nothing is known yet of what has just been started."""
         bad = verdict.state in _BAD
         now = (verdict.state.value, frozenset(verdict.roots) if bad else frozenset())
         if now == self._verdict:

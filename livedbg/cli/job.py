@@ -1,8 +1,6 @@
-"""What `livedbg launch` starts, and how: the command, its recipes and catchpoints.
+"""Starts the command of `livedbg launch` with its recipes and catchpoints, and decides its fate when livedbg ends.
 
-`livedbg launch --catch`: catchpoints that are armed before the command's first instruction.
-
-What becomes of a command that livedbg started, when livedbg ends.
+Catchpoints of `--catch` are armed before the command's first instruction.
 
 Invariants:
     last_will.Q1. A terminal that is gone (SIGHUP, a link that dropped) ends livedbg and nothing else: the command goes
@@ -51,18 +49,16 @@ _RUNTIMES = ("libstdc++.so", "libc++abi.so", "libpython")
 
 
 class Arming:
-    """Sets catchpoints in a command that waits behind its gate, and lets it go once they are armed, or have failed.
+    """Sets catchpoints in a command that waits behind its gate, and releases it once they are armed, or have failed.
 
     Args:
         view: the session; not started yet.
-        child: the command.
-        process: its identifier.
-        patterns: what to catch.
-        argv: the command: what it may load is looked for.
-        follow: processes that it starts too.
+        process: the command's identifier.
+        argv: the command: the libraries that it may load are searched.
+        follow: child processes too.
 
     Raises:
-        UsageError: a pattern is none.
+        UsageError: invalid pattern.
     """
 
     def __init__(
@@ -102,7 +98,7 @@ class Arming:
 
 
 def runtimes(program: str) -> tuple[str, ...]:
-    """The runtimes of C++ and Python that a program may load: itself, what it is linked against, and the system's."""
+    """Return the C++ and Python runtimes that a program may load: itself, its linked libraries, and the system's."""
     path = shutil.which(program)
     if path is None:
         return ()
@@ -121,13 +117,11 @@ def runtimes(program: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is started, and how.
+    """A command to start, and how.
 
     Attributes:
         argv: as the user wrote it.
-        follow: catch in processes that it starts too.
-        environment: more variables.
-        redact: mask secrets.
+        follow: catch in child processes too.
         signatures: folders of more failure texts.
         faults: catch the signals of its faults too, so that a crash has its place.
         cores: have it leave a core instead.
@@ -146,7 +140,7 @@ class Job:
 
     @property
     def catches(self) -> tuple[str, ...]:
-        """What is caught."""
+        """The catchpoints, with that for faults."""
         return (*self.plan.catch, *((FAULTS,) if self.faults and FAULTS not in self.plan.catch else ()))
 
     def start(self, *, detach: bool = False) -> Launched:
@@ -184,7 +178,7 @@ class Job:
             Arming(view, child, process, self.catches, self.argv, follow=self.follow)
 
     def request(self, child: Launched) -> Request:
-        """What is looked at."""
+        """Return the request of its session."""
         logs = self.plan.logs if self.watch.log is None else (*self.plan.logs, str(self.watch.log))
         return Request(
             host=host_name(),
@@ -198,7 +192,7 @@ class Job:
 
 
 def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
-    """The recipes that were asked for, with their options: `NAME=A,B` is one with each of them.
+    """Return the wanted recipes with their options: `NAME=A,B` is one with each of them.
 
     Raises:
         UsageError: there is no such recipe or option.
@@ -226,19 +220,14 @@ def job_of(
     *,
     redact: bool = True,
 ) -> Job:
-    """What the options come to; what they need is there.
+    """Return the job of the options; its requirements are checked.
 
     Args:
-        argv: the command.
-        logs: more logs to read.
-        catches: catchpoints.
-        picked: recipes.
-        say: gets what recipes tell while it runs.
-        folder: for its output; made when None.
-        redact: mask secrets.
+        say: called with messages of recipes while it runs.
+        folder: for its output; created when None.
 
     Raises:
-        UsageError: recipes contradict each other, or need what is not here.
+        UsageError: recipes contradict each other, or a requirement is missing.
         TouchRefused: it has catchpoints, and those are forbidden.
     """
     made_here = folder is None
@@ -266,17 +255,16 @@ _KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGIN
 
 
 def _asked_about(job: Job, child: Launched) -> Started:
-    """What who quits the app is asked about."""
+    """Return what the question says when the user quits the app."""
     name = f"{clean_line(Path(job.argv[0]).name, 40)} ({child.pid})"
     return Started(name, f"Its output goes on to {child.folder}.", lambda: child.exit_code is None)
 
 
 class LastWill:
-    """`with` kills the command at its end, however that comes, unless it is to be left.
+    """Kills the command at the end of the `with` block, however that comes, unless it is to be left.
 
     Args:
-        leaves: leave it running.
-        watch: of its recipes, of which nothing stays beside a command that is left.
+        watch: of its recipes, whose helper programs end if the command is left.
 
     Attributes:
         child: the command, once it runs.
@@ -289,16 +277,9 @@ class LastWill:
         self._watch = watch
 
     def in_app(self, view: LiveView, job: Job, screen: AppOptions, *killing: int) -> int:
-        """Show the command in the app, and learn from how that ends what becomes of it.
+        """Show the command in the app, and set `leaves` by how that ends; return the app's code.
 
-        Args:
-            view: of the command.
-            job: what it was started as.
-            screen: how to show it.
-            killing: further codes of the app with which it is killed.
-
-        Returns:
-            The app's code.
+        `killing` are further codes with which the command is killed.
         """
         from livedbg.app import run
 

@@ -346,22 +346,13 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
 
 
 def _of_a_hang(update: Update) -> int:
-    """The exit code where the time limit ended the command: never that of a success."""
+    """Return the exit code after the time limit: never that of a success."""
     code = code_of(update)
     return code if code in _FOUND else TIME_LIMIT
 
 
 class _Relay:
-    """Copies a growing file to a stream of ours.
-
-    Args:
-        path: the file.
-        to: the stream.
-        unread: called once, on the relay's thread, when nobody reads the stream any more.
-
-    Attributes:
-        error: why the stream takes no more.
-    """
+    """Copies a growing file to a stream of ours; calls `unread` once, on its thread, when nobody reads that."""
 
     def __init__(self, path: Path, to: TextIO, unread: Callable[[], None]) -> None:
         self.error: OSError | None = None
@@ -390,6 +381,5 @@ class _Relay:
                 last = self._done.wait(0.05)
 
     def finish(self) -> None:
-        """Copy what is left, and end."""
         self._done.set()
         self._thread.join(5)

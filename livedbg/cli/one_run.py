@@ -34,12 +34,11 @@ _LOGS_S: Final = 60.0  # at most, until its output was read
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What is run, and how.
+    """The command of all runs.
 
     Attributes:
         timeout_s: a run that lasts longer is a hang.
         folder: each run gets a folder in it.
-        redact: mask secrets.
         signatures: folders of more failure texts.
         left: once it is set, what is stopped is left running (last_will.Q1).
     """
@@ -65,10 +64,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     """Run it once.
 
     Args:
-        order: what.
-        number: of the run, from 1.
         device: the one device that it may use; "": all.
-        stop: ends it.
 
     Raises:
         UsageError: it can't be started.
@@ -119,7 +115,7 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
 def _watched(
     job: Job, child: Launched, recorder: Recorder, order: Order, stop: threading.Event
 ) -> tuple[Snapshot, str, How | None, float]:
-    """The last state, the verdict, why livedbg killed it (None if it ended by itself), and its duration."""
+    """Return the last state, the verdict, why livedbg killed it (None if it ended by itself), and its duration."""
     began_s = time.monotonic()
     view = LiveView(job.request(child), sink=recorder)
     recorder.keyframe = view.keyframe
@@ -153,7 +149,7 @@ def _end(child: Launched, order: Order) -> None:
 
 
 def _printed(child: Launched, *, redact: bool) -> tuple[ExceptionHit, ...]:
-    """The exceptions in its output. The session of the run may miss the last lines of a program that has exited."""
+    """Return the exceptions in its output: the session of the run may miss the last lines."""
     request = Request(
         host=host_name(), logs=(str(child.stdout), str(child.stderr)), once=True, read_only=True, redact=redact
     )
@@ -163,8 +159,6 @@ def _printed(child: Launched, *, redact: bool) -> tuple[ExceptionHit, ...]:
 
 
 def _stacks(snapshot: Snapshot) -> tuple[Stack, ...]:
-    """Stacks of threads, main threads first."""
-
     def weight(stack: Stack) -> tuple[bool, str]:
         thread = snapshot.threads.get(stack.thread)
         return thread is None or not thread.process.endswith(f"/{thread.tid}"), stack.thread

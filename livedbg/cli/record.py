@@ -1,6 +1,6 @@
 """`livedbg record`: the event stream to a file.
 
-`record --last`: writes the last minutes each time the target gets stuck or crashes, and at the end.
+With `--last`, the last minutes are written each time the target gets stuck or crashes, and at the end.
 """
 
 from __future__ import annotations
@@ -32,11 +32,7 @@ _MOST_FILES: Final = 10
 
 
 class BlackBox:
-    """Decides when the last minutes are written.
-
-    Args:
-        ring: has them.
-    """
+    """Decides when the last minutes, in `ring`, are written."""
 
     def __init__(self, ring: RingRecorder) -> None:
         self._ring = ring
@@ -135,7 +131,7 @@ def command(
 
 
 def _request(options: TargetOptions) -> Request:
-    """The request of a recording: it ends with its targets, also where logs were named."""
+    """Return the request of a recording: it ends with its targets, also where logs were named."""
     return replace(options.request(), ends_with_processes=bool(options.found.processes))
 
 

@@ -79,7 +79,6 @@ def command(
 
 
 def _recording(options: TargetOptions) -> Path | None:
-    """The recording that the one TARGET names, if it does."""
     files = [Path(word) for word in options.targets if not word.isdigit() and Path(word).is_file()]
     if not files:
         return None
@@ -101,7 +100,6 @@ def _recording(options: TargetOptions) -> Path | None:
 
 
 def _symbols(update: Update) -> tuple[LimitOut, ...]:
-    """The files without debug information that the culprits' stacks are in."""
     if not update.diagnosis.verdict.roots:
         return ()
     from livedbg.report.missing_symbols import symbol_limits
@@ -110,7 +108,7 @@ def _symbols(update: Update) -> tuple[LimitOut, ...]:
 
 
 def time_limits(update: Update, in_time: bool) -> tuple[LimitOut, ...]:
-    """What the state itself does not say of a look that a time limit ended."""
+    """Return a limit for a time-out that the state itself does not mention."""
     if in_time or any(status.code == OUT_OF_TIME for status in update.snapshot.statuses.values()):
         return ()
     sentence = "The time was over before livedbg could say what it had not looked at."
@@ -127,13 +125,8 @@ def time_limits(update: Update, in_time: bool) -> tuple[LimitOut, ...]:
 
 
 def render(update: Update, form: str, *, short: bool = False, limits: tuple[LimitOut, ...] = ()) -> str:
-    """A report in one of its forms: `json`, `markdown`, `text`.
-
-    Args:
-        update: what it is of.
-        form: one of them.
-        short: only what the verdict rests on.
-        limits: what could not be seen, beside what the sources reported.
+    """Return a report as `json`, `markdown` or `text`, with further limits; a `short` one has what the verdict rests
+    on.
     """
     document = build(update)
     if short:

@@ -1,4 +1,4 @@
-"""`livedbg signatures`: the failure texts that are known, which match a text, and whether a file of them is right."""
+"""`livedbg signatures`: the known failure texts, which of them match a text, and checks of a file of them."""
 
 from __future__ import annotations
 

@@ -53,10 +53,10 @@ _ADAPTERS: Final = ("proc", "samples")
 
 @dataclass(frozen=True, slots=True)
 class ProfileOptions:
-    """How to print a profile.
+    """Options for printing a profile.
 
     Attributes:
-        seconds: how long to sample; None where no profile was asked for.
+        seconds: how long to sample; None for no profile.
         rate_hz: samples a second of CPU time; None for the usual rate.
         flame: a file for the flame graph (`.svg`) or for folded stacks (any other name).
         folded: print folded stacks instead of the table.
@@ -74,7 +74,7 @@ class ProfileOptions:
     pages: bool = False
 
     def check(self) -> None:
-        """Refuse what means nothing.
+        """Check the combination of options.
 
         Raises:
             UsageError: options that need or exclude each other.
@@ -94,12 +94,7 @@ class ProfileOptions:
 
 
 def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -> int:
-    """Sample a target for some time, and print what it spent its CPU time in.
-
-    Args:
-        request: of the session.
-        options: what to print.
-        limit: of the whole command.
+    """Sample a target for some time, and print where it spent its CPU time.
 
     Returns:
         The exit code.
@@ -136,7 +131,7 @@ def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -
 
 
 def adapter_names(request: Request) -> set[str]:
-    """The adapters that a session with this request would run."""
+    """Return the adapters that a session with this request would run."""
     return {name for name, cls in adapter_classes(once=True).items() if cls.applies(request)}
 
 
@@ -171,13 +166,12 @@ def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileO
 
 
 def _sampled_s(slices: Sequence[ProfileSlice], most_s: float) -> float:
-    """For how long samples came: a target may end before the time is over."""
+    """Return for how long samples came: a target may end before the time is over."""
     first_ns, last_ns = min(one.start_mono_ns for one in slices), max(one.end_mono_ns for one in slices)
     return min(most_s, (last_ns - first_ns) / 1e9)
 
 
 def _by_thread(slices: Sequence[ProfileSlice]) -> list[tuple[str, Profile]]:
-    """The profile of each thread, that with the most CPU time first."""
     threads: dict[str, list[ProfileSlice]] = {}
     for one in slices:
         threads.setdefault(one.thread, []).append(one)
@@ -191,7 +185,6 @@ def _short_name(snapshot: Snapshot, thread: str) -> str:
 
 
 def _amount(profile: Profile, options: ProfileOptions) -> str:
-    """What the samples stand for."""
     if options.pages:
         return f"{byte_size(profile.cpu_ns * mmap.PAGESIZE)} of memory touched first"
     return f"{profile.cpu_ns / 1e9:.2f} s of CPU time"
@@ -410,7 +403,7 @@ def _task_name(task: Task) -> str:
 
 
 def _request(options: TargetOptions, glance: bool) -> Request:
-    """The request of a session: with a glance, one adapter takes all native stacks.
+    """Return the request of a session: with a glance, one adapter takes all native stacks.
 
     Raises:
         TouchRefused: touches are forbidden.
@@ -425,7 +418,7 @@ def _request(options: TargetOptions, glance: bool) -> Request:
 
 
 def _is_asked_for(snapshot: Snapshot, thread: Thread) -> bool:
-    """Whether it is a thread of the job, not of a process that only holds what the job waits for."""
+    """Return whether it is a thread of the job, not of a process that only holds what the job waits for."""
     process = snapshot.processes.get(thread.process)
     return process is None or process.target
 

@@ -19,9 +19,9 @@ from livedbg.text.sanitize import clean_what_is_written
 
 
 def prepare_streams() -> None:
-    """Stand-ins for streams that are closed, and a way to print every character.
+    """Replace closed streams, and make every character printable.
 
-    Without a stand-in the next file that is opened would get the number of the closed stream, and what is printed
+    Without a replacement the next file that is opened would get the number of the closed stream, and what is printed
     would land in it.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
@@ -36,7 +36,7 @@ def prepare_streams() -> None:
 
 
 def drop_output() -> None:
-    """Send what is still to be printed nowhere: nobody reads it, and Python would complain at its end."""
+    """Discard pending output: nobody reads it, and Python would complain at its end."""
     for stream in (sys.stdout, sys.stderr):
         if not _works(stream):
             null = os.open(os.devnull, os.O_WRONLY)
@@ -45,7 +45,7 @@ def drop_output() -> None:
 
 
 def is_unread(stream: TextIO) -> bool:
-    """Whether nobody reads what is printed any more: the other end of the pipe or socket is closed."""
+    """Return whether nobody reads the stream any more: the other end of the pipe or socket is closed."""
     poll = select.poll()
     try:
         poll.register(stream.fileno(), 0)
@@ -62,7 +62,6 @@ def _works(stream: TextIO) -> bool:
 
 
 def _fill(number: int) -> None:
-    """Open /dev/null as file `number`."""
     null = os.open(os.devnull, os.O_RDWR)
     if null != number:
         os.dup2(null, number)

@@ -1,6 +1,6 @@
-"""Options that say which processes and logs to inspect.
+"""Options that say which processes and logs to inspect, and option types for durations and sizes.
 
-Durations and sizes on the command line: `90`, `30s`, `10m`, `2h`; `1048576`, `64k`, `500M`, `2G`.
+Durations and sizes: `90`, `30s`, `10m`, `2h`; `1048576`, `64k`, `500M`, `2G`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class TargetOptions(Struct, frozen=True):
-    """What the options of a command line ask to inspect."""
+    """The values of `target_options`."""
 
     targets: tuple[str, ...] = ()
     logs: tuple[str, ...] = ()
@@ -45,12 +45,12 @@ class TargetOptions(Struct, frozen=True):
     found: Targets = field(default=Targets(()))
 
     def resolved(self) -> TargetOptions:
-        """The same with its targets looked up.
+        """Return the options with their targets looked up.
 
         Raises:
-            UsageError: nothing to inspect, or a target that can't be meant.
+            UsageError: nothing to inspect, or an invalid target.
             TargetError: a target that can't be inspected.
-            SourceError: a log that is not there.
+            SourceError: a log does not exist.
         """
         if not self.targets and not self.logs:
             raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps", "usage")
@@ -62,7 +62,7 @@ class TargetOptions(Struct, frozen=True):
         return TargetOptions(**{**_fields(self), "found": resolve(self.targets, all_ranks=self.all_ranks)})
 
     def request(self, *, once: bool = False, stacks: str | None = None) -> Request:
-        """The request of a session."""
+        """Return the request of a session."""
         return Request(
             host=host_name(),
             processes=self.found.processes,
@@ -85,7 +85,7 @@ def _fields(options: TargetOptions) -> dict[str, Any]:
 
 
 def _known_services(asked: Iterable[str]) -> None:
-    """Refuse a service that no system declares.
+    """Check that systems declare these services.
 
     Raises:
         UsageError: there is none of that name.
@@ -99,10 +99,7 @@ def _known_services(asked: Iterable[str]) -> None:
 
 
 def known_signatures(folders: Sequence[str]) -> None:
-    """Say which files of signatures can't be used.
-
-    Args:
-        folders: of `--signatures`.
+    """Print which files of signatures in the folders can't be used.
 
     Raises:
         SourceError: one of them is no folder.
@@ -118,7 +115,7 @@ def known_signatures(folders: Sequence[str]) -> None:
 
 
 def signatures_option(command: Command) -> Command:
-    """The option that adds signatures of one's own; the command gets it as `signatures`."""
+    """Add the option `signatures`, for the user's own signatures."""
     return click.option(
         "--signatures",
         multiple=True,
@@ -128,14 +125,14 @@ def signatures_option(command: Command) -> Command:
 
 
 def redact_option(command: Command) -> Command:
-    """The option that shows secrets; the command gets it as `redact`."""
+    """Add the option `redact`, which shows secrets."""
     return click.option(
         "--no-redact", "redact", flag_value=False, default=True, help="Show passwords, tokens and keys instead of ***."
     )(command)
 
 
 def target_options(command: Command) -> Callable[..., Any]:
-    """The options that say what to inspect; the command gets them as one `options` argument."""
+    """Add the options that say what to inspect; the command gets them as one `options` argument."""
 
     @click.argument("targets", nargs=-1, metavar="[TARGET]...")
     @click.option("--logs", multiple=True, metavar="PATH", help="Log file, directory or quoted glob; repeatable.")
@@ -190,13 +187,7 @@ def target_options(command: Command) -> Callable[..., Any]:
 
 
 class _Unit(click.ParamType[float]):
-    """A number with a unit.
-
-    Args:
-        name: shown in messages.
-        units: unit -> its value.
-        example: of a right one.
-    """
+    """A number with a unit."""
 
     def __init__(self, name: str, units: dict[str, float], example: str) -> None:
         self.name = name
@@ -204,7 +195,6 @@ class _Unit(click.ParamType[float]):
         self._example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The value in the base unit."""
         if isinstance(value, float):
             return value
         match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s?([A-Za-z]*)", str(value))

@@ -1,7 +1,4 @@
-"""`livedbg values` and files of tensors: exports of entries, and a .bin that is read as a given type.
-
-How `livedbg values` prints what a comparison of two tensors found.
-"""
+"""`livedbg values` and files of tensors: exports, a .bin that is read as a given type, and printed differences."""
 
 from __future__ import annotations
 
@@ -30,8 +27,6 @@ def export_entries(dump: Dump, chosen: Sequence[Entry], path: Path, form: str, l
     """Write tensors of a dump.
 
     Args:
-        dump: the dump.
-        chosen: its entries.
         path: of a file of one tensor, or of a folder.
         form: of the files in a folder, by their suffix.
         limit: at most so many files.
@@ -77,7 +72,7 @@ def export_entries(dump: Dump, chosen: Sequence[Entry], path: Path, form: str, l
 
 
 def raw_tensor(path: Path, dtype: str, shape: str | None, offset: int) -> Tensor:
-    """A part of a payload, read as what the user says it is.
+    """Return a part of a payload, read as the given type and shape.
 
     Raises:
         UsageError: no such type or shape, or the folder has several payloads.
@@ -112,14 +107,7 @@ DIFFERS: Final = 12
 
 
 def show_difference(name: str, golden: Path, found: Difference, *, as_json: bool) -> int:
-    """Print what was found of one tensor beside a file; the exit code.
-
-    Args:
-        name: of the tensor, sanitised.
-        golden: the file that it was compared with.
-        found: the outcome.
-        as_json: as a line of JSON.
-    """
+    """Print the difference of a tensor from a golden file; return the exit code."""
     from livedbg.values.sentences import difference_json, difference_text
 
     if as_json:

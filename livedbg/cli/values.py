@@ -1,9 +1,4 @@
-"""`livedbg values`: shows the tensors that a run dumped, and compares them with a golden run.
-
-`livedbg values FILE`: a file with one tensor, shown, or compared with another.
-
-How `livedbg values` prints the tensors of a dump: as a list, as views of their values, or as JSON.
-"""
+"""`livedbg values`: shows the tensors of a dump or a file, and compares them with a golden run or another file."""
 
 from __future__ import annotations
 
@@ -43,8 +38,6 @@ if TYPE_CHECKING:  # numpy is imported when values are read
 
 @dataclass(frozen=True, slots=True)
 class WantedTensors:
-    """What is to be shown."""
-
     select: Selection
     views: frozenset[str]
     limit: int
@@ -54,7 +47,7 @@ class WantedTensors:
 
 
 def show(paths: Sequence[Path], want: WantedTensors) -> int:
-    """Show or export the wanted entries of dumps; the exit code.
+    """Show or export the wanted entries of dumps; return the exit code.
 
     Raises:
         UsageError: several tensors are to be written into one file.
@@ -153,7 +146,7 @@ def _views(tensor: Tensor, views: frozenset[str]) -> Iterator[str]:
 
 
 def show_raw(path: Path, tensor: Tensor, want: WantedTensors) -> int:
-    """Show or export a payload that is read as a given type; the exit code."""
+    """Show or export a payload that is read as a given type; return the exit code."""
     from livedbg.values.dump import shape_text, tensor_json
     from livedbg.values.tensor_files import export
 
@@ -180,14 +173,14 @@ def show_raw(path: Path, tensor: Tensor, want: WantedTensors) -> int:
 
 
 def show_file(readers: Readers, path: Path, want: WantedTensors) -> int:
-    """Show or export its tensor; the exit code."""
+    """Show or export the tensor of a file; return the exit code."""
     from livedbg.values.tensor_files import load
 
     return show_raw(path, load(path, readers.formats), want)
 
 
 def compare_file(readers: Readers, path: Path, other: Path, tolerance: Tolerance, *, as_json: bool) -> int:
-    """Compare its tensor with that of another file; the exit code, 12 where they differ.
+    """Compare the tensors of two files; return the exit code, 12 if they differ.
 
     Raises:
         UsageError: the other is no such file.
@@ -309,7 +302,7 @@ def command(
 
 
 def _used(allowed: frozenset[str]) -> str:
-    """The first option that was given and is none of these, as it is typed; or ""."""
+    """Return the first option that was given and is none of these, as it is typed; or ""."""
     context = click.get_current_context()
     given = (
         option
@@ -322,7 +315,6 @@ def _used(allowed: frozenset[str]) -> str:
 
 
 def _browse(dump: Path, against: Path | None) -> int:
-    """The app's screen Values on a dump."""
     from livedbg.app import run
     from livedbg.app.options import AppOptions, check_terminal
     from livedbg.model.intents import VALUES_DUMP, VALUES_GOLDEN

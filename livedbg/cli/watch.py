@@ -1,6 +1,6 @@
 """`livedbg watch`: prints findings as they appear, without a screen.
 
-`watch --save`: writes down all that is known when the job gets stuck or crashes, and before a time limit ends it.
+With `--save` it writes down all that is known when the job gets stuck or crashes, and before a time limit ends it.
 
 Invariants:
     saving.V1. A task that its runtime will end with an error is saved once, before that: when half of its time is over,
@@ -58,7 +58,7 @@ _BAD: Final = {
 
 
 def about_to_end(snapshot: Snapshot) -> list[Task]:
-    """The tasks that their runtime will end with an error before long, if they do not complete (V1)."""
+    """Return the tasks that their runtime will end with an error before long, if they do not complete (V1)."""
     now_ns = snapshot.now().wall_ns
     found = []
     for task in snapshot.tasks.values():
@@ -71,12 +71,7 @@ def about_to_end(snapshot: Snapshot) -> list[Task]:
 
 
 class Saver:
-    """Saves what is known of a session, when it is time.
-
-    Args:
-        view: the session.
-        folder: where; it is made when there is something to save.
-    """
+    """Saves what is known of a session, when it is time, in a folder that is created then."""
 
     def __init__(self, view: SessionView, folder: Path) -> None:
         self._view = view
@@ -198,10 +193,7 @@ def command(
 
 
 class OnStall:
-    """Runs a command each time the job begins to be stuck.
-
-    Args:
-        line: the command with its arguments, split as a shell would; no shell runs it.
+    """Runs a command each time the job gets stuck. The line is split as a shell would; no shell runs it.
 
     Raises:
         UsageError: the line can't be split.
@@ -217,12 +209,7 @@ class OnStall:
         self._stuck = False
 
     def take(self, update: Update, limit_s: float | None = None) -> None:
-        """Run the command when the verdict has become one of being stuck.
-
-        Args:
-            update: the newest.
-            limit_s: how long to wait for its end; it goes on after that.
-        """
+        """Run the command if the verdict has changed to stuck; wait `limit_s` for its end, after which it goes on."""
         verdict = update.diagnosis.verdict
         stuck = verdict.state in _STUCK
         if stuck and not self._stuck:
@@ -247,7 +234,6 @@ class _Asker:
         self._asked: dict[str, float] = {}
 
     def take(self, update: Update) -> None:
-        """Ask for what is wanted."""
         for system, wanted in declared(lambda system: system.stacks_wanted):
             try:
                 for process, threads in wanted(update.snapshot, update.diagnosis):
@@ -270,7 +256,7 @@ def follow(
     on_stall: OnStall | None = None,
     saver: Saver | None = None,
 ) -> tuple[Update, bool]:
-    """Print what a session finds.
+    """Print the findings of a session.
 
     Returns:
         The last update, and whether it ended before `timeout`.

@@ -1,8 +1,7 @@
-"""When the command began, and the exit code that it came to. Imports nothing: it is there before all else.
+"""The start time and exit code of the command, and its priority.
 
-A command that looks once comes first where a box is on its knees: its second of CPU time would take a minute there.
-
-Only root may (setpriority(2)). Imports next to nothing: most of that second are the imports of livedbg.
+A command that looks once comes first on a crowded box: its second of CPU time would take a minute there. Only root may
+do that (setpriority(2)). Imports next to nothing: most of that second are the imports of livedbg.
 """
 
 from __future__ import annotations
@@ -14,19 +13,13 @@ from typing import Final
 
 
 class CommandClock:
-    """Of one command line.
-
-    Attributes:
-        began_s: when it began (monotonic).
-        code: its exit code, once it is known.
-    """
+    """Start time (monotonic) and exit code of one command line."""
 
     def __init__(self) -> None:
         self.began_s = time.monotonic()
         self.code = 0
 
     def begin(self) -> None:
-        """A command line begins now."""
         self.began_s, self.code = time.monotonic(), 0
 
 

@@ -25,16 +25,15 @@ def trace_launches(
     """Trace the launches of processes; returns when the probes are set.
 
     Args:
-        view: a session that has begun.
-        processes: their identifiers.
-        share: of the launching threads' time that it may take; 0 for the usual share.
-        limit_s: how long to wait for that, if not for `_SET_S`.
+        view: a started session.
+        share: share of the launching threads' time that it may take; 0 for the usual share.
+        limit_s: time limit, if not `_SET_S`.
 
     Returns:
         False if `limit_s` was over first.
 
     Raises:
-        TargetError: one can't be traced.
+        TargetError: a process can't be traced.
     """
     for process in processes:
         view.send(WatchLaunches(process=process, share=share))
@@ -60,7 +59,7 @@ class TracingStatus:
         self._reported: dict[StatusKey, SourceHealth] = {}
 
     def report(self, update: Update) -> None:
-        """Report what is new; a sentence of which only the numbers changed, by its code, is not."""
+        """Report changes; a sentence in which only the numbers changed is not repeated."""
         for key, status in update.snapshot.statuses.items():
             told = status.health is SourceHealth.ENDED or self._reported.get(key) is status.health
             if key.source == "launches" and not told:

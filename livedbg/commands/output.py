@@ -1,4 +1,4 @@
-"""Where a command writes its result."""
+"""Writes the results, warnings and exit codes of commands."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ def write(text: str, output: Path | None) -> None:
 
 
 def warn(sentence: str, remedy: str = "") -> None:
-    """Something to say beside the result. Names of files and what tools said are data: they are sanitised here."""
+    """Print a warning on standard error, sanitised: file names and messages of tools are data."""
     print(f"livedbg: {clean(sentence)}", file=sys.stderr)
     if remedy:
         print(f"  try: {clean(remedy)}", file=sys.stderr)
 
 
 def warn_all(problems: Sequence[Exception]) -> None:
-    """Say what can be seen in part only."""
+    """Warn of what can be seen in part only."""
     for problem in problems:
         message, _, remedy = str(problem).partition("\n")
         warn(message, remedy)
 
 
 def why_blind(update: Update) -> None:
-    """Print, on standard error, which source can't tell, and the remedy: the reason for exit code 3."""
+    """Print, on standard error, which source can't be read, and the remedy: the reason for exit code 3."""
     for finding in update.diagnosis.findings.values():
         if is_blind(finding):
             warn(finding.sentence, finding.next[0] if finding.next else "")
@@ -57,11 +57,6 @@ TIME_LIMIT = 4
 
 
 def code_of(update: Update, *, in_time: bool = True) -> int:
-    """The exit code of a verdict.
-
-    Args:
-        update: the last one.
-        in_time: no time limit ended the command; else an inconclusive verdict is TIME_LIMIT.
-    """
+    """Return the exit code of a verdict; TIME_LIMIT for an inconclusive one that is not `in_time`."""
     code = exit_code(update.diagnosis.verdict, update.diagnosis.findings.values())
     return code if in_time or code != INCONCLUSIVE else TIME_LIMIT

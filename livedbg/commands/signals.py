@@ -24,12 +24,9 @@ _AGAIN_S: Final = 0.1  # until a signal that was lost is sent again
 
 
 class Quit(SystemExit):
-    """What SIGTERM and SIGHUP raise in a headless command.
+    """Raised by SIGTERM and SIGHUP in a headless command.
 
     It is no Exception: the handler may run at any line, also where the exceptions of systems are caught.
-
-    Attributes:
-        number: the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -38,7 +35,7 @@ class Quit(SystemExit):
 
 
 def hung_up(error: BaseException | None) -> bool:
-    """Whether a command ends because its terminal is gone: SIGHUP told so, or EIO where it was written to."""
+    """Return whether a command ends because its terminal is gone: by SIGHUP, or EIO on a write."""
     if isinstance(error, OSError):
         return error.errno == errno.EIO
     return isinstance(error, Quit) and error.number == signal.SIGHUP
@@ -46,10 +43,11 @@ def hung_up(error: BaseException | None) -> bool:
 
 @contextlib.contextmanager
 def quit_on_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP end a headless command as Ctrl-C does, so that its clean-up runs.
+    """Let SIGTERM and SIGHUP end a headless command as Ctrl-C does, so that its clean-up runs.
 
-    Where that does not come to an end within `_CLEAN_UP_S`, all threads' stacks are printed on standard error and the
-    process ends: a guard (livedbg.touch) resumes stopped threads, and the next livedbg removes probes that are left.
+    If that takes longer than `_CLEAN_UP_S`, all threads' stacks are printed on standard error and the process ends: a
+    guard (livedbg.touch) resumes stopped threads, and the next livedbg removes probes that are left.
+
     A signal that comes while Python runs a callback of its own (of a weak reference, say) raises where exceptions are
     only printed: it is sent again.
     """
@@ -81,7 +79,6 @@ def quit_on_signals() -> Iterator[None]:
 
 
 def _number_of(error: BaseException | None) -> int | None:
-    """The signal whose handler raised an exception; None for other exceptions."""
     if isinstance(error, KeyboardInterrupt):
         return signal.SIGINT
     return error.number if isinstance(error, Quit) else None
@@ -89,9 +86,9 @@ def _number_of(error: BaseException | None) -> int | None:
 
 @contextlib.contextmanager
 def signals_held() -> Iterator[None]:
-    """What SIGINT, SIGTERM and SIGHUP do happens at the end of the block, not in the midst of it.
+    """Delay the effect of SIGINT, SIGTERM and SIGHUP to the end of the block.
 
-    On other threads than the main one, which get no signals, it does nothing.
+    Does nothing on other threads than the main one, which get no signals.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -116,19 +113,14 @@ def signals_held() -> Iterator[None]:
 def running(
     request: Request, *, title: str | None = None, sink: EventSink | None = None, limit: TimeLimit | None = None
 ) -> Iterator[LiveView]:
-    """A live session, stopped at the end whatever happens."""
+    """Run a live session, stopped at the end whatever happens."""
     with started(LiveView(request, title=title, sink=sink), limit) as view:
         yield view
 
 
 @contextlib.contextmanager
 def started(view: LiveView, limit: TimeLimit | None = None) -> Iterator[LiveView]:
-    """A session that was made already; stopped at the end whatever happens.
-
-    Args:
-        view: the session.
-        limit: by when; None: whenever it has detached.
-    """
+    """Run a session that was made already, stopped at the end whatever happens, within `limit` if given."""
     limit = TimeLimit(None) if limit is None else limit
     limit.begin()
     try:

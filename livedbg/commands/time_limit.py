@@ -5,8 +5,8 @@ Invariants:
         and that do not end are killed, and threads that do not end are left behind.
     time_limit.T2. A guard of stopped threads is never killed, nor a debugger that is attached: what they hold is
         released by the guard, also after livedbg has ended.
-    time_limit.T3. A limit that nobody named does not count the time in which livedbg could run and got no CPU: on a
-        box on its knees there would be no answer, and that is where one is wanted. It is four times as long at most.
+    time_limit.T3. A limit that nobody named does not count the time in which livedbg could run and got no CPU: on a box
+        on its knees there would be no answer, and that is where one is wanted. It is four times as long at most.
 """
 
 from __future__ import annotations
@@ -38,10 +38,9 @@ class TimeLimit:
     """When a command has to end.
 
     Args:
-        seconds: after its start; None: whenever it is done.
+        seconds: after its start; None: no limit.
         probes: it may set probes, or attach a debugger: removing them takes longer than other clean-up.
-        attaches: it may attach a debugger.
-        patient: nobody named it (T3).
+        patient: it is the default limit (T3).
 
     Attributes:
         hurried: after `stop`: the limit left a session less time than it may need to detach.
@@ -60,13 +59,13 @@ class TimeLimit:
 
     @classmethod
     def of_look(cls, seconds: float | None, *, beside_s: float = 0.0, probes: bool = False) -> Self:
-        """That of a command that looks once, as its user named it or not; `beside_s` is what it lasts by itself."""
+        """Return the limit of a command that looks once, given or default, plus `beside_s`, its own duration."""
         named = LOOK_S if seconds is None else seconds
         return cls(named + beside_s, probes=probes, patient=seconds is None)
 
     @property
     def left_s(self) -> float | None:
-        """Seconds that are left, 0 when it is over; None without a limit."""
+        """Seconds left, 0 when it is over; None without a limit."""
         if self._end_s is None:
             return None
         longer_s = min(self._longest_s, queued_s()) if self._longest_s else 0.0
@@ -79,24 +78,24 @@ class TimeLimit:
 
     @property
     def look_s(self) -> float | None:
-        """The same for a command that looks once: without what printing and clean-up take."""
+        """Seconds left for the look: without the time for printing and clean-up."""
         left_s = self.left_s
         return None if left_s is None else max(0.0, left_s - self._print_s)
 
     def settled(self, view: LiveView) -> bool:
-        """Wait for the first full look of a session; whether it came in time."""
+        """Wait for the first full look of a session; return whether it came in time."""
         while not view.wait_settled(look_s := self.look_s or 0.0):
             if not look_s:
                 return False
         return True
 
     def within(self, seconds: float) -> float:
-        """A time, cut at the limit."""
+        """Return a time, cut at the limit."""
         left_s = self.left_s
         return seconds if left_s is None else min(seconds, left_s)
 
     def begin(self) -> None:
-        """A session begins: what livedbg starts from now on are its helper programs."""
+        """Begin a session: child processes from now on are its helper programs."""
         self._before = frozenset(child_pids(os.getpid()))
 
     def stop(self, view: LiveView) -> None:
@@ -122,7 +121,7 @@ class TimeLimit:
 
 
 def queued_s() -> float:
-    """How long threads of ours could run and waited for a CPU, so far; 0 where the kernel doesn't count it."""
+    """Return how long threads of ours waited for a CPU so far; 0 if the kernel doesn't count it."""
     queued_ns = 0
     for tid in thread_ids(os.getpid()):
         with contextlib.suppress(OSError, ValueError):
@@ -131,7 +130,7 @@ def queued_s() -> float:
 
 
 def _leave() -> None:
-    """End the process where a thread that does not end would keep it."""
+    """End the process even if a thread that does not end would keep it."""
     main = threading.main_thread()
     main.join()
     time.sleep(_LEFT_BEHIND_S)

@@ -1,11 +1,11 @@
-"""Python frames of a call: the innermost as the kernel read them, those behind them from memory just after.
+"""Python frames of a call: the innermost as the kernel read them, outer ones from memory just after.
 
 A frame's callers don't change while it lives. So if the last frame that the kernel read is still among its thread's
-frames, at the same instruction, once those behind it were read, they are those that were there at the call.
+frames, at the same instruction, after the outer ones were read, those are the ones of the call.
 
 Invariants:
     call_frames.T1. A stack is called whole only if all of its frames were read and were so at the call.
-    call_frames.F1. A variable is given only if the code object has one name for each of its variables: a tuple of as
+    call_frames.F1. A variable is returned only if the code object has one name for each of its variables: a tuple of as
         many strings.
 """
 
@@ -27,7 +27,6 @@ class PyFrames(NamedTuple):
     """Python frames of a call.
 
     Attributes:
-        frames: innermost first.
         whole: all of them are there, and were so at the call.
         runs: how many of them belong to each run of the eval loop, innermost first.
     """
@@ -38,11 +37,7 @@ class PyFrames(NamedTuple):
 
 
 class PyPlace(NamedTuple):
-    """What a frame does.
-
-    Attributes:
-        entry: C code called it (3.11; from 3.12 on there is a frame of its own behind it).
-    """
+    """The position of a frame; `entry`: C code called it (3.11; from 3.12 on a frame of its own follows it)."""
 
     code: int
     instruction: int
@@ -59,22 +54,20 @@ _TRAMPOLINE: Final = "<interpreter trampoline>"  # 3.12: an entry of C code (Pyt
 
 
 def words_of(values: Mapping[str, int | bytes]) -> tuple[int, ...]:
-    """What distinguishes the stacks of calls."""
+    """Return the words that identify the stack of a call."""
     places, behind = _fetched(values)
     return tuple(word for place in places for word in place[:2]) + ((behind,) if behind else ())
 
 
 def goes_on(words: tuple[int, ...], before: tuple[int, ...]) -> bool:
-    """Whether a call is that of a frame further out than that of the call before it, with nothing done between them."""
+    """Return whether a call is that of an outer frame of the call before it, with nothing done between them."""
     inner, outer = (places[: len(places) // 2 * 2] for places in (before, words))
     return any(inner[start : start + len(outer)] == outer[: len(inner) - start] for start in range(2, len(inner), 2))
 
 
 class CallFrames:
-    """Makes frames of what was fetched at calls of one process.
-
-    Args:
-        objects: reads its memory; not shared, as it is dropped now and then.
+    """Makes frames of the data fetched at calls of one process. `objects` isn't shared: its caches are dropped at
+    times.
     """
 
     def __init__(self, objects: ObjectReader) -> None:
@@ -83,7 +76,6 @@ class CallFrames:
         self._known: Newest[tuple[int, ...], PyFrames] = Newest(_KEPT)
 
     def of(self, values: Mapping[str, int | bytes]) -> PyFrames:
-        """The frames of a call."""
         self._refresh()
         key = (_number(values, "state"), *words_of(values))
         known = self._known.get(key)
@@ -92,17 +84,17 @@ class CallFrames:
         return known
 
     def now(self, state: int, *, stopped: bool = False) -> PyFrames:
-        """The frames that a thread has now; unless it is stopped not whole, as they may be others than at the call."""
+        """Return the current frames of a thread; unless stopped not whole, as they may be others than at the call."""
         self._refresh()
         made = self._made(place for _, place in self._living(state))
         return made if stopped else made._replace(whole=False)
 
     def places(self, state: int) -> tuple[PyPlace, ...]:
-        """Where the frames of a thread are now, innermost first: as fast as can be, for one that runs."""
+        """Return the current positions of a thread's frames, innermost first: fast, for a running thread."""
         return tuple(place for _, place in self._living(state))
 
     def named(self, places: Iterable[PyPlace]) -> PyFrames:
-        """The frames of places that were read lately; whole where all of them are there."""
+        """Return the frames of recent positions; whole if all of them are there."""
         self._refresh()
         return self._made(places)
 
@@ -141,7 +133,7 @@ class CallFrames:
         return PyFrames(tuple(frames), whole and bool(frames), tuple(run for run in runs if run))
 
     def _frame(self, code: int, at: int) -> Frame | None:
-        """A frame; one without a name for an entry of C code, None for what is not there any more."""
+        """Return a frame; one without a name for an entry of C code, None for one that is gone."""
         if not code:
             return None
         found = self._objects.code(code)
@@ -155,7 +147,6 @@ class CallFrames:
         return Frame(function="") if head is not None and self._objects.type_name(head) == "NoneType" else None
 
     def _living(self, state: int) -> Iterator[tuple[int, PyPlace]]:
-        """The frames that a thread has now."""
         at = self._objects.layout.thread
         try:
             frame = self._objects.word(state + at.frame)
@@ -166,7 +157,7 @@ class CallFrames:
         yield from self._chain(frame)
 
     def _chain(self, frame: int) -> Iterator[tuple[int, PyPlace]]:
-        """A frame and those behind it: addresses, code objects, instructions; `_UNREAD` last where more follow."""
+        """Yield a frame and its outer ones with their addresses; `_UNREAD` last if more follow."""
         at = self._objects.layout.frame
         for _ in range(_MOST):
             if not is_pointer(frame):
@@ -183,9 +174,9 @@ class CallFrames:
 
 
 def _fetched(values: Mapping[str, int | bytes]) -> tuple[list[PyPlace], int]:
-    """The frames that the kernel read, and the address of the one behind them, if any.
+    """Return the frames that the kernel read, and the address of the next outer one, if any.
 
-    What is behind the first that is not there is of another call.
+    Values after the first missing one are of another call.
     """
     places: list[PyPlace] = []
     while f"code{len(places)}" in values:
@@ -211,18 +202,14 @@ _MOST_LOCALS: Final = 512
 
 
 class FrameLocals:
-    """Reads local variables of frames of one process; remembers the names that a code object has.
-
-    Args:
-        heap: reads objects of the process.
-    """
+    """Reads local variables of frames of one process; the names of each code object are cached."""
 
     def __init__(self, heap: HeapReader) -> None:
         self._heap = heap
         self._names: dict[int, tuple[str, ...]] = {}
 
     def of(self, frame: PyFrame, wanted: Set[str]) -> dict[str, int]:
-        """Addresses of the values of some local variables of a frame; those that have no value are left out.
+        """Return the addresses of the values of some local variables of a frame, without unset ones.
 
         Raises:
             OSError: not readable.

@@ -1,11 +1,12 @@
-"""What a suspended coroutine awaits: the chain of coroutines from the outermost one to what is not a coroutine.
+"""Await chains: the coroutines from the outermost suspended one to the awaited object that is none.
 
 A coroutine object has its frame inside. While it is suspended, its value stack is whole and ends at the frame's stack
 top, and the last value is what it awaits (Objects/genobject.c, _PyGen_yf).
+
 Sources: CPython Include/internal/pycore_frame.h, Objects/genobject.c of 3.11 to 3.13.
 
 Invariants:
-    coroutines.C1. Slots are given of suspended coroutines only: of one that runs, the value stack can't be told.
+    coroutines.C1. Slots are returned of suspended coroutines only: a running one's value stack is unknown.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _FUTURE_ITERATOR: Final = "_asyncio.FutureIter"
 
 
 class CoroutineFrame(Struct, frozen=True):
-    """One coroutine of a chain.
+    """A coroutine of a chain.
 
     Attributes:
         slots: local variables and the live value stack; () while it runs.
@@ -48,24 +49,17 @@ class CoroutineFrame(Struct, frozen=True):
 
     @property
     def stack(self) -> tuple[int, ...]:
-        """The value stack, without what it awaits."""
+        """Return the value stack, without the awaited object."""
         return self.slots[self.code.locals_count : -1]
 
     @property
     def where(self) -> str:
-        """For users: `worker() app.py:41`."""
+        """Return `worker() app.py:41`."""
         return f"{self.code.name}() {self.code.file.rpartition('/')[2]}:{self.line}"
 
 
 class AwaitChain(NamedTuple):
-    """A chain.
-
-    Attributes:
-        frames: innermost first.
-        future: the future at its end, or 0.
-        cut: it was too long to be followed.
-        stamp: changes when any of its coroutines goes on.
-    """
+    """An await chain, and the future at its end, or 0; `stamp` changes when any of its coroutines runs."""
 
     frames: tuple[CoroutineFrame, ...]
     future: int
@@ -74,11 +68,7 @@ class AwaitChain(NamedTuple):
 
 
 def await_chain(heap: HeapReader, coroutine: int) -> AwaitChain:
-    """The chain that begins with a coroutine.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return the chain that begins with a coroutine; raise OSError if it is not readable."""
     frames: list[CoroutineFrame] = []
     stamp: list[int] = []
     at, future = coroutine, 0
@@ -106,7 +96,7 @@ def await_chain(heap: HeapReader, coroutine: int) -> AwaitChain:
 
 
 def _frame(heap: HeapReader, coroutine: int) -> tuple[CoroutineFrame | None, int, tuple[int, ...]]:
-    """The frame of a coroutine, what it awaits, and what changes when it goes on."""
+    """Return the frame of a coroutine, its awaited object, and words that change when it runs."""
     layout = heap.objects.layout
     assert layout.tasks is not None
     at = layout.frame

@@ -1,7 +1,9 @@
 """The event loops of asyncio in another process: their tasks, timers and ready callbacks. Read without a stop.
 
-Where the tasks are: in the WeakSet `asyncio.tasks._all_tasks` (3.11), or `_scheduled_tasks` and the set `_eager_tasks`
-(3.12 and 3.13), found through `sys.modules` of each interpreter. Tasks that are not of C asyncio are not read.
+Functions raise OSError if the process is gone, unreadable, or changes too fast.
+
+The tasks are in the WeakSet `asyncio.tasks._all_tasks` (3.11), or `_scheduled_tasks` and the set `_eager_tasks` (3.12
+and 3.13), found through `sys.modules` of each interpreter. Tasks that are not of C asyncio are not read.
 
 Invariants:
     event_loops.E1. At most MOST_TASKS tasks, MOST_TIMERS timers and MOST_READY ready callbacks of a loop are read;
@@ -32,14 +34,10 @@ class LoopTask(Struct, frozen=True):
     """A task that has not ended.
 
     Attributes:
-        loop: address of its event loop.
-        waiter: the future that it waits for; 0 if it does not wait.
-        waiter_type: name of the type of that.
-        pending: that future has no result yet.
+        waiter: the future that it waits for, or 0.
+        waiter_type: name of the type of `waiter`.
         cancelling: it was asked to end.
-        running: it runs right now.
-        steady: it was so before and after (E2).
-        system: of whose loop.
+        steady: unchanged in a second read (E2).
     """
 
     address: int
@@ -56,13 +54,7 @@ class LoopTask(Struct, frozen=True):
 
 
 class Timer(Struct, frozen=True):
-    """A callback that the loop will call at some time.
-
-    Attributes:
-        when: on the loop's clock, CLOCK_MONOTONIC; None where it can't be read.
-        callback: address of what is called.
-        arguments: addresses.
-    """
+    """A scheduled callback of a loop; `when` is CLOCK_MONOTONIC, None if unreadable."""
 
     when: float | None
     callback: int
@@ -73,11 +65,10 @@ class EventLoop(Struct, frozen=True):
     """An event loop that has tasks.
 
     Attributes:
-        kind: name of its type.
-        thread: `threading.get_ident()` of the thread that runs it; None when none does, or that can't be read.
+        thread: `threading.get_ident()` of the thread that runs it; None if none does, or unreadable.
         current: the task that runs right now, or 0.
         ready: addresses of the callbacks that it is about to call.
-        readable: its timers and ready callbacks were read, all of them.
+        readable: all of its timers and ready callbacks were read.
         signals: it has callbacks for signals (`add_signal_handler`).
     """
 
@@ -92,12 +83,7 @@ class EventLoop(Struct, frozen=True):
 
 
 class EventLoops(Struct, frozen=True):
-    """What was found in a process.
-
-    Attributes:
-        loops: by address.
-        cut: there are more tasks than were read.
-    """
+    """The event loops of a process."""
 
     loops: dict[int, EventLoop] = field(default_factory=dict)
     tasks: tuple[LoopTask, ...] = ()
@@ -105,15 +91,7 @@ class EventLoops(Struct, frozen=True):
 
 
 def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
-    """The event loops of one interpreter; none of their tasks is `steady` yet (`confirmed`).
-
-    Args:
-        heap: reads its process.
-        registers: as `LoopModules.names` found them.
-
-    Raises:
-        OSError: gone, or it changes too fast.
-    """
+    """Return the event loops of one interpreter, by the variables of `LoopModules.names`; no task is `steady` yet."""
     addresses: dict[int, None] = {}
     for name in _REGISTERS:
         if name in registers:
@@ -129,25 +107,19 @@ def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
 
 
 def confirmed(heap: HeapReader, registers: dict[str, int], found: EventLoops) -> EventLoops:
-    """The same loops, with `steady` set of the tasks that are still so (E2); to be called after all else was read.
-
-    Raises:
-        OSError: gone, or it changes too fast.
-    """
+    """Return the loops with `steady` set for unchanged tasks (E2); call it after all else was read."""
     again = _current(heap, registers.get("_current_tasks", 0))
     tasks = (structs.replace(task, steady=task == _task(heap, task.address, again)) for task in found.tasks)
     return structs.replace(found, tasks=tuple(tasks))
 
 
 def _current(heap: HeapReader, register: int) -> dict[int, int]:
-    """Loop -> the task that it runs."""
     if heap.type_name(register) != "dict":
         return {}
     return dict(heap.dict_items(register, 1024))
 
 
 def _task(heap: HeapReader, address: int, current: dict[int, int]) -> LoopTask | None:
-    """A task of C asyncio that has not ended."""
     at = heap.objects.layout.tasks
     if at is None or not is_pointer(address):
         return None
@@ -176,12 +148,12 @@ def _task(heap: HeapReader, address: int, current: dict[int, int]) -> LoopTask |
 
 
 def is_task(heap: HeapReader, address: int) -> bool:
-    """Whether an object is a task of C asyncio, or of a class made of it."""
+    """Return whether an object is a task of C asyncio, or of a subclass."""
     return _derives(heap, address, "_asyncio.Task")
 
 
 def is_future(heap: HeapReader, address: int) -> bool:
-    """Whether an object is a future of C asyncio (or a task), or of a class made of it."""
+    """Return whether an object is a future of C asyncio (or a task), or of a subclass."""
     return _derives(heap, address, "_asyncio.Future") or is_task(heap, address)
 
 
@@ -192,7 +164,7 @@ def _derives(heap: HeapReader, address: int, name: str) -> bool:
 
 
 def is_pending(heap: HeapReader, future: int) -> bool:
-    """Whether a future has no result yet."""
+    """Return whether a future has no result yet."""
     at = heap.objects.layout.tasks
     return at is not None and not heap.words(future + at.state, 1)[0] & 0xFFFF_FFFF
 
@@ -204,18 +176,14 @@ def _waiter(heap: HeapReader, waiter: int) -> tuple[str, bool]:
 
 
 def _name(heap: HeapReader, address: int) -> str:
-    """Its name; from 3.12 on a number until somebody asks for it."""
+    """Return its name; from 3.12 on a number until the name is used."""
     if heap.type_name(address) == "int":
         return f"Task-{heap.integer(address)}"
     return heap.objects.text(address)
 
 
 def callbacks(heap: HeapReader, future: int) -> list[int]:
-    """What will be called when a future ends.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return the callbacks of a future."""
     (first,) = heap.words(future + _CALLBACK_AT, 1)
     (rest,) = heap.words(future + _CALLBACKS_AT, 1)
     found = [first] if first else []

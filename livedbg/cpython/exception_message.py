@@ -1,12 +1,10 @@
-"""The message of a Python exception, from the arguments that it was made with, without running its `__str__`.
+"""The message of a Python exception, from its arguments, without running its `__str__`; and the names of its classes.
 
 Layouts: Include/cpython/unicodeobject.h (PyASCIIObject, PyCompactUnicodeObject), Include/cpython/longintrepr.h. Up to
 3.11 an exception that C code raised may not be made yet: in its place is a string, a tuple, or one argument.
 
-The names of Python's exception classes and of their bases, read from a process's memory.
-
-A class that C code defines statically has its full name in `tp_name`; any other has `__module__` in its dictionary
-and `ht_qualname` behind the type (CPython Objects/typeobject.c, type_module). Layouts: Include/cpython/object.h
+A class that C code defines statically has its full name in `tp_name`; any other has `__module__` in its dictionary and
+`ht_qualname` after the type (CPython Objects/typeobject.c, type_module). Layouts: Include/cpython/object.h
 (PyTypeObject), Include/internal/pycore_dict.h (struct _dictkeysobject), the same in 3.11 to 3.13.
 """
 
@@ -32,12 +30,7 @@ _ENCODING: Final = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}
 
 
 class Kinds:
-    """The names of the types of arguments, also of a process that has ended.
-
-    Args:
-        objects: reads its memory.
-        known: names of types by address.
-    """
+    """Names of the types of arguments, also of a process that has ended."""
 
     def __init__(self, objects: ObjectReader, known: Mapping[int, str]) -> None:
         self._objects = objects
@@ -45,13 +38,13 @@ class Kinds:
         self.layout = objects.layout
 
     def of(self, head: bytes) -> str:
-        """The type of the object that begins with these bytes; "" where there is none."""
+        """Return the type of the object that begins with these bytes, or ""."""
         if not head:
             return ""
         return self._known.get(_word(head, _TYPE_AT)) or self._objects.type_name(head)
 
     def text_now(self, address: int) -> str | None:
-        """The string that is at an address now; None where there is none."""
+        """Return the current string at an address, or None."""
         if not is_pointer(address):
             return None
         try:
@@ -61,14 +54,7 @@ class Kinds:
         return _text(head, self, address) if self.of(head) == "str" else None
 
     def whole(self, head: bytes, address: int, start: int, size: int) -> bytes:
-        """A string's characters: as fetched, or where that is not all, as they are there now if the string is the same.
-
-        Args:
-            head: the object's beginning, as fetched.
-            address: of the object; 0 for not known.
-            start: of the characters in it.
-            size: of the characters.
-        """
+        """Return a string's characters as fetched; if incomplete, the current ones if the string is the same."""
         if address and start + size > len(head):
             try:
                 now = memory.read(self._objects.pid, address, start + min(size, _MOST_TEXT))
@@ -80,13 +66,7 @@ class Kinds:
 
 
 def message_of(values: Mapping[str, int | bytes], names: Sequence[str], kinds: Kinds) -> str:
-    """The message of an exception; "" for one that has none, or whose first argument is neither text nor a number.
-
-    Args:
-        values: what was fetched at the raise.
-        names: of its class and bases.
-        kinds: knows types of the process.
-    """
+    """Return the message of an exception; "" if it has none, or its first argument is neither text nor a number."""
     itself = _object(values, "self")
     if itself:  # up to 3.11
         if not _word(itself, _TYPE_AT):  # there is no value
@@ -106,7 +86,9 @@ def message_of(values: Mapping[str, int | bytes], names: Sequence[str], kinds: K
 
 
 def _system(values: Mapping[str, int | bytes], number: str | None, kinds: Kinds) -> str:
-    """As OSError.__str__ has it (Objects/exceptions.c); what the kernel did not read is left out when it is gone."""
+    """Return the message of OSError.__str__ (Objects/exceptions.c), without parts that the kernel did not read and are
+    gone.
+    """
     text = kinds.text_now(_address(values, "second_at"))
     if text is None:
         text = os.strerror(int(number)) if number is not None and len(number) < 5 else ""
@@ -115,13 +97,13 @@ def _system(values: Mapping[str, int | bytes], number: str | None, kinds: Kinds)
 
 
 def _from_argument(argument: bytes, names: Sequence[str], kinds: Kinds, address: int = 0) -> str:
-    """The message that the first argument alone makes; a missing key as Python writes it."""
+    """Return the message of the first argument alone; a missing key as Python writes it."""
     text = _shown(argument, kinds, address) or ""
     return repr(text) if "KeyError" in names and kinds.of(argument) == "str" else text
 
 
 def _shown(head: bytes, kinds: Kinds, address: int = 0) -> str | None:
-    """A string's text or a number; None for all else."""
+    """Return a string's text or a number; None for all else."""
     kind = kinds.of(head)
     if kind == "str":
         return _text(head, kinds, address)
@@ -182,22 +164,16 @@ _SILENT: Final = frozenset(("builtins", "__main__"))  # modules that a traceback
 
 
 class ExceptionTypes:
-    """Knows the exception classes of one process by their addresses.
-
-    Args:
-        objects: reads its memory.
-    """
+    """Cache of a process's exception classes by address."""
 
     def __init__(self, objects: ObjectReader) -> None:
         self._objects = objects
         self._known: dict[int, tuple[str, tuple[str, ...]]] = {}
 
     def names(self, address: int, plain: str) -> tuple[str, ...]:
-        """The class's names and those of its bases, nearest first: as a traceback has it, then others that it goes by.
+        """Return the class's names and those of its bases, nearest first: as in a traceback, then aliases.
 
-        Args:
-            address: of the class.
-            plain: its `tp_name` as it is now: another class may be where one was.
+        `plain` is its current `tp_name`: another class may be at an address where one was.
         """
         known = self._known.get(address)
         if known is None or known[0] != plain:
@@ -215,7 +191,6 @@ class ExceptionTypes:
         return tuple(dict.fromkeys(name for name in found if name != "object"))
 
     def _order(self, address: int) -> tuple[int, ...]:
-        """The class and its bases: `tp_mro`."""
         order = self._objects.word(address + _MRO_AT)
         if not is_pointer(order):
             return (address,)
@@ -235,7 +210,7 @@ class ExceptionTypes:
         return [short, full] if module in _SILENT else [full, short]
 
     def _module(self, dictionary: int) -> str:
-        """`__module__` of a class's dictionary; "" where it is not found."""
+        """Return `__module__` of a class's dictionary, or ""."""
         keys = self._objects.word(dictionary + _DICT_KEYS_AT)
         _, index_log2, kind, entries = _KEYS.unpack(memory.read(self._objects.pid, keys, _KEYS.size))
         if kind != _UNICODE or not 0 < entries <= 1 << 20 or index_log2 > 32:

@@ -1,22 +1,21 @@
 """The greenlets of another process: where each is suspended, which run, in which thread. Read without a stop.
 
-No list of greenlets exists. Each is an object whose type is `greenlet.greenlet` or a class made of it, so they are
-found by the addresses of these types in the process's memory (`livedbg.cpython.heap_search`), and believed only if the
-C++ object behind says the same.
+Methods raise OSError if the process is gone, unreadable, or changes too fast.
+
+No list of greenlets exists. Each is an object whose type is `greenlet.greenlet` or a subclass, so they are found by
+searching the process's memory for the addresses of these types, and believed only if the C++ object behind agrees. Only
+present pages are read (livedbg.linux.memory).
+
 Sources: src/greenlet/{TGreenlet,TPythonState,TStackState}.{hpp,cpp} of 3.1 to 3.5; checked with 3.5.6 on CPython 3.11,
 3.12 and 3.13, and with 3.1.1, 3.2.4 and 3.3.0 on 3.12. greenlet links the frames of what it suspends past those that
 lie on the C stack, and keeps the thread's `exc_info` in what it suspends: it is null only in the one that runs.
 
-Finding the objects of some types in the memory of another process, by the pointers to these types.
-
-Only pages that are there are read (livedbg.linux.memory).
-
 Invariants:
     greenlets.G1. An object is a greenlet only if the C++ object that it points to points back to it, and that of its
         main greenlet does so too.
-    greenlets.G2. Frames are given of suspended greenlets only.
+    greenlets.G2. Frames are returned of suspended greenlets only.
     greenlets.S1. At most MOST_SEARCHED bytes are read by one search.
-    greenlets.S2. After a search, what it found is given again for a time 100 times as long as it took.
+    greenlets.S2. After a search, its result is reused for a time 100 times as long as it took.
 """
 
 from __future__ import annotations
@@ -45,11 +44,7 @@ _REST: Final = 100
 
 
 class HeapSearch:
-    """Searches one process.
-
-    Args:
-        pid: the process.
-    """
+    """Searches the memory of one process for objects of some types."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -57,11 +52,7 @@ class HeapSearch:
         self._last: tuple[list[int], bool] = ([], False)
 
     def find(self, types: Set[int]) -> tuple[list[int], bool]:
-        """What may be objects of some types, by address, and whether there may be more.
-
-        Raises:
-            OSError: the process is gone, or reading it is not allowed.
-        """
+        """Return possible objects of some types, by address, and whether there may be more."""
         if time.monotonic() >= self._rests_until:
             began = time.thread_time()
             self._last = self._search(types)
@@ -83,7 +74,7 @@ class HeapSearch:
         return found, False
 
     def _in(self, start: int, size: int, types: Set[int]) -> Iterator[int]:
-        """Objects begin at multiples of 16, and the pointer to the type is their second word."""
+        """Yield objects in a range: they begin at multiples of 16, and the pointer to the type is their second word."""
         try:
             data = memory.read(self._pid, start, size)
         except (ProcessLookupError, PermissionError):
@@ -115,13 +106,10 @@ class Greenlet(Struct, frozen=True):
     """A greenlet that has begun and has not ended.
 
     Attributes:
-        kind: name of its type.
-        main: the main greenlet of its thread; its own address if it is that.
-        parent: the greenlet that goes on when it ends; 0 for a main greenlet.
-        running: it is the one that its thread runs.
+        parent: the greenlet that runs when it ends; 0 for a main greenlet.
         stack_at: where its C stack begins; 0 for a main greenlet.
-        frames: innermost first; () while it runs, and where C code is all that it is in.
-        stamp: changes when it goes on.
+        frames: innermost first; () while it runs, and if it is only in C code.
+        stamp: changes when it runs.
     """
 
     address: int
@@ -135,19 +123,13 @@ class Greenlet(Struct, frozen=True):
 
 
 class Greenlets(Struct, frozen=True):
-    """What was found in a process.
-
-    Attributes:
-        cut: there are more, or not all of its memory was searched.
-    """
+    """The greenlets of a process; `cut`: there are more, or not all of its memory was searched."""
 
     found: tuple[Greenlet, ...] = ()
     cut: bool = False
 
 
 class _State(Struct, frozen=True):
-    """A greenlet before its frames are read: its kind, and the words of the object behind it."""
-
     address: int
     kind: str
     runs: bool
@@ -159,17 +141,12 @@ class _State(Struct, frozen=True):
 
 
 def is_known(version: str) -> bool:
-    """Whether the layout of a version of greenlet is known."""
+    """Return whether the layout of a version of greenlet is known."""
     return _KNOWN.fullmatch(version) is not None
 
 
 class GreenletReader:
-    """Reads the greenlets of one process.
-
-    Args:
-        heap: reads its objects.
-        reader: reads its frames.
-    """
+    """Reads the greenlets of one process."""
 
     def __init__(self, heap: HeapReader, reader: ThreadReader) -> None:
         self._heap = heap
@@ -177,14 +154,7 @@ class GreenletReader:
         self._search = HeapSearch(heap.pid)
 
     def read(self, roots: Iterable[int]) -> Greenlets:
-        """All greenlets that have begun and not ended.
-
-        Args:
-            roots: addresses of the type `greenlet.greenlet`, one for each interpreter that has it.
-
-        Raises:
-            OSError: gone, or it changes too fast.
-        """
+        """Return all greenlets that have begun and not ended, by the addresses of the type `greenlet.greenlet`."""
         types: dict[int, str] = {}
         for root in roots:
             self._types(root, types)
@@ -195,11 +165,7 @@ class GreenletReader:
         return Greenlets(found[:MOST_GREENLETS], cut or len(found) > MOST_GREENLETS)
 
     def again(self, addresses: Iterable[int]) -> tuple[Greenlet, ...]:
-        """Those greenlets, as they are now, that (still) are some.
-
-        Raises:
-            OSError: the process is gone.
-        """
+        """Return the current state of the objects that are (still) greenlets."""
         states = list(self._states(list(addresses)))
         mains = {state.address for state in states if state.main == state.address}
         states = [state for state in states if state.main in mains]
@@ -214,7 +180,6 @@ class GreenletReader:
         return tuple(_greenlet(state, tuple(frames.get(state.address, ()))) for state in states)
 
     def _types(self, kind: int, found: dict[int, str]) -> None:
-        """A type and those made of it."""
         if kind in found or len(found) >= _MOST_TYPES or not is_pointer(kind):
             return
         found[kind] = self._heap.objects.class_name(kind)
@@ -223,7 +188,7 @@ class GreenletReader:
             self._types(self._heap.words(reference + _REFERENT_AT, 1)[0], found)
 
     def _states(self, addresses: list[int]) -> Iterator[_State]:
-        """What the objects say that are greenlets, have begun and not ended (G1, but for the main greenlet)."""
+        """Yield the objects that are greenlets, have begun and not ended (G1, without the check of the main one)."""
         heads = memory.read_many(self._heap.pid, [(address, _IMPL_AT + 8) for address in addresses])
         candidates: dict[int, tuple[str, int]] = {}
         for address, head in zip(addresses, heads, strict=True):

@@ -1,7 +1,8 @@
-"""Reading built-in containers and the attributes of instances in another process: dict, list, set, deque, slots.
+"""Built-in containers and attributes of instances in another process: dict, list, set, deque, slots.
 
-Everything comes from memory that changes while it is read: each read is bounded, a miss gives less and never an error
-of another kind than OSError, and nobody may believe what was read before it was read twice.
+The memory changes while it is read: each read is bounded, a miss gives less and never an error of another kind than
+OSError, and nothing may be believed before it was read twice.
+
 Sources: CPython Include/internal/{pycore_dict,pycore_object}.h, Include/cpython/{object,setobject,weakrefobject}.h,
 Modules/_collectionsmodule.c, Objects/typeobject.c of 3.11 to 3.13; checked with 3.11.7, 3.12.1 and 3.13.0.
 """
@@ -24,11 +25,7 @@ _REMOVED: Final = (1 << 64) - 1  # hash of an entry of a set that was removed
 
 
 class HeapReader:
-    """Reads containers and attributes.
-
-    Args:
-        objects: reads single objects of the same process.
-    """
+    """Reads containers and attributes. Methods raise OSError for unreadable memory."""
 
     def __init__(self, objects: ObjectReader) -> None:
         self.objects = objects
@@ -38,14 +35,13 @@ class HeapReader:
         self._bases: dict[int, tuple[str, ...]] = {}
 
     def type_name(self, address: int) -> str:
-        """Name of the type of the object at `address`; "" when there is none."""
         if not is_pointer(address):
             return ""
         (head,) = self.objects.heads([address])
         return self.objects.type_name(head) if head is not None else ""
 
     def base_names(self, address: int) -> tuple[str, ...]:
-        """Names of the classes that the class of an object is made of, by `tp_base`."""
+        """Return the names of an object's class and its bases, by `tp_base`."""
         (kind,) = self.words(address + 8, 1) if is_pointer(address) else (0,)
         if kind not in self._bases:
             found = []
@@ -59,15 +55,10 @@ class HeapReader:
         return self._bases[kind]
 
     def words(self, address: int, count: int) -> tuple[int, ...]:
-        """`count` words.
-
-        Raises:
-            OSError: they are not mapped.
-        """
         return struct.unpack(f"<{count}Q", memory.read(self.pid, address, 8 * count)) if count > 0 else ()
 
     def integer(self, address: int) -> int | None:
-        """The value of a small int or a bool; None when it is none, or has more than two digits."""
+        """Return the value of a small int or a bool; None for others, and for more than two digits."""
         if self.type_name(address) not in ("int", "bool"):
             return None
         size, low, high = struct.unpack("<qII", memory.read(self.pid, address + 16, 16))
@@ -78,7 +69,7 @@ class HeapReader:
         return -value if negative else value
 
     def identifier(self, address: int) -> int | None:
-        """The value of an unsigned int below 2**64, such as a thread identifier."""
+        """Return the value of an unsigned int below 2**64, such as a thread identifier, or None."""
         if self.type_name(address) != "int":
             return None
         size, *digits = struct.unpack("<qIII", memory.read(self.pid, address + 16, 20))
@@ -89,20 +80,20 @@ class HeapReader:
         return value & (1 << 64) - 1
 
     def number(self, address: int) -> float | None:
-        """The value of a float or an int."""
+        """Return the value of a float or an int, or None."""
         if self.type_name(address) == "float":
             (value,) = struct.unpack("<d", memory.read(self.pid, address + 16, 8))
             return float(value)
         return self.integer(address)
 
     def name(self, address: int) -> str:
-        """A string that doesn't change, such as the name of an attribute."""
+        """Return a string that doesn't change, such as the name of an attribute; cached."""
         if address not in self._names:
             self._names[address] = self.objects.text(address) if is_pointer(address) else ""
         return self._names[address]
 
     def among(self, addresses: list[int], wanted: Set[str]) -> dict[int, str]:
-        """Which of many strings are one of some short ASCII ones, by address; in one batch."""
+        """Return by address the strings that are one of some short ASCII ones; in one batch."""
         start = self.objects.layout.ascii_text
         width = start + max(map(len, wanted))
         found: dict[int, str] = {}
@@ -117,11 +108,7 @@ class HeapReader:
         return found
 
     def dict_items(self, address: int, limit: int = _ITEMS) -> list[tuple[int, int]]:
-        """The keys and values of a dict.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the keys and values of a dict."""
         used, _, keys, values = self.words(address + 16, 4)
         if not is_pointer(keys) or used > limit:
             return []
@@ -131,12 +118,11 @@ class HeapReader:
         return [(key, value) for key, value in self._entries(keys, limit) if key and value]
 
     def dict_stamp(self, address: int) -> tuple[int, ...]:
-        """Changes when a dict gets more keys."""
+        """Return words that change when a dict gets more keys."""
         used, _, keys, _ = self.words(address + 16, 4)
         return used, keys
 
     def _entries(self, keys: int, limit: int) -> list[tuple[int, int]]:
-        """The entries of a table of keys: pairs of addresses."""
         _, sizes, _, count = self.words(keys, 4)
         index_bytes, kind = 1 << (sizes >> 8 & 0xFF), sizes >> 16 & 0xFF
         if count > limit or index_bytes > 1 << 24:
@@ -146,17 +132,13 @@ class HeapReader:
         return [(words[at + width - 2], words[at + width - 1]) for at in range(0, len(words), width)]
 
     def _split(self, keys: int, values: int, limit: int) -> list[tuple[int, int]]:
-        """The keys of a class and the values of one instance of it."""
+        """Return the keys of a class and the values of one instance of it."""
         names = self._entries(keys, limit)
         found = self.words(values, len(names))
         return [(key, value) for (key, _), value in zip(names, found, strict=True) if key and value]
 
     def attributes(self, address: int) -> dict[str, int]:
-        """The attributes of an instance: those of its dict and those in slots; {} where it has none.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the attributes of an instance: those of its dict and those in slots."""
         (kind,) = self.words(address + 8, 1)
         if not is_pointer(kind):
             return {}
@@ -187,7 +169,7 @@ class HeapReader:
         return self.dict_items(own) if is_pointer(own) else []
 
     def _slots_of(self, kind: int) -> dict[str, int]:
-        """Names and offsets of the `__slots__` of a class and of its bases."""
+        """Return names and offsets of the `__slots__` of a class and of its bases."""
         if kind not in self._slots:
             found: dict[str, int] = {}
             at = kind
@@ -209,11 +191,7 @@ class HeapReader:
                 yield memory.read_text(self.pid, name, 64).decode("ascii", "replace"), offset
 
     def items(self, address: int, limit: int) -> list[int]:
-        """What is in a list, tuple, deque, set or WeakSet, at most `limit`; [] when it is none of these.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the items of a list, tuple, deque, set or WeakSet, at most `limit`; [] for others."""
         kind = self.type_name(address)
         if kind == "tuple":
             (size,) = self.words(address + 16, 1)

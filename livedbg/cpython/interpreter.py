@@ -1,4 +1,7 @@
-"""Finding the Python interpreter inside a process: its version, `_PyRuntime`, and the layout of its state."""
+"""The Python interpreter inside a process: its version, `_PyRuntime`, and the layout of its state.
+
+Functions that read a process raise OSError if it is gone or denied.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +25,11 @@ _PROGRAM: Final = lazy_re(r"^(?:python|pypy)(\d)?(?:\.(\d+))?([a-z]*)$")
 
 
 class Interpreter(Struct, frozen=True):
-    """The interpreter of one process image.
+    """The interpreter of a process image.
 
     Attributes:
-        version: (3, 11); None when it couldn't be found out.
         runtime: address of `_PyRuntime`; None before 3.7 and in stripped static builds.
-        file: base name of the file that holds it.
-        layout: how to read it; None when this version is not known to us.
+        layout: None if this version is not known to us.
         free_threaded: it has no GIL.
         image: start of the process's [vdso] mapping: a new one after each exec, the same after fork.
     """
@@ -42,20 +43,13 @@ class Interpreter(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """For users: `Python 3.11`."""
+        """Return `Python 3.11`."""
         name = "Python " + ".".join(map(str, self.version)) if self.version else "Python of an unknown version"
         return f"{name}, free-threaded" if self.free_threaded else name
 
 
 class InterpreterFile(Struct, frozen=True):
-    """A file that holds an interpreter, whoever runs it.
-
-    Attributes:
-        version: (3, 11); None before 3.11.
-        symbols: addresses of the asked for symbols in the file's own terms (no load bias).
-        runtime: the same for `_PyRuntime`.
-        layout: how to read its state; None when this version is not known to us.
-    """
+    """A file that holds an interpreter, and addresses of symbols in it (no load bias); no version before 3.11."""
 
     version: tuple[int, int] | None
     symbols: dict[str, int]
@@ -64,11 +58,7 @@ class InterpreterFile(Struct, frozen=True):
 
 
 def interpreter_in(path: str, *names: str) -> InterpreterFile | None:
-    """The interpreter that a file holds; None when it holds none.
-
-    Args:
-        path: a path of ours.
-        names: of symbols whose places in the file are wanted.
+    """Return the interpreter in a file, or None.
 
     Raises:
         OSError: the file can't be opened.
@@ -88,17 +78,13 @@ def interpreter_in(path: str, *names: str) -> InterpreterFile | None:
 
 
 def _version(word: bytes) -> tuple[int, int]:
-    """(3, 11) from `Py_Version`: const unsigned long, the same as PY_VERSION_HEX; 3.11 and later."""
+    """Return (3, 11) from `Py_Version`: const unsigned long, the same as PY_VERSION_HEX; 3.11 and later."""
     number = int.from_bytes(word, "little")
     return number >> 24 & 0xFF, number >> 16 & 0xFF
 
 
 def image_of(pid: int) -> tuple[object, ...]:
-    """Changes when a process executes a program, or loads a file that may hold an interpreter.
-
-    Raises:
-        OSError: the process is gone, or reading it is not allowed.
-    """
+    """Return a value that changes when a process executes a program, or loads a file that may hold an interpreter."""
     mappings = parse_maps(pid)
     return (_vdso(mappings), *_candidates(pid, mappings))
 
@@ -108,11 +94,7 @@ def _vdso(mappings: Sequence[Mapping]) -> int:
 
 
 def find_interpreter(pid: int) -> Interpreter | None:
-    """The Python interpreter of a process; None when it runs none.
-
-    Raises:
-        OSError: the process is gone, or reading it is not allowed.
-    """
+    """Return the Python interpreter of a process, or None."""
     mappings = parse_maps(pid)
     vdso = _vdso(mappings)
     for path in _candidates(pid, mappings):
@@ -124,7 +106,7 @@ def find_interpreter(pid: int) -> Interpreter | None:
 
 
 def _candidates(pid: int, mappings: Sequence[Mapping]) -> list[str]:
-    """Files that may hold an interpreter: libpython, then the program (also one that embeds it)."""
+    """Return files that may hold an interpreter: libpython, then the program (also one that embeds it)."""
     paths = list(dict.fromkeys(m.path for m in mappings if m.path.startswith("/")))
     libraries = [path for path in paths if _LIBRARY.match(PurePosixPath(path).name)]
     named = [path for path in paths if _PROGRAM.match(PurePosixPath(path).name)]

@@ -1,11 +1,10 @@
-"""Where CPython keeps what we read: offsets by version.
+"""CPython's structure offsets by version.
 
 Sources: 3.11 and 3.12 Include/internal/{pycore_runtime,pycore_interp,pycore_frame,pycore_gil}.h,
-Include/cpython/{pystate,code}.h, checked with the debug information of 3.11.7 and 3.12.1 builds
-for x86-64; from 3.13 on `_Py_DebugOffsets` (pycore_runtime.h; from 3.14 pycore_debug_offsets.h), which
-the process publishes at the start of `_PyRuntime`. What that table lacks (the value stack's size,
-the exception table, the lock types, a thread's exception) is fixed here; checked with 3.13.0. 3.14 is from its headers
-only and untried.
+Include/cpython/{pystate,code}.h, checked with the debug information of 3.11.7 and 3.12.1 builds for x86-64; from 3.13
+on `_Py_DebugOffsets` (pycore_runtime.h; from 3.14 pycore_debug_offsets.h), which the process publishes at the start of
+`_PyRuntime`. Offsets that this table lacks (the value stack's size, the exception table, the lock types, a thread's
+exception) are fixed here; checked with 3.13.0. 3.14 is from its headers only and untried.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ DEBUG_OFFSETS_SIZE: Final = 8 * 64
 
 
 class ThreadLayout(Struct, frozen=True):
-    """PyThreadState.
+    """Offsets in PyThreadState.
 
     Attributes:
-        frame: offset of the innermost frame's address, or of the pointer to the _PyCFrame with it.
-        cframe: offset of current_frame in _PyCFrame; None where there is none (3.13 on).
-        exception: offset of current_exception; up to 3.11 of curexc_type, with the value and the traceback behind it.
+        frame: of the innermost frame's address, or of the pointer to the _PyCFrame with it.
+        cframe: offset of current_frame in _PyCFrame; None if there is none (3.13 on).
+        exception: of current_exception; up to 3.11 of curexc_type, followed by the value and the traceback.
         on_delete_data: weak reference to the lock that `Thread.join` waits for (up to 3.12).
     """
 
@@ -40,11 +39,11 @@ class ThreadLayout(Struct, frozen=True):
 
 
 class FrameLayout(Struct, frozen=True):
-    """_PyInterpreterFrame.
+    """Offsets in _PyInterpreterFrame.
 
     Attributes:
-        size: offset of the first local variable.
-        entry: of the flag that C code called it; None where a frame of its own marks that (3.12 on).
+        size: of the first local variable.
+        entry: of the flag that C code called it; None if a frame of its own marks that (3.12 on).
     """
 
     code: int
@@ -56,11 +55,7 @@ class FrameLayout(Struct, frozen=True):
 
 
 class CodeLayout(Struct, frozen=True):
-    """PyCodeObject.
-
-    Attributes:
-        names: co_localsplusnames, a tuple.
-    """
+    """Offsets in PyCodeObject; `names` is that of co_localsplusnames, a tuple."""
 
     stack_size: int
     first_line: int
@@ -74,7 +69,8 @@ class CodeLayout(Struct, frozen=True):
 
 
 class TaskLayout(Struct, frozen=True):
-    """FutureObj and TaskObj (Modules/_asynciomodule.c), and PyCoroObject; measured in 3.11.7, 3.12.1 and 3.13.0.
+    """Offsets in FutureObj and TaskObj (Modules/_asynciomodule.c), and PyCoroObject; measured in 3.11.7, 3.12.1 and
+    3.13.0.
 
     The loop is at 16, the callbacks are at 24 and 40, the result is at 64.
 
@@ -94,19 +90,16 @@ class TaskLayout(Struct, frozen=True):
 
 
 class Layout(Struct, frozen=True):
-    """One version's offsets.
+    """Offsets of one version.
 
     Attributes:
-        version: (3, 11).
         gil_in_runtime: offset of the GIL in _PyRuntime (3.11), else None.
         gil_pointer: offset in PyInterpreterState of the pointer to its GIL (3.12 on).
         ascii_text: size of PyASCIIObject, where a pure ASCII string's characters start.
         other_text: the same for the other compact strings (PyCompactUnicodeObject).
         type_qualname: offset of ht_qualname in PyHeapTypeObject (Include/cpython/object.h; measured in 3.11 to 3.13).
         modules: offset in PyInterpreterState of the dict `sys.modules`.
-        tasks: of C asyncio's futures and tasks; None where they are not read.
         lock_word: the lock of a `_thread.lock` is a byte of the object (3.14 PyMutex) and no semaphore.
-        free_threaded: the build has no GIL.
     """
 
     version: tuple[int, int]
@@ -186,12 +179,7 @@ _GROUPS_314: Final = {
 
 
 def layout_of(version: tuple[int, int], published: bytes) -> Layout | None:
-    """The layout of a version; None when it is not known.
-
-    Args:
-        version: (major, minor).
-        published: the first DEBUG_OFFSETS_SIZE bytes of `_PyRuntime`.
-    """
+    """Return the layout of a version, or None, by the first DEBUG_OFFSETS_SIZE bytes of `_PyRuntime`."""
     if version in _LAYOUTS:
         return _LAYOUTS[version]
     if version not in ((3, 13), (3, 14)) or not published.startswith(_COOKIE):

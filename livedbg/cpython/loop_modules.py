@@ -1,4 +1,7 @@
-"""Where a process keeps its event loops: what `sys.modules` of each interpreter has of asyncio, trio and greenlet."""
+"""Modules of event loops: the variables of asyncio, trio and greenlet in `sys.modules` of each interpreter.
+
+Functions raise OSError if these are not readable, or change too fast.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,7 @@ _DICT_AT: Final = 16  # PyModuleObject.md_dict (Objects/moduleobject.c)
 
 
 def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Set[str]) -> dict[str, int]:
-    """Addresses of the values of some variables of a module; {} where nobody has imported it.
-
-    Args:
-        heap: reads its process.
-        interpreter: address of the interpreter's state.
-        module: its name in `sys.modules`, ASCII.
-        wanted: the variables' names.
-
-    Raises:
-        OSError: not readable, or it changes too fast.
-    """
+    """Return the addresses of the values of some variables of a module (ASCII name); {} if it is not imported."""
     (modules,) = heap.words(interpreter + heap.objects.layout.modules, 1)
     if heap.type_name(modules) != "dict":
         return {}
@@ -32,11 +25,7 @@ def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Se
 
 
 def variables_of(heap: HeapReader, module: int, wanted: Set[str]) -> dict[str, int]:
-    """Addresses of the values of some variables of the module at an address; {} where there is none.
-
-    Raises:
-        OSError: not readable, or it changes too fast.
-    """
+    """Return the addresses of the values of some variables of the module at an address; {} if there is none."""
     if not wanted or heap.type_name(module) != "module":
         return {}
     (own,) = heap.words(module + _DICT_AT, 1)
@@ -55,14 +44,7 @@ _OTHERS: Final = {"curio.kernel": "curio"}
 
 
 class LoopModules:
-    """Finds the modules of event loops of each interpreter, and which other runtimes of tasks are loaded.
-
-    Args:
-        heap: reads its process.
-
-    Attributes:
-        others: titles of the runtimes whose tasks are not read.
-    """
+    """Finds the modules of event loops of each interpreter, and titles of the other loaded runtimes of tasks."""
 
     def __init__(self, heap: HeapReader) -> None:
         self.others: frozenset[str] = frozenset()
@@ -70,11 +52,7 @@ class LoopModules:
         self._known: dict[int, tuple[tuple[int, ...], dict[str, int]]] = {}
 
     def names(self, interpreter: int) -> dict[str, int]:
-        """What these modules have of what is read here, by the variable's name; {} where nobody has imported them.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the relevant variables of these modules by name; {} if none is imported."""
         heap = self._heap
         (modules,) = heap.words(interpreter + heap.objects.layout.modules, 1)
         if heap.type_name(modules) != "dict":

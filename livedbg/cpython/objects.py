@@ -1,9 +1,9 @@
-"""Reading single Python objects of another process: types, strings, code objects, locks.
+"""Single Python objects of another process: types, strings, code objects, locks.
 
-Everything comes from memory that changes while it is read: nothing is believed before its type's
-name is what it should be, and every miss is None.
-Sources: CPython Include/cpython/{object,unicodeobject,code,methodobject}.h, Modules/_threadmodule.c
-(lockobject, rlockobject), Objects/{exception_handling_notes.txt,locations.md} of 3.11 to 3.13.
+The memory changes while it is read: nothing is believed before its type's name is right, and every miss is None.
+
+Sources: CPython Include/cpython/{object,unicodeobject,code,methodobject}.h, Modules/_threadmodule.c (lockobject,
+rlockobject), Objects/{exception_handling_notes.txt,locations.md} of 3.11 to 3.13.
 """
 
 from __future__ import annotations
@@ -32,10 +32,7 @@ class LockObject(NamedTuple):
     """A threading.Lock or threading.RLock.
 
     Attributes:
-        address: of the object.
-        recursive: it is an RLock.
         word: address of the semaphore that its waiters sleep on (up to 3.13), or of its lock byte.
-        locked: it is held.
         owner: pthread identifier of its owner: RLock only, 0 for none.
     """
 
@@ -47,18 +44,12 @@ class LockObject(NamedTuple):
 
     @property
     def type_name(self) -> str:
-        """As a user knows it."""
+        """Return the class name for the user."""
         return "threading.RLock" if self.recursive else "threading.Lock"
 
 
 class Code(Struct, frozen=True):
-    """A code object.
-
-    Attributes:
-        slots: local variables and value stack, in words.
-        locals_count: how many of the slots are local variables, cells and free variables.
-        start: address of its first instruction.
-    """
+    """A code object; `slots` are local variables and value stack, `locals_count` those that are variables or cells."""
 
     address: int
     name: str
@@ -71,8 +62,10 @@ class Code(Struct, frozen=True):
     lines: bytes
 
     def live_depth(self, offset: int) -> int:
-        """How many values of the value stack surely live at an instruction: what its exception
-        handler would keep (Objects/exception_handling_notes.txt)."""
+        """Return how many values of the value stack surely live at an instruction.
+
+        These are the ones that its exception handler would keep (Objects/exception_handling_notes.txt).
+        """
         entry = _varints(self.exceptions)
         for start in entry:
             length, _target, depth = next(entry, 0), next(entry, 0), next(entry, 0)
@@ -81,7 +74,7 @@ class Code(Struct, frozen=True):
         return 0
 
     def line(self, offset: int) -> int:
-        """The source line of an instruction (Objects/locations.md)."""
+        """Return the source line of an instruction (Objects/locations.md)."""
         line, at, index = self.first_line, 0, 0
         while index < len(self.lines):
             first = self.lines[index]
@@ -101,7 +94,7 @@ class Code(Struct, frozen=True):
 
 
 def _varints(table: bytes) -> Iterator[int]:
-    """The numbers of an exception table: 6 bits a byte, the most significant first, bit 6 = more."""
+    """Yield the numbers of an exception table: 6 bits a byte, the most significant first, bit 6 = more."""
     value = 0
     for byte in table:
         value = (value << 6 | byte & 63) & (1 << _MOST_BITS) - 1
@@ -111,7 +104,7 @@ def _varints(table: bytes) -> Iterator[int]:
 
 
 def _signed(table: bytes, index: int) -> tuple[int, int]:
-    """A signed number of a line table: 6 bits a byte, the least significant first, bit 0 = sign."""
+    """Read a signed number of a line table: 6 bits a byte, the least significant first, bit 0 = sign."""
     value = shift = 0
     while index < len(table):
         byte = table[index]
@@ -124,17 +117,12 @@ def _signed(table: bytes, index: int) -> tuple[int, int]:
 
 
 def is_pointer(word: int) -> bool:
-    """Whether a word may be the address of an object."""
+    """Return whether a word may be the address of an object."""
     return 0x1000 <= word < 1 << 56 and word & 7 == 0
 
 
 class ObjectReader:
-    """Reads objects of one process; remembers types and code objects.
-
-    Args:
-        pid: the process.
-        layout: of its interpreter.
-    """
+    """Reads objects of one process; types and code objects are cached."""
 
     def __init__(self, pid: int, layout: Layout) -> None:
         self.pid = pid
@@ -143,24 +131,18 @@ class ObjectReader:
         self._codes: dict[int, Code | None] = {}
 
     def word(self, address: int) -> int:
-        """The machine word at `address`.
-
-        Raises:
-            OSError: it is not mapped, or the process is gone.
-        """
+        """Read the machine word at `address`; raise OSError if it is not mapped."""
         return int.from_bytes(memory.read(self.pid, address, 8), "little")
 
     def heads(self, addresses: list[int]) -> list[bytes | None]:
-        """The first _HEAD bytes of objects, in one batch."""
+        """Read the first _HEAD bytes of objects, in one batch."""
         return memory.read_many(self.pid, [(address, _HEAD) for address in addresses])
 
     def type_name(self, head: bytes) -> str:
-        """Name of the type of an object; "" when it can't be one."""
         (kind,) = struct.unpack_from("<Q", head, _TYPE_AT)
         return self.class_name(kind)
 
     def class_name(self, kind: int) -> str:
-        """Name of the type at an address; "" when it can't be one."""
         if kind not in self._types:
             name = ""
             if is_pointer(kind):
@@ -172,7 +154,6 @@ class ObjectReader:
         return self._types[kind]
 
     def lock(self, address: int, head: bytes) -> LockObject | None:
-        """The lock at `address`, or None when there is none."""
         name = self.type_name(head)
         if name not in _LOCKS:
             return None
@@ -185,14 +166,14 @@ class ObjectReader:
         return LockObject(address, False, semaphore, bool(head[32]), 0)
 
     def lock_at(self, address: int) -> LockObject | None:
-        """The same, by address."""
+        """Return the lock at `address`, reading its head, or None."""
         if not is_pointer(address):
             return None
         (head,) = self.heads([address])
         return self.lock(address, head) if head is not None else None
 
     def lock_of_condition(self, address: int) -> LockObject | None:
-        """The lock of a threading.Condition: its first attribute that is one (`_lock`)."""
+        """Return the lock of a threading.Condition: its first attribute that is one (`_lock`), or None."""
         for values in self._attribute_blocks(address):
             pointers = [word for (word,) in struct.iter_unpack("<Q", values) if is_pointer(word)]
             for pointer, head in zip(pointers, self.heads(pointers), strict=True):
@@ -202,11 +183,10 @@ class ObjectReader:
         return None
 
     def _attribute_blocks(self, address: int) -> Iterator[bytes]:
-        """Where the values of an instance's attributes may be, the likeliest first.
+        """Yield possible blocks of an instance's attribute values, the likeliest first.
 
-        3.11: pointer to the values at -32, dict at -24; 3.12: values at -24, tagged in bit 0;
-        3.13: values behind the object's head; a dict has its keys at +32, the values at +40
-        (Include/internal/{pycore_object,pycore_dict}.h).
+        3.11: pointer to the values at -32, dict at -24; 3.12: values at -24, tagged in bit 0; 3.13: values after the
+        object's head; a dict has its keys at +32, the values at +40 (Include/internal/{pycore_object,pycore_dict}.h).
         """
         if self.layout.version >= (3, 13):
             places = [address + 24]
@@ -223,7 +203,7 @@ class ObjectReader:
                     yield values
 
     def text(self, address: int) -> str:
-        """A string, cleaned; "?" when there is none."""
+        """Return a string, cleaned; "?" if there is none."""
         try:
             head = memory.read(self.pid, address, 48)
         except (OSError, OverflowError):
@@ -240,7 +220,6 @@ class ObjectReader:
         return clean_line(data.decode({1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}[kind], "replace"))
 
     def code(self, address: int) -> Code | None:
-        """The code object at `address`."""
         if address not in self._codes:
             self._codes[address] = self._read_code(address)
         return self._codes[address]

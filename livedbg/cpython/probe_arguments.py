@@ -1,10 +1,10 @@
-"""What the kernel is asked to read as a Python exception passes through a frame, for each version of CPython.
+"""Probe arguments: the data that the kernel reads when a Python exception passes a frame, by version of CPython.
 
 The eval loop calls `PyTraceBack_Here(frame)` for each frame that an exception is raised in or goes through (CPython
 Python/ceval.c, label `error`; Python/traceback.c). The exception is then the thread's current one, and without a
-traceback at the first such call: that one is the raise. A thread that runs Python has the GIL, and the GIL knows the
-thread state that took it last (struct _gil_runtime_state, pycore_gil.h). All of it hangs on `_PyRuntime`, whose
-distance from the function is the same in every process: so one definition serves all who run the file.
+traceback at the first such call: that one is the raise. A thread that runs Python has the GIL, and the GIL has the
+thread state that took it last (struct _gil_runtime_state, pycore_gil.h). All of it is reached from `_PyRuntime`, whose
+distance from the function is the same in every process: so one definition serves all processes of the file.
 
 Layouts: Include/cpython/pyerrors.h (PyBaseExceptionObject, PyOSErrorObject), Include/cpython/{object,tupleobject}.h,
 Include/internal/pycore_frame.h (struct _frame) of 3.11 to 3.14.
@@ -38,7 +38,7 @@ _TEXT, _SHORT, _NAME = 304, 128, 64  # bytes of objects that are read: each word
 
 
 def own_tid(pid: int, tid: int) -> int:
-    """The number that a thread has for itself: in a container another than for us (proc_pid_status(5), NSpid)."""
+    """Return a thread's number in its own PID namespace (proc_pid_status(5), NSpid)."""
     if _numbered_as_ours(pid):
         return tid
     try:
@@ -53,23 +53,12 @@ def _numbered_as_ours(pid: int) -> bool:
 
 
 def _thread_arguments(layout: Layout, state: str) -> tuple[str, ...]:
-    """A thread state and the thread's number.
-
-    Args:
-        layout: of the interpreter.
-        state: how it is reached.
-    """
     return f"state={state}:x64", f"tid=+{layout.thread.native_id}({state}):x32"
 
 
 def _frame_arguments(layout: Layout, first: str, depth: int, *, entries: bool) -> tuple[str, ...]:
-    """Code object and instruction of the innermost frames; the last one's address, and that of the frame behind it.
-
-    Args:
-        layout: of the interpreter.
-        first: how the innermost frame is reached.
-        depth: how many.
-        entries: also which of them C code called.
+    """Return the arguments for the innermost frames: code object, instruction; addresses of the last and the next
+    frame.
     """
     found: list[str] = []
     frame = first
@@ -85,12 +74,7 @@ def _frame_arguments(layout: Layout, first: str, depth: int, *, entries: bool) -
 
 
 def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
-    """All that is read at `PyTraceBack_Here`.
-
-    Args:
-        layout: of the interpreter.
-        offset: of `_PyRuntime`, in terms of the file, such as the probe's own offset is.
-    """
+    """Return all arguments at `PyTraceBack_Here`; `offset` is that of `_PyRuntime` in the file."""
     if layout.gil_in_runtime is not None:
         state = f"@+{offset + layout.gil_in_runtime + _LAST_HOLDER:#x}"
     else:
@@ -120,12 +104,7 @@ def raise_arguments(layout: Layout, offset: int) -> tuple[str, ...]:
 
 
 def caller_arguments(layout: Layout, gil: int) -> tuple[str, ...]:
-    """What is read at a call of native code: the Python frames of the thread that took the GIL last.
-
-    Args:
-        layout: of the interpreter.
-        gil: its address.
-    """
+    """Return the arguments at a call of native code: the Python frames of the thread that took the GIL last."""
     state = f"@{gil + _LAST_HOLDER:#x}"
     first = f"+{layout.thread.frame}({state})"
     if layout.thread.cframe is not None:

@@ -1,7 +1,9 @@
-"""The interpreter's own view of its threads: GIL, thread states, frames. Read without a stop.
+"""The interpreter's threads: GIL, thread states, frames. Read without a stop.
 
-The lists are linked and change while they are read. All threads' frames are read level by level,
-one batch of process_vm_readv(2) for each, so that 257 threads cost some tens of system calls.
+Methods raise OSError if the process is gone, has another image now, or changes during the read.
+
+The lists are linked and change while they are read. All threads' frames are read level by level, one batch of
+process_vm_readv(2) for each, so that 257 threads cost some tens of system calls.
 """
 
 from __future__ import annotations
@@ -32,19 +34,14 @@ _STACK_TOP_AT: Final = 64  # stacktop of _PyInterpreterFrame, 3.11 to 3.13: 3.14
 
 
 class Gil(Struct, frozen=True):
-    """One global interpreter lock.
-
-    Attributes:
-        holder: address of the PyThreadState that has it; None when nobody has.
-        switches: how often it went from one thread to another.
-    """
+    """A global interpreter lock; `holder` is the address of a PyThreadState, or None."""
 
     address: int
     holder: int | None
     switches: int
 
     def contains(self, address: int) -> bool:
-        """Whether a futex word belongs to its condition variables and mutexes."""
+        """Return whether a futex word belongs to its condition variables and mutexes."""
         return self.address <= address < self.address + _GIL_SIZE
 
 
@@ -62,7 +59,7 @@ class PyFrame(Struct, frozen=True):
 
     @property
     def where(self) -> str:
-        """For users: `worker() train.py:41`."""
+        """Return `worker() train.py:41`."""
         return f"{self.code.name}() {self.code.file.rpartition('/')[2]}:{self.code.line(self.offset)}"
 
     @property
@@ -72,7 +69,7 @@ class PyFrame(Struct, frozen=True):
 
     @property
     def live(self) -> tuple[int, ...]:
-        """The part of the value stack that surely lives."""
+        """Return the part of the value stack that surely lives."""
         depth = self.code.live_depth(self.offset)
         return self.slots[self.code.locals_count : self.code.locals_count + depth]
 
@@ -83,7 +80,6 @@ class PyThread(Struct):
     Attributes:
         ident: `threading.get_ident()`.
         native_id: tid in the process's own PID namespace.
-        gil: address of the GIL of its interpreter.
         join_lock: the lock that `Thread.join` of this thread waits for (up to 3.12), or 0.
     """
 
@@ -96,12 +92,7 @@ class PyThread(Struct):
 
 
 class ThreadReader:
-    """Reads the threads of one interpreter.
-
-    Args:
-        pid: the process.
-        interpreter: as found in it; its `layout` and `runtime` are known.
-    """
+    """Reads the threads of one interpreter, whose `layout` and `runtime` must be known."""
 
     def __init__(self, pid: int, interpreter: Interpreter) -> None:
         if interpreter.layout is None or interpreter.runtime is None:
@@ -112,11 +103,7 @@ class ThreadReader:
         self.objects = ObjectReader(pid, self.layout)
 
     def gils(self) -> list[Gil]:
-        """The GILs: one for each interpreter that has its own.
-
-        Raises:
-            OSError: the process is gone or has another image now.
-        """
+        """Return the GILs: one for each interpreter that has its own."""
         if self.layout.free_threaded:
             return []
         addresses = dict.fromkeys(self._gil_of(interpreter) for interpreter in self.interpreters())
@@ -127,11 +114,7 @@ class ThreadReader:
         return found
 
     def threads(self) -> list[PyThread]:
-        """All thread states with their frames.
-
-        Raises:
-            OSError: the process is gone, or the list changed under our eyes.
-        """
+        """Return all thread states with their frames."""
         at = self.layout.thread
         size = max(at.next, at.ident, at.native_id, at.frame, at.on_delete_data or 0) + 8
         found: dict[int, PyThread] = {}
@@ -176,11 +159,7 @@ class ThreadReader:
         return {address: _word(head, 0) for (address, _), head in zip(places, heads, strict=True) if head is not None}
 
     def states(self) -> dict[int, int]:
-        """The addresses of the thread states, by the threads' numbers in their own PID namespace.
-
-        Raises:
-            OSError: the process is gone, or the list changed under our eyes.
-        """
+        """Return the addresses of the thread states, by tid in the process's own PID namespace."""
         at = self.layout.thread
         found: dict[int, int] = {}
         seen: set[int] = set()
@@ -194,11 +173,6 @@ class ThreadReader:
         return found
 
     def interpreters(self) -> list[int]:
-        """The addresses of the interpreters' states.
-
-        Raises:
-            OSError: the process is gone, or the list changed under our eyes.
-        """
         found: list[int] = []
         address = self.objects.word(self.runtime + self.layout.interpreters_head)
         while address and address not in found and len(found) < 256:
@@ -220,11 +194,7 @@ class ThreadReader:
             return 0
 
     def frames_from(self, frame_at: dict[int, int]) -> dict[int, list[PyFrame]]:
-        """The frames that begin with some innermost ones, given by any keys, innermost first; one level at a time.
-
-        Raises:
-            OSError: the process is gone.
-        """
+        """Return the stacks that begin with some innermost frames, given by any keys, innermost first."""
         at = self.layout.frame
         found: dict[int, list[PyFrame]] = {key: [] for key in frame_at}
         for _ in range(_MOST_FRAMES):

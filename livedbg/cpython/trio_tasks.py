@@ -1,13 +1,16 @@
 """The tasks of trio in another process. Read without a stop.
 
-Where they are: `trio._core._run.GLOBAL_RUN_CONTEXT`, a `threading.local`, has the `runner` of each thread that is in
-`trio.run`, and that has the set of its tasks. All of trio is Python objects (trio/_core/_run.py of 0.35).
+Functions raise OSError if the process is gone, unreadable, or changes too fast.
+
+`trio._core._run.GLOBAL_RUN_CONTEXT`, a `threading.local`, has the `runner` of each thread that is in `trio.run`, and
+that has the set of its tasks. All of trio is Python objects (trio/_core/_run.py of 0.35).
+
 Sources: Modules/_threadmodule.c (localobject) of 3.11 to 3.13.
 
 Invariants:
     trio_tasks.T1. A task is `steady` only if it was scheduled as often, and waited in the same call, when it was read
         again after everything else.
-    trio_tasks.T2. trio's own two tasks are not given.
+    trio_tasks.T2. trio's own two tasks are left out.
 """
 
 from __future__ import annotations
@@ -35,13 +38,12 @@ _TRAPS: Final = "/trio/_core/_traps.py"
 
 @dataclass(frozen=True, slots=True)
 class TrioTask:
-    """What is known of a task besides.
+    """Further data of a task.
 
     Attributes:
-        sleeps_in: what its call registered for whoever wakes it (`custom_sleep_data`), or 0.
-        scopes: addresses of the cancel scopes whose end is its own.
-        deadline: when the first of these ends, on CLOCK_MONOTONIC; infinite for never, None where the clock is unknown.
-        limited: one of these has a deadline.
+        sleeps_in: data that its call registered for its waker (`custom_sleep_data`), or 0.
+        scopes: addresses of the cancel scopes that would end it.
+        deadline: when the first of these ends, on CLOCK_MONOTONIC; infinite for never, None if the clock is unknown.
         nurseries: nursery -> its cancel scope: those that it is in, and its own.
     """
 
@@ -54,26 +56,16 @@ class TrioTask:
 
 @dataclass(frozen=True, slots=True)
 class TrioLoops:
-    """What was found in a process.
-
-    Attributes:
-        loops: by the address of the runner; their `thread` is not known here.
-        more: of each task, by address.
-    """
+    """The trio loops of a process by the address of the runner, and further data of tasks by address."""
 
     loops: EventLoops = field(default_factory=EventLoops)
     more: dict[int, TrioTask] = field(default_factory=dict)
 
 
 def read_trio(heap: HeapReader, context: int) -> TrioLoops:
-    """The tasks of all threads of an interpreter that are in `trio.run`; none is `steady` yet (`confirmed_trio`).
+    """Return the tasks of all threads of an interpreter that are in `trio.run`; none is `steady` yet.
 
-    Args:
-        heap: reads its process.
-        context: address of `GLOBAL_RUN_CONTEXT`.
-
-    Raises:
-        OSError: gone, or it changes too fast.
+    `context` is the address of `GLOBAL_RUN_CONTEXT`.
     """
     loops: dict[int, EventLoop] = {}
     tasks: list[LoopTask] = []
@@ -97,11 +89,7 @@ def read_trio(heap: HeapReader, context: int) -> TrioLoops:
 
 
 def confirmed_trio(heap: HeapReader, context: int, found: EventLoops) -> EventLoops:
-    """The same tasks, with `steady` set of those that are still so (T1); to be called after all else was read.
-
-    Raises:
-        OSError: gone, or it changes too fast.
-    """
+    """Return the tasks with `steady` set for unchanged ones (T1); call it after all else was read."""
     current = dict(_runners(heap, context))
     tasks = []
     for task in found.tasks:
@@ -111,7 +99,7 @@ def confirmed_trio(heap: HeapReader, context: int, found: EventLoops) -> EventLo
 
 
 def _runners(heap: HeapReader, context: int) -> Iterator[tuple[int, int]]:
-    """The runner of each thread, and the task that it runs right now or 0."""
+    """Yield the runner of each thread, and its running task or 0."""
     for word in heap.words(context + 16, _LOCAL_WORDS):
         if not is_pointer(word) or heap.type_name(word) != "dict":
             continue
@@ -123,7 +111,7 @@ def _runners(heap: HeapReader, context: int) -> Iterator[tuple[int, int]]:
 
 
 def _task(heap: HeapReader, address: int, runner: int, current: int) -> tuple[LoopTask, dict[str, int]] | None:
-    """A task, and its attributes; None for trio's own (T2)."""
+    """Return a task, and its attributes; None for trio's own (T2)."""
     try:
         facts = heap.attributes(address)
         if "coro" not in facts or heap.name(facts.get("name", 0)) in _OWN:
@@ -151,7 +139,7 @@ def _task(heap: HeapReader, address: int, runner: int, current: int) -> tuple[Lo
 
 
 def _chain(heap: HeapReader, coroutine: int, scheduled: int) -> AwaitChain:
-    """The coroutines of a task, without the two of trio that every wait ends in."""
+    """Return the coroutines of a task, without the two of trio that every wait ends in."""
     chain = await_chain(heap, coroutine)
     inside = 0
     while inside < len(chain.frames) and chain.frames[inside].code.file.endswith(_TRAPS):
@@ -160,7 +148,7 @@ def _chain(heap: HeapReader, coroutine: int, scheduled: int) -> AwaitChain:
 
 
 def _name(heap: HeapReader, facts: dict[str, int], chain: AwaitChain) -> str:
-    """The name that its author gave it; `Task-12` where trio made it of the function's."""
+    """Return the name that its author gave it; `Task-12` if trio derived it from the function's."""
     name = heap.objects.text(facts.get("name", 0))
     outermost = chain.frames[-1].code.name if chain.frames else ""
     number = heap.integer(facts.get("_counter", 0))
@@ -193,7 +181,7 @@ def _more(heap: HeapReader, facts: dict[str, int], shift: float | None) -> TrioT
 
 
 def _scopes(heap: HeapReader, status: int) -> Iterator[tuple[int, float]]:
-    """The cancel scopes that a status is in, innermost first, up to a shield, and their deadlines."""
+    """Yield the cancel scopes of a status, innermost first, up to a shield, with their deadlines."""
     for _ in range(_MOST_SCOPES):
         if heap.type_name(status) != "CancelStatus":
             return
@@ -217,7 +205,7 @@ def _nurseries(heap: HeapReader, facts: dict[str, int]) -> dict[int, int]:
 
 
 def _clock_shift(heap: HeapReader, clock: int) -> float | None:
-    """What trio's clock is ahead of CLOCK_MONOTONIC; None for a clock of the program's own."""
+    """Return how far trio's clock is ahead of CLOCK_MONOTONIC; None for a clock of the program's own."""
     if heap.type_name(clock) != "SystemClock":
         return None
     return heap.number(heap.attributes(clock).get("offset", 0))

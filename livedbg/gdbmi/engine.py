@@ -2,10 +2,10 @@
 
 Invariants:
     engine.G1. Every command gets an answer or an error within its time limit.
-    engine.G2. When gdb ends, every command that waits fails at once, also where a child of gdb lives on and holds
-        its output (a gdb that is killed as it attaches leaves such a child, stopped).
-    engine.G3. gdb runs in a session of its own (no Ctrl-C reaches it), reads no start-up file, and ends when our
-        end of its input is closed: at the latest when livedbg dies.
+    engine.G2. When gdb ends, every command that waits fails at once, also where a child of gdb lives on and holds its
+        output (a gdb that is killed as it attaches leaves such a child, stopped).
+    engine.G3. gdb runs in a session of its own (no Ctrl-C reaches it), reads no start-up file, and ends when our end of
+        its input is closed: at the latest when livedbg dies.
     engine.G4. An answer that comes after its command has given up is dropped.
     engine.G5. A line of gdb's that can't be read costs at most the command that it answers. Where its output has ended,
         so that no answer can come, every command that waits fails at once, and gdb is killed.
@@ -45,9 +45,7 @@ class GdbEngine:
     """One gdb.
 
     Args:
-        path: its program.
-        arguments: more arguments for it.
-        target: a process with the rights of whose user it runs (livedbg.linux.owner_rights); 0: with ours.
+        target: it runs with the rights of this process's user (livedbg.linux.owner_rights); 0: with ours.
         notice: called with each asynchronous record (`*stopped`, `=thread-created`, …).
         tables: names of the tables that are read by rows (livedbg.gdbmi.records).
     """
@@ -78,7 +76,6 @@ class GdbEngine:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
         return self._process is not None and self._process.returncode is None
 
     @property
@@ -135,19 +132,15 @@ class GdbEngine:
         return record
 
     async def console(self, command: str, timeout_s: float = 10.0) -> str:
-        """Run a console command; what it printed.
-
-        Raises:
-            GdbCommandError, GdbTimeout, GdbGone: as `command`.
-        """
+        """Run a console command; return its output. Raises as `command` does."""
         async with self._lock:
             self._console.clear()
             await self.command(f"-interpreter-exec console {_quoted(command)}", timeout_s)
             return "".join(self._console)
 
     async def python(self, expression: str, timeout_s: float = 10.0) -> Any:
-        """Evaluate a Python expression inside gdb; its value by way of JSON, in memory that both can write to (its
-        console takes a system call for every few characters).
+        """Evaluate a Python expression inside gdb. The value comes as JSON in memory that both can write to: gdb's
+        console takes a system call for every few characters.
 
         Raises:
             GdbCommandError: gdb has no Python, or the expression failed.
@@ -164,11 +157,7 @@ class GdbEngine:
             raise GdbCommandError("gdb's answer could not be parsed.") from None
 
     async def close(self, patience_s: float = 2.0) -> None:
-        """End it: by closing its input, and by force if that is not enough.
-
-        Args:
-            patience_s: how long it may take to end by itself.
-        """
+        """End it: by closing its input, and by force if it has not ended in `patience_s`."""
         process, reader = self._process, self._reader
         if self._memory >= 0:
             os.close(self._memory)
@@ -279,7 +268,7 @@ class GdbEngine:
             self._notice(record)
 
     def _unreadable(self, line: bytes, error: Exception) -> None:
-        """A line could not be taken: the command that it answers fails, if it answers one."""
+        """Fail the command that an unreadable line answers, if any."""
         token = _TOKEN.match(line)
         future = self._waiting.pop(int(token[1]), None) if token else None
         if future is not None and not future.done():

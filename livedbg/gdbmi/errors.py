@@ -1,4 +1,4 @@
-"""What can go wrong with a gdb.
+"""Errors of gdb.
 
 LivedbgError
 └── GdbError
@@ -13,7 +13,7 @@ from livedbg.model.errors import LivedbgError
 
 
 class GdbError(LivedbgError):
-    """Base of what can go wrong with a gdb."""
+    """Base of the errors of gdb."""
 
 
 class GdbGone(GdbError):

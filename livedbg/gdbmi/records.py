@@ -1,16 +1,12 @@
-"""One line of gdb/MI output, taken apart (gdb manual, "GDB/MI Output Syntax").
+"""Parses one line of gdb/MI output (gdb manual, "GDB/MI Output Syntax").
 
-pygdbmi's parser does the work, behind a guard (livedbg.gdbmi.grammar). Large tables are scanned (livedbg.gdbmi.tables).
+pygdbmi's parser does the work. A guard before it checks that results are as gdb/MI writes them: pygdbmi's parser loops
+for ever on lists that are cut short, on signs in the wrong place and on other lines that gdb never writes. A program
+that writes them instead of gdb would hang livedbg.
 
-Whether results are as gdb/MI writes them (gdb manual, "GDB/MI Output Syntax"): a guard before pygdbmi's parser.
-
-pygdbmi's parser loops for ever on lists that are cut short, on signs in the wrong place and on other lines that gdb
-never writes. A program that writes them instead of gdb would hang livedbg.
-
-Tables of MI output, scanned: `NAME={nr_rows="2",nr_cols="3",hdr=[…],body=[ROW={COLUMN="VALUE",…},…]}`.
-
-A table of some thousand rows takes seconds in the general parser. Here only the rows are read, and no more than a limit
-of them (gdb manual, "GDB/MI Output Syntax"). A row holds texts alone, so the reader says which tables it means.
+Tables, `NAME={nr_rows="2",nr_cols="3",hdr=[…],body=[ROW={COLUMN="VALUE",…},…]}`, are scanned instead: one of some
+thousand rows takes seconds in the general parser. Only the rows are read, and no more than a limit of them. A row holds
+texts alone, so the reader says which tables it means.
 
 Invariants:
     mi_grammar.V1. A line costs time in proportion to its length, whatever it contains; nesting is bounded.
@@ -30,7 +26,7 @@ _SIMPLE: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\
 
 
 def c_string(literal: str) -> str:
-    """The text of a quoted C string of MI, octal escapes as UTF-8 bytes."""
+    """Return the text of a quoted C string of MI, octal escapes as UTF-8 bytes."""
     body = literal[1:-1] if len(literal) >= 2 and literal[0] == '"' == literal[-1] else literal
     if "\\" not in body:
         return body
@@ -58,12 +54,7 @@ _FIELD: Final = lazy_re(r'(?<![\w-])([\w-]+)=("(?:[^"\\]++|\\.)*+")')
 
 
 class MiTable(list[dict[str, str]]):
-    """The rows of a table, each column -> text.
-
-    Attributes:
-        name: of the table.
-        declared: how many rows it declares; more than are here when it is cut or too long.
-    """
+    """The rows of a table, each column -> text; more are `declared` if it is cut or too long."""
 
     def __init__(self, name: str, declared: int, rows: list[dict[str, str]]) -> None:
         super().__init__(rows)
@@ -72,7 +63,7 @@ class MiTable(list[dict[str, str]]):
 
 
 def mi_table(results: str, names: re.Pattern[str]) -> MiTable | None:
-    """The table that an answer consists of; None where it is none. What is behind the last whole row is left.
+    """Return the table that an answer consists of, up to its last whole row; None if it is no table.
 
     Args:
         results: what is behind `^done`, with its comma.
@@ -101,12 +92,9 @@ _CLOSING: Final = {"[": "]", "{": "}"}
 
 
 def is_well_formed(text: str) -> bool:
-    """Whether a text is a list of results.
+    """Return whether the text after a record's class (`^done`) and comma is a list of results.
 
     In a list, gdb mixes values with and without a name (gdb bug 22217); elsewhere each has one.
-
-    Args:
-        text: what is behind a record's class (`^done`), without the comma.
     """
     closings: list[str] = []
     at, empty = 0, False
@@ -145,8 +133,8 @@ class Record(NamedTuple):
         token: of the command that it answers, or None.
         kind: `^` result, `*` execution, `=` notification, `+` status.
         name: `done`, `error`, `running`, `stopped`, …
-        payload: its results; empty where it has none or they could not be parsed.
-        broken: its results were there and could not be parsed.
+        payload: its results; empty if it has none or they could not be parsed.
+        broken: its results could not be parsed.
     """
 
     token: int | None
@@ -157,10 +145,9 @@ class Record(NamedTuple):
 
 
 def parse_line(line: str, tables: re.Pattern[str] | None = None) -> Record | None:
-    """The record of a whole line; None for stream output, the prompt and anything else.
+    """Return the record of a whole line; None for stream output, the prompt and anything else.
 
-    Args:
-        tables: names of the tables that are read by rows (livedbg.gdbmi.tables).
+    `tables` are the names of tables that are read by rows.
     """
     match = _RECORD.match(line)
     if match is None:

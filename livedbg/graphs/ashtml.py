@@ -1,12 +1,11 @@
 """A drawing as one HTML page: an SVG that is laid out here, and a small script to move, zoom and search in it.
 
-The page loads nothing: its Content-Security-Policy forbids any request, and every text of a target is escaped.
-
-A drawing in pixels: wide layers in several rows, lines through the rows that they pass or around by a lane.
+The page loads nothing: its Content-Security-Policy forbids any request, and every text of a target is escaped. Wide
+layers take several rows; lines go through the rows that they pass, or around by a lane.
 
 Invariants:
-    ashtml.L1. No arrow crosses a box: between two rows it stays in the gap, in a row it passes at a point of its
-        own, and what has no points (too many, or against the rows) goes around by a lane at the side.
+    ashtml.L1. No arrow crosses a box: between two rows it stays in the gap, in a row it passes at a point of its own,
+        and what has no points (too many, or against the rows) goes around by a lane at the side.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _LANE: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The upper left corner of a box."""
+    """The upper left corner of a box, in pixels."""
 
     x: int
     y: int
@@ -45,11 +44,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """How an arrow gets from the lower edge of a box to the upper one of another.
+    """The route of an arrow from the lower edge of a box to the upper edge of another.
 
-    Attributes:
-        passes: x, from y, to y of the rows that it passes, from above.
-        lane: x of the lane at the side that it takes instead.
+    `passes` are x, top and bottom of the rows that it passes, from above; `lane` is the x of a lane instead.
     """
 
     passes: tuple[tuple[int, int, int], ...] = ()
@@ -58,7 +55,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A drawing with places; `routes` has one for each of its arrows, in their order."""
+    """A laid out drawing; `routes` are in the order of its arrows."""
 
     places: dict[str, Place]
     routes: tuple[Route, ...]
@@ -67,7 +64,6 @@ class Layout:
 
 
 def laid_out(drawing: Drawing) -> Layout:
-    """Place a drawing."""
     rows, tops = _rows(drawing)
     links = [Link(arrow.first, arrow.second, arrow.state, arrow.state != DECLARED) for arrow in drawing.arrows]
     found = placed(rows, links, dict.fromkeys(drawing.nodes, WIDTH), _SPACING)
@@ -85,7 +81,7 @@ def laid_out(drawing: Drawing) -> Layout:
 
 
 def _rows(drawing: Drawing) -> tuple[list[tuple[str, ...]], list[int]]:
-    """The rows of boxes, and where each begins: a wide layer has several."""
+    """Return the rows of boxes, and the top of each: a wide layer has several."""
     rows: list[tuple[str, ...]] = []
     tops: list[int] = []
     y = _MARGIN
@@ -107,7 +103,7 @@ _CUT: Final = 22  # characters of a line in a box
 
 
 def to_html(drawing: Drawing) -> str:
-    """The drawing as a page of its own."""
+    """Return the drawing as an HTML page."""
     shown = cut_down(drawing, MOST)
     layout = laid_out(shown)
     missing = sum(arrow.state == MISSING for arrow in drawing.arrows)
@@ -185,7 +181,6 @@ def _boxes(drawing: Drawing, places: dict[str, Place]) -> Iterator[str]:
 
 
 def _arrows(drawing: Drawing, layout: Layout, *, missing: bool) -> Iterator[str]:
-    """What is missing, or all other arrows."""
     for arrow, route in zip(drawing.arrows, layout.routes, strict=True):
         if (arrow.state == MISSING) == missing:
             yield _arrow(arrow, layout.places[arrow.first], layout.places[arrow.second], route)
@@ -208,7 +203,6 @@ def _arrow(arrow: Arrow, one: Place, other: Place, route: Route) -> str:
 
 
 def _line(one: Place, other: Place, route: Route) -> str:
-    """The path of an arrow, in SVG's language."""
     x, y = one.x + WIDTH // 2, one.y + HEIGHT
     end = other.x + WIDTH // 2
     if route.lane is not None:
@@ -225,7 +219,7 @@ def _line(one: Place, other: Place, route: Route) -> str:
 
 
 def _middle(one: Place, other: Place, route: Route) -> tuple[int, int]:
-    """The position of an arrow's label: below the row in its middle."""
+    """Return the position of an arrow's label: below the row in its middle."""
     if route.lane is not None:
         return route.lane + 3 * WIDTH // 8, (one.y + other.y + HEIGHT) // 2
     if route.passes:

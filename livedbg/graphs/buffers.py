@@ -1,10 +1,10 @@
-"""Which arguments speak of the same memory: external tensors by address, the runtime's own by their creator.
+"""Which arguments share memory: external tensors by address, the runtime's own by their creator.
 
-A runtime uses the memory that it allocates again, and a graph names a tensor by its address: equal ids of two tasks
-may be two tensors. They are taken for one only where that is certain. The upper 32 bits of a task's id are its ring,
-the lower ones its number in the ring.
+A runtime uses the memory that it allocates again, and a graph names a tensor by its address: equal ids of two tasks may
+be two tensors. They are taken for one only where that is certain. The upper 32 bits of a task's id are its ring, the
+lower ones its number in the ring.
 
-Which bytes a tensor argument covers: exact intersection of strided regions.
+The bytes that a tensor argument covers are compared as strided regions, exactly.
 
 Invariants:
     graphs_buffers.B1. External memory is never the runtime's: a buffer is external when a task of an auto scope names
@@ -37,11 +37,7 @@ class _Cluster(Struct, frozen=True):
 
 
 class Buffers:
-    """Whose memory the arguments of one graph are.
-
-    Args:
-        graph: the graph.
-    """
+    """The memory behind the arguments of one graph."""
 
     def __init__(self, graph: TaskGraph) -> None:
         self._graph = graph
@@ -58,33 +54,33 @@ class Buffers:
         """Tasks and tensors of which the runtime has looked an earlier writer up."""
 
     def address_of(self, tensor: int) -> int | None:
-        """Where a tensor's buffer begins; None where the file doesn't say."""
+        """Return the start of a tensor's buffer; None if the file doesn't say."""
         known = self._graph.tensors.get(tensor)
         return known.buffer_addr if known is not None and known.buffer_addr else None
 
     def key_of(self, tensor: int) -> tuple[str, int]:
-        """What all arguments of the same memory (at some time) have in common."""
+        """Return a key that all arguments of the same memory (at some time) share."""
         address = self.address_of(tensor)
         if address is None:
             return "tensor", tensor
         return "memory", self._clusters.get(address, _Cluster(address)).address
 
     def base_of(self, tensor: int) -> int:
-        """Where the tensor's buffer begins in the memory of its key."""
+        """Return the start of the tensor's buffer, counted from the memory of its key."""
         address = self.address_of(tensor)
         return 0 if address is None else address - self.key_of(tensor)[1]
 
     def is_external(self, tensor: int) -> bool:
-        """Whether it is certainly not the runtime's memory."""
+        """Return whether it is certainly not the runtime's memory."""
         address = self.address_of(tensor)
         return ("tensor", tensor) in self._external if address is None else ("memory", address) in self._external
 
     def creator_of(self, task: DeclaredTask, access: Access) -> int | None:
-        """Who made the tensor, where that is certain."""
+        """Return the task that made the tensor, or None if not certain."""
         return self._creators.get((task.raw, access.idx))
 
     def same(self, first: tuple[DeclaredTask, Access], second: tuple[DeclaredTask, Access]) -> bool:
-        """Whether two arguments of one key certainly are the same tensor (B1, B2)."""
+        """Return whether two arguments of one key certainly are the same tensor (B1, B2)."""
         tensors = first[1].tensor_id, second[1].tensor_id
         if all(tensor is not None and self.is_external(tensor) for tensor in tensors):
             return True
@@ -95,7 +91,7 @@ class Buffers:
         return self._gaps[high + 1] == self._gaps[low + 1] and self._made[high] == self._made[low + 1]
 
     def _find_gaps(self) -> list[int]:
-        """For each place how many places up to the one before it have, or may have, an allocation before them."""
+        """Count for each place the places up to the one before it that have, or may have, an allocation before them."""
         places = len(self._graph.tasks)
         change = [0] * (places + 1)
         newest: dict[int, tuple[int, int]] = {}
@@ -133,7 +129,6 @@ class Buffers:
         return any(pred in self._makers or pred not in self._places for pred in self._graph.predecessors.get(raw, ()))
 
     def _find_clusters(self) -> dict[int, _Cluster]:
-        """External buffers whose bytes overlap, by address."""
         spans = sorted(
             (tensor.buffer_addr, tensor.buffer_addr + max(1, tensor.buffer_numel * unit_of(tensor.dtype)))
             for tensor in self._graph.tensors.values()
@@ -158,12 +153,12 @@ class Region:
     """The bytes that an argument covers.
 
     Attributes:
-        start: the first byte, counted from the beginning of what the regions are compared in.
+        start: the first byte, counted from the base of the comparison.
         run: bytes of one contiguous piece.
-        axes: how often the piece is repeated and at what distance, the greatest distance first.
+        axes: count and distance of the repeated piece, the greatest distance first.
         extents: bytes from the first to the last byte below each axis; the last is `run`.
         nested: no two pieces overlap or interleave.
-        size: bytes covered, where it is nested.
+        size: bytes covered, if it is nested.
     """
 
     start: int
@@ -189,7 +184,7 @@ class Region:
         return self.start + self.extents[0]
 
     def within(self, begin: int, end: int, depth: int = 0, at: int | None = None) -> int:
-        """Bytes of a nested region in [begin, end)."""
+        """Return the bytes of a nested region in [begin, end)."""
         start = self.start if at is None else at
         if depth == len(self.axes):
             return max(0, min(end, start + self.run) - max(begin, start))
@@ -206,7 +201,7 @@ class Region:
         return found
 
     def pieces(self, begin: int, end: int) -> list[tuple[int, int]] | None:
-        """Its contiguous pieces inside [begin, end), sorted and merged; None: more than PIECES."""
+        """Return its contiguous pieces inside [begin, end), sorted and merged; None if there are more than PIECES."""
         found: list[tuple[int, int]] = []
         for piece in self._pieces(begin, end, 0, self.start):
             if len(found) >= PIECES:
@@ -228,14 +223,12 @@ class Region:
 
 
 def region_of(offset: int, shape: Sequence[int], strides: Sequence[int], unit: int, base: int = 0) -> Region | None:
-    """The region of a tensor argument; None where it has no element.
+    """Return the region of a tensor argument; None if it has no element.
 
     Args:
         offset: of its first element, in elements.
         shape: elements per dimension.
-        strides: distance of neighbours per dimension, in elements; row-major where there are fewer than dimensions.
-        unit: bytes of an element.
-        base: where the buffer begins.
+        strides: distance of neighbours per dimension, in elements; row-major if there are fewer than dimensions.
     """
     if any(count < 1 for count in shape) or unit < 1:
         return None
@@ -267,7 +260,7 @@ def _row_major(shape: Sequence[int]) -> list[int]:
 
 
 def shared(one: Region, other: Region) -> int | None:
-    """Bytes that both cover; None where there are too many pieces to compare."""
+    """Return the bytes that both cover; None if there are too many pieces to compare."""
     begin, end = max(one.start, other.start), min(one.end, other.end)
     if begin >= end:
         return 0
@@ -282,7 +275,7 @@ def shared(one: Region, other: Region) -> int | None:
 
 
 def covers(one: Region, other: Region) -> bool:
-    """Whether `one` certainly covers all of `other`."""
+    """Return whether `one` certainly covers all of `other`."""
     if one.start > other.start or one.end < other.end:
         return False
     if not one.axes:
@@ -294,7 +287,7 @@ def covers(one: Region, other: Region) -> bool:
 
 
 def subtract(pieces: Sequence[tuple[int, int]], others: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """What is left of sorted pieces without the bytes of other sorted pieces."""
+    """Return the rest of sorted pieces without the bytes of other sorted pieces."""
     left: list[tuple[int, int]] = []
     at = 0
     for begin, end in pieces:

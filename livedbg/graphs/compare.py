@@ -1,8 +1,8 @@
 """Compares two declared graphs: edges that only one of them has, task by task.
 
-Tasks are matched by their ids where both runs submitted the same kernels in the same order; else each by its kernel
-and how many of that kernel came before it. Tensors have other ids in each run (they are hashes of addresses), so an
-edge is compared by its two tasks, and explained by the arguments of both.
+Tasks are matched by their ids where both runs submitted the same kernels in the same order; else each by its kernel and
+how many of that kernel came before it. Tensors have other ids in each run (they are hashes of addresses), so an edge is
+compared by its two tasks, and explained by the arguments of both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Matching:
     """Which task of one run is which of the other.
 
     Attributes:
-        there: by the task here, the task there.
+        there: task here -> task there.
         by: how they were matched, in words.
         only_here, only_there: tasks without a partner.
     """
@@ -33,7 +33,7 @@ class Matching:
 
 
 def match(here: TaskGraph, there: TaskGraph) -> Matching:
-    """The tasks of two runs, matched."""
+    """Match the tasks of two runs."""
     both_name = all(task.kernels for graph in (here, there) for task in graph.tasks.values())
     if list(here.tasks) == list(there.tasks) and (
         not both_name or all(here.tasks[raw].kernels == there.tasks[raw].kernels for raw in here.tasks)
@@ -57,15 +57,7 @@ def _keys(graph: TaskGraph) -> dict[int, tuple[tuple[int, ...], int]]:
 
 
 def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, other: str) -> Drawing:
-    """The drawing of `here` with what differs from `there`.
-
-    Args:
-        drawing: the drawing of `here`.
-        here: the graph to draw.
-        there: the one that it is compared with.
-        terms: what its tasks are called.
-        other: what `there` was read from.
-    """
+    """Return the drawing of `here` with the differences from `there`."""
     if here.cut or there.cut:
         lacking = "it" if here.cut else f"{other} ({there.cut})"
         note = f"Not compared with {other}: {lacking} is incomplete, so a missing edge may be cut off."
@@ -105,14 +97,12 @@ def compared(drawing: Drawing, here: TaskGraph, there: TaskGraph, terms: Terms, 
 
 
 class _Differences:
-    """Describes the differences at one edge."""
-
     def __init__(self, here: TaskGraph, there: TaskGraph, matching: Matching, terms: Terms) -> None:
         self._here, self._there, self._matching, self._terms = here, there, matching, terms
         self._edges = _edges_of(here), _edges_of(there)
 
     def remark(self, pair: tuple[int, int], *, absent: bool, unordered: bool) -> Remark:
-        """An edge that is there and not here (`absent`), or the other way round."""
+        """Describe an edge that is there and not here (`absent`), or the other way round."""
         first, second = (self._here.tasks[raw] for raw in pair)
         partners = self._matching.there[pair[0]], self._matching.there[pair[1]]
         has, ends = (self._there, partners) if absent else (self._here, pair)
@@ -133,7 +123,7 @@ class _Differences:
         return Remark(kind, *names, text, why, (), facts)
 
     def _why(self, first: DeclaredTask, second: DeclaredTask, its_first: DeclaredTask, its_second: DeclaredTask) -> str:
-        """How the declarations of the two tasks differ between the runs."""
+        """Describe how the declarations of the two tasks differ between the runs."""
         found = []
         for mine, its in ((first, its_first), (second, its_second)):
             name = self._terms.task_name(mine.raw)

@@ -1,12 +1,7 @@
-"""A declared task graph as values: tasks in the order of their submission, their arguments, and the edges.
+"""A declared task graph as values: tasks in the order of their submission, their arguments, the edges, and lost orders.
 
-How a task accesses a tensor: the modes of its arguments, and the sizes of elements.
-
-Terms of a runtime for tasks, arguments and remedies, used to describe its graphs.
-
-Orders of tasks that a graph lacks, as values.
-
-How the files of a system become task graphs: the contract of a reader, and the search for its files.
+Also the terms of a runtime for tasks, arguments and remedies, the protocol of graph readers, and the search for graph
+files.
 """
 
 from __future__ import annotations
@@ -26,7 +21,7 @@ from livedbg.text.wording import many
 
 
 class Cause(StrEnum):
-    """Why an order is most likely lost."""
+    """The likely cause of a lost order."""
 
     OUTPUT = "output"  # declared as a mere output, where the task should wait for the earlier writer
     MANUAL_WRITER = "manual-writer"  # the writer is in a manual scope, where nothing is registered
@@ -42,11 +37,9 @@ class LostOrder(Struct, frozen=True):
         first, second: the tasks' 64-bit ids, in the order of submission.
         tensor: the id of the second task's tensor.
         first_mode, second_mode: how they declare it.
-        first_arg, second_arg: which of their arguments it is.
         offset: the first byte that both touch, from the beginning of the first task's buffer.
         size: bytes that the first wrote last and the second touches.
         dtype, shape: of the second task's argument.
-        cause: why, most likely.
         sure: it counts; else it may well be meant (several writers of a tensor whose tracking is off).
     """
 
@@ -78,13 +71,12 @@ class LostOrder(Struct, frozen=True):
 
 
 class LostOrders(Struct, frozen=True):
-    """What was found.
+    """The orders that a graph lacks.
 
     Attributes:
         sure: orders that are missing.
         perhaps: pairs that nothing orders, and that may be meant so.
-        skipped: arguments that were not compared, for they would have been too many.
-        circular: the edges form a cycle.
+        skipped: arguments that were not compared, because there are too many.
     """
 
     sure: tuple[LostOrder, ...]
@@ -117,12 +109,12 @@ class Access(msgspec.Struct, frozen=True, gc=False):
 
 
 def unit_of(dtype: str) -> int:
-    """Bytes of an element; 1 where the type is not known."""
+    """Return the bytes of an element; 1 if the type is not known."""
     return UNIT.get(dtype, 1)
 
 
 class DeclaredTask(msgspec.Struct, frozen=True):
-    """A task, in the file's (the submission's) order."""
+    """A task, in the order of submission."""
 
     task_id: int
     scope: str = "auto"
@@ -142,7 +134,7 @@ class DeclaredTask(msgspec.Struct, frozen=True):
 
     @property
     def blocks(self) -> int:
-        """Of an SPMD task."""
+        """Blocks of an SPMD task."""
         return max(1, self.block_num)
 
     @property
@@ -162,7 +154,7 @@ class Tensor(msgspec.Struct, frozen=True, gc=False):
 
 
 class Dependency(msgspec.Struct, frozen=True, gc=False):
-    """`succ` has an edge from `pred`; `source` says who declared it: `explicit`, `creator` or `tensormap`."""
+    """An edge from `pred` to `succ`; `source` says who declared it: `explicit`, `creator` or `tensormap`."""
 
     pred: int
     succ: int
@@ -173,17 +165,15 @@ class Dependency(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def predecessor(self) -> int:
-        """What must complete first."""
         return self.pred
 
     @property
     def successor(self) -> int:
-        """What depends on it."""
         return self.succ
 
     @property
     def orders(self) -> bool:
-        """Whether the successor waits (an edge may only keep the producer's memory)."""
+        """True if the successor waits (an edge may only keep the producer's memory)."""
         return self.flags is None or not self.flags or "wait" in self.flags
 
 
@@ -192,11 +182,7 @@ class TaskGraph:
     """The declared graph.
 
     Attributes:
-        tensors: by tensor id.
-        predecessors: by task.
-        successors: by task.
         untracked: tensors that tasks name without dependency (a flag, most likely), with those tasks.
-        cut: what the file lacks, in words; "" when it is whole.
         lost: the orders that it lacks, once they were searched for (livedbg.graphs.lost).
     """
 
@@ -219,7 +205,7 @@ class TaskGraph:
                     self.untracked.setdefault(access.tensor_id, []).append(task.raw)
 
     def behind(self, raw: int) -> set[int]:
-        """All tasks that depend on `raw`, directly or through others."""
+        """Return all tasks that depend on `raw`, directly or through others."""
         seen: set[int] = set()
         todo = [raw]
         while todo:
@@ -230,7 +216,7 @@ class TaskGraph:
         return seen
 
     def flag_partners(self, raw: int) -> list[int]:
-        """Tasks behind `raw` that share an untracked tensor with it: they may set the flag that it waits for."""
+        """Return the tasks behind `raw` that share an untracked tensor with it: they may set its flag."""
         behind = self.behind(raw)
         shared = [tasks for tasks in self.untracked.values() if raw in tasks]
         return sorted({task for tasks in shared for task in tasks if task in behind})
@@ -243,7 +229,6 @@ class TaskGraph:
         tensors: Iterable[Tensor] = (),
         cut: str = "",
     ) -> TaskGraph:
-        """A graph of what a file has."""
         return cls(
             {task.raw: task for task in tasks},
             tuple(dependencies),
@@ -253,15 +238,14 @@ class TaskGraph:
 
 
 class Terms(Struct, frozen=True, kw_only=True):
-    """The words of one runtime, and the names of one run.
+    """The terms of one runtime, and the names of one run.
 
     Attributes:
-        kernels: names by func id.
-        task_name: the name of a task by its 64-bit id, such as `r1t2`.
-        declares: by an argument's mode, the call that declares it.
-        why: by cause, why an order is most likely lost.
-        next: by cause, what to do.
-        overwritten_next: what to do where a later task overwrites what an earlier one reads, and that matters.
+        task_name: returns the name of a task by its 64-bit id, such as `r1t2`.
+        declares: mode of an argument -> the call that declares it.
+        why: cause -> why an order is most likely lost.
+        next: cause -> what to do.
+        overwritten_next: what to do if a later task overwrites what an earlier one reads, and that matters.
     """
 
     kernels: Mapping[int, str] = msgspec.field(default_factory=dict)
@@ -272,12 +256,12 @@ class Terms(Struct, frozen=True, kw_only=True):
     overwritten_next: tuple[str, ...] = ()
 
     def kernel(self, task: DeclaredTask) -> str:
-        """`MUL`, `func 2`, `GEMM+ADD`; "" where the graph has none."""
+        """Return `MUL`, `func 2`, `GEMM+ADD`, or ""."""
         funcs = dict.fromkeys(func for func in task.kernels if func >= 0)
         return "+".join(self.kernels.get(func, f"func {func}") for func in funcs)
 
     def title(self, task: DeclaredTask) -> str:
-        """`r1t2 MUL`."""
+        """Return `r1t2 MUL`."""
         return f"{self.task_name(task.raw)} {self.kernel(task)}".strip()
 
 
@@ -293,21 +277,21 @@ class GraphReader(Protocol):
         """Names of its files."""
 
     def read(self, path: Path) -> TaskGraph:
-        """The graph of a file, or what is there of it: then its `cut` says what is missing.
+        """Read the graph of a file, or what is there of it: then its `cut` says what is missing.
 
         Raises:
             SourceError: it can't be read, or holds no task (code `no-graph`).
         """
 
     def task_name(self, raw: int) -> str:
-        """The name of a task by its 64-bit id."""
+        """Return the name of a task by its 64-bit id."""
 
     def terms(self, path: Path) -> Terms:
-        """The words in which the graph of a file is described."""
+        """Return the terms for the graph of a file."""
 
 
 def graph_files(folder: Path, readers: Iterable[GraphReader]) -> Iterator[tuple[Path, GraphReader]]:
-    """The graphs in a folder and below it, by path."""
+    """Yield the graph files in a folder and below it."""
     known = [(name, reader) for reader in readers for name in reader.names]
     visited = 0
     for root, directories, files in target_files.walk(folder):
@@ -320,5 +304,5 @@ def graph_files(folder: Path, readers: Iterable[GraphReader]) -> Iterator[tuple[
 
 
 def reader_of(path: Path, readers: Iterable[GraphReader]) -> GraphReader | None:
-    """The reader whose files have this name."""
+    """Return the reader of files of this name."""
     return next((reader for reader in readers if path.name in reader.names), None)

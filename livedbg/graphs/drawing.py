@@ -1,14 +1,9 @@
-"""A graph to draw: nodes, arrows and remarks, from any source.
+"""A graph to draw: nodes, arrows and remarks, from any source, and its forms as JSON, Graphviz and text.
 
-An arrow points as time goes: from what must be done first to what depends on it.
-
-A drawing as `livedbg.graph/1`: nodes, edges, and what is missing, for programs.
-
-A drawing in Graphviz's language (graphviz.org/doc/info/lang.html): names quoted, what is missing drawn otherwise.
-
-The layers are those of the page and the text (`rank=same`), so that a task is in the same row in all formats.
-
-A drawing as text: first the problems, then the tasks in layers, each with its predecessors.
+An arrow points as time goes: from what must be done first to what depends on it. The JSON is `livedbg.graph/1`. In
+Graphviz's language (graphviz.org/doc/info/lang.html) names are quoted, missing arrows are drawn otherwise, and the
+layers are those of the page and the text (`rank=same`), so that a task is in the same row in all formats. The text has
+first the problems, then the tasks in layers, each with its predecessors.
 """
 
 from __future__ import annotations
@@ -31,7 +26,7 @@ EXTRA: Final = "extra"  # only here, where another run is compared with
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A task, or whatever waits and is waited for.
+    """A task, or something else that waits and is waited for.
 
     Attributes:
         id: unique: `r1t2`.
@@ -51,12 +46,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """One edge.
-
-    Attributes:
-        state: DECLARED, INFERRED, MISSING or EXTRA.
-        word: who declared it: `creator`, `tensormap`, `explicit`; or what it is: `waits_for`.
-    """
+    """An edge; `word` is who declared it (`creator`, `tensormap`, `explicit`) or what it is (`waits_for`)."""
 
     first: str
     second: str
@@ -66,7 +56,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something that is wrong, or may be: both ends, the claim, why, and what to do.
+    """A problem, or a possible one: both ends, the claim, why, and what to do.
 
     Attributes:
         kind: `missing`, `perhaps`, `only-here`, `only-there`, `not-tracked`.
@@ -84,13 +74,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What is to be drawn.
-
-    Attributes:
-        name: what it was read from.
-        notes: what a reader must know, e.g. that the file was cut.
-        hidden: nodes that were left out.
-    """
+    """A graph to draw, with notes for the reader, e.g. that the file was cut."""
 
     name: str
     nodes: dict[str, Node]
@@ -100,12 +84,11 @@ class Drawing:
     hidden: int = 0
 
     def remarks_of(self, kind: str) -> list[Remark]:
-        """The remarks of a kind."""
         return [remark for remark in self.remarks if remark.kind == kind]
 
 
 def around(drawing: Drawing, centres: Iterable[str], hops: int, most: int) -> Drawing:
-    """The part of a drawing within `hops` of some nodes, `most` nodes at most, nearest first."""
+    """Return the part of a drawing within `hops` of some nodes, `most` nodes at most, nearest first."""
     near: dict[str, list[str]] = defaultdict(list)
     for arrow in drawing.arrows:
         near[arrow.first].append(arrow.second)
@@ -130,7 +113,7 @@ def _part(drawing: Drawing, kept: Sequence[str]) -> Drawing:
 
 
 def cut_down(drawing: Drawing, most: int) -> Drawing:
-    """A drawing of `most` nodes at most: those near what is wrong first, then in order."""
+    """Return a drawing of `most` nodes at most: those near problems first, then in order."""
     if len(drawing.nodes) <= most:
         return drawing
     ends = dict.fromkeys(end for remark in drawing.remarks_of(MISSING) for end in (remark.first, remark.second))
@@ -140,7 +123,7 @@ def cut_down(drawing: Drawing, most: int) -> Drawing:
 
 
 def layers(drawing: Drawing) -> Layers:
-    """The layers in which every form of the drawing shows its nodes."""
+    """Return the layers in which every form of the drawing shows its nodes."""
     return layered(drawing.nodes, ((arrow.first, arrow.second) for arrow in drawing.arrows))
 
 
@@ -148,7 +131,6 @@ SCHEMA: Final = "livedbg.graph/1"
 
 
 def to_json(drawing: Drawing) -> str:
-    """The drawing as one JSON object."""
     document = {
         "schema": SCHEMA,
         "source": drawing.name,
@@ -186,7 +168,7 @@ _UPWARDS = "constraint=false"
 
 
 def to_dot(drawing: Drawing) -> str:
-    """The drawing as a digraph: `dot -Tsvg FILE`."""
+    """Return the drawing as a digraph: `dot -Tsvg FILE`."""
     found = layers(drawing)
     lines = [f"digraph {_quoted(drawing.name)} {{"]
     lines += ["  rankdir=TB;", '  node [shape=box, style=rounded, fontname="sans-serif"];']
@@ -222,7 +204,7 @@ def _attributes(given: Iterable[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A quoted string: a backslash begins Graphviz's own escapes, so it is doubled."""
+    """Quote a string: a backslash begins Graphviz's own escapes, so it is doubled."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
@@ -240,12 +222,7 @@ _SAID = {
 
 
 def to_text(drawing: Drawing, most: int) -> str:
-    """The drawing as text.
-
-    Args:
-        drawing: what to draw.
-        most: tasks that are shown, and of each kind of remarks 20 at most.
-    """
+    """Return the drawing as text, with `most` tasks at most, and 20 remarks of each kind."""
     return "\n".join(_lines(drawing, most)) + "\n"
 
 

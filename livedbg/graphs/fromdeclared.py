@@ -1,7 +1,4 @@
-"""A declared task graph as a drawing: tasks and kernels by name, lost orders as arrows that are missing.
-
-The tasks of any system as a drawing, from the state that a session or a recording shows.
-"""
+"""Drawings of declared task graphs, with lost orders as missing arrows, and of the tasks in a snapshot."""
 
 from __future__ import annotations
 
@@ -17,15 +14,7 @@ from livedbg.text.wording import many
 
 
 def drawing_of(graph: TaskGraph, lost: LostOrders, name: str, terms: Terms, *, war: bool = False) -> Drawing:
-    """The drawing of a graph.
-
-    Args:
-        graph: the graph.
-        lost: what it lacks.
-        name: what it was read from.
-        terms: what its tasks are called.
-        war: remark on reads that a later task may overwrite too.
-    """
+    """Return the drawing of a graph; with `war`, remark on reads that a later task may overwrite too."""
     nodes = {terms.task_name(raw): _node(task, terms) for raw, task in graph.tasks.items()}
     for edge in graph.dependencies:
         for raw in (edge.pred, edge.succ):
@@ -53,7 +42,6 @@ def _node(task: DeclaredTask, terms: Terms) -> Node:
 
 
 def remark_of(lost: LostOrder, graph: TaskGraph, terms: Terms, kind: str) -> Remark:
-    """The remark on a lost order."""
     first, second = terms.title(graph.tasks[lost.first]), terms.title(graph.tasks[lost.second])
     does = "reads" if lost.hazard == "read after write" else "overwrites"
     text = (
@@ -105,7 +93,7 @@ def _notes(graph: TaskGraph, lost: LostOrders) -> Iterable[str]:
 
 
 def drawing_of_state(snapshot: Snapshot, name: str) -> Drawing:
-    """Tasks and what they depend on or wait for."""
+    """Return the drawing of tasks and what they depend on or wait for."""
     nodes = {task.id: _node_of_task(task) for task in snapshot.tasks.values()}
     arrows: list[Arrow] = []
     remarks: list[Remark] = []
@@ -134,6 +122,6 @@ def _node_of_task(task: Task) -> Node:
 
 
 def _short(systems: set[str], nodes: dict[str, Node]) -> dict[str, str]:
-    """Identifiers without what all of them share (`task:SYSTEM/`)."""
+    """Return identifiers without their common beginning (`task:SYSTEM/`)."""
     start = f"task:{next(iter(systems))}/" if len(systems) == 1 else "task:"
     return {name: name.removeprefix(start) for name in nodes}

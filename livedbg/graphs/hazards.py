@@ -1,13 +1,12 @@
-"""Orders that a task graph needs and does not have: reads and writes of bytes whose last writer is no ancestor.
+"""Finds orders that a task graph lacks: reads and writes of bytes whose last writer is no ancestor.
 
-A sweep in the order of submission, one piece of memory at a time: each distinct region remembers its last writer,
-and each access asks the regions that it overlaps. What has no direct edge is put to `Paths`; only what has no path
-either is compared byte by byte.
+A sweep in the order of submission, one piece of memory at a time: each distinct region remembers its last writer, and
+each access asks the regions that it overlaps. What has no direct edge is put to `Paths`; only what has no path either
+is compared byte by byte.
 
-Which of many regions share bytes, without comparing each with each.
-
-Tiles of one array are compared axis by axis: a sweep along the axis that separates them best. What is left (other
-strides, other element types) is found by a sweep over the spans, and compared exactly.
+Overlapping regions are found without comparing each with each. Tiles of one array are compared axis by axis: a sweep
+along the axis that separates them best. What is left (other strides, other element types) is found by a sweep over the
+spans, and compared exactly.
 
 Invariants:
     hazards.H1. A pair is reported exactly when the first task is the last one, in the order of submission, to have
@@ -37,10 +36,10 @@ _Box = tuple[tuple[int, int], ...]  # low and high of each axis
 
 
 def neighbours(regions: Sequence[Region], written: Collection[int]) -> list[list[int]] | None:
-    """For each region those that share bytes with it (itself too), where one of the two is written.
+    """Return for each region those that share bytes with it (itself too), where one of the two is written.
 
     Returns:
-        None where there are too many pairs to compare.
+        None if there are too many pairs to compare.
     """
     found: list[list[int]] = [[number] if number in written else [] for number in range(len(regions))]
     frames: dict[tuple[int, ...], dict[int, _Box]] = defaultdict(dict)
@@ -74,7 +73,7 @@ def neighbours(regions: Sequence[Region], written: Collection[int]) -> list[list
 
 
 def _box(region: Region) -> _Box | None:
-    """The region as a box in an array whose axes have its strides; None where it would wrap around."""
+    """Return the region as a box in an array whose axes have its strides; None if it would wrap around."""
     if not region.nested:
         return None
     rest = region.start
@@ -92,7 +91,7 @@ def _box(region: Region) -> _Box | None:
 
 
 def _meeting(boxes: dict[int, _Box]) -> Iterator[tuple[int, int]]:
-    """Pairs of boxes of equally many axes that meet on all of them."""
+    """Yield pairs of boxes of equally many axes that intersect."""
     numbers = list(boxes)
     if len(numbers) < 2:
         return
@@ -112,7 +111,6 @@ def _meeting(boxes: dict[int, _Box]) -> Iterator[tuple[int, int]]:
 
 
 def _crowding(intervals: Sequence[tuple[int, int]]) -> int:
-    """How many pairs of intervals meet."""
     lows = sorted(low for low, _ in intervals)
     highs = sorted(high for _, high in intervals)
     return sum(bisect_left(lows, high) - bisect_right(highs, low) - 1 for low, high in intervals)
@@ -126,8 +124,7 @@ class Hazard(Struct, frozen=True):
 
     Attributes:
         first, second: the tasks, in the order of submission.
-        wrote, touched: their arguments.
-        begin: the first byte of what both touch, from the beginning of the first argument's buffer.
+        begin: the first byte that both touch, from the beginning of the first argument's buffer.
         size: bytes that the first wrote last and the second touches.
     """
 
@@ -140,13 +137,7 @@ class Hazard(Struct, frozen=True):
 
 
 class Checked(Struct):
-    """What was found in a graph.
-
-    Attributes:
-        skipped: arguments that were not compared.
-        circular: the edges form a cycle, which no runtime writes.
-        buffers: whose memory the arguments are.
-    """
+    """The hazards of a graph; `circular`: the edges form a cycle, which no runtime writes."""
 
     buffers: Buffers
     hazards: list[Hazard] = field(default_factory=list)
@@ -166,7 +157,6 @@ class _Memory(Struct):
 
     Attributes:
         regions: the distinct regions, and their numbers.
-        order: the regions by number.
         overlapping: by region those that it shares bytes with, where one of the two is written.
         writes: by region the places of its writers, rising.
     """
@@ -179,7 +169,6 @@ class _Memory(Struct):
 
 
 def hazards(graph: TaskGraph) -> Checked:
-    """What a graph lacks."""
     buffers = Buffers(graph)
     paths = Paths(graph)
     checked = Checked(buffers, circular=paths.circular)
@@ -208,7 +197,7 @@ def hazards(graph: TaskGraph) -> Checked:
 
 
 def anti_dependencies(graph: TaskGraph) -> list[tuple[int, int]]:
-    """Pairs (reader, later writer of the same bytes) that nothing orders; runtimes do not track them (H2)."""
+    """Return unordered pairs (reader, later writer of the same bytes); runtimes do not track them (H2)."""
     buffers, paths = Buffers(graph), Paths(graph)
     found: set[tuple[int, int]] = set()
     for memory in _memories(graph, buffers):
@@ -238,7 +227,7 @@ def _memories(graph: TaskGraph, buffers: Buffers) -> Iterator[_Memory]:
 def _where(
     access: Access, graph: TaskGraph, buffers: Buffers, found: dict[tuple[str, int], _Memory]
 ) -> tuple[_Memory, int] | None:
-    """The memory that an argument lies in, and the number of its region there; None where it has no element."""
+    """Return the memory of an argument, and the number of its region there; None if it has no element."""
     tensor = access.tensor_id or 0
     known = graph.tensors.get(tensor)
     unit = unit_of(access.dtype or (known.dtype if known is not None else ""))
@@ -250,7 +239,7 @@ def _where(
 
 
 def _prepare(memory: _Memory) -> bool:
-    """Find which regions share bytes; False where that are too many pairs."""
+    """Find which regions share bytes; return False if there are too many pairs."""
     written = {touch.region for touch in memory.touches if touch.access.type in WRITES}
     memory.order = list(memory.regions)
     overlapping = neighbours(memory.order, written)
@@ -266,7 +255,7 @@ def _prepare(memory: _Memory) -> bool:
 def _unordered(
     memory: _Memory, paths: Paths, earlier: frozenset[str], later: frozenset[str]
 ) -> Iterator[tuple[_Touch, _Touch]]:
-    """Pairs of touches of the same bytes without a direct edge: the last of each region, and what touches it after."""
+    """Yield pairs of touches of the same bytes without a direct edge: the last of each region, and a later one."""
     last = _Last(memory)
     for _place, group in groupby(memory.touches, key=attrgetter("place")):
         touches = list(group)
@@ -284,11 +273,7 @@ def _unordered(
 
 
 class _Last:
-    """The last touches of each region, as a sweep in the order of submission goes on.
-
-    Args:
-        memory: whose regions.
-    """
+    """The last touches of each region during a sweep in the order of submission."""
 
     def __init__(self, memory: _Memory) -> None:
         self._memory = memory
@@ -296,7 +281,6 @@ class _Last:
         self._covers: dict[tuple[int, int], bool] = {}
 
     def sharing(self, touch: _Touch) -> Iterator[_Touch]:
-        """The last touches of all regions that share bytes with one."""
         for near in self._memory.overlapping[touch.region]:
             yield from self._touches.get(near, ())
 
@@ -308,7 +292,7 @@ class _Last:
         self._touches.pop(write.region, None)
 
     def keep(self, touch: _Touch) -> None:
-        """A write is the last touch of its region; reads are so together, until the next write."""
+        """Record a touch: a write replaces the last touches of its region; reads add up until the next write."""
         if touch.access.type in WRITES:
             self._touches[touch.region] = [touch]
         else:
@@ -323,7 +307,7 @@ class _Last:
 
 
 def _left(memory: _Memory, one: _Touch, other: _Touch) -> Sequence[tuple[int, int]] | None:
-    """The bytes of both that nobody wrote in between; None where they lie in too many pieces."""
+    """Return the bytes of both that nobody wrote in between; None if they are in too many pieces."""
     regions = memory.order
     mine, its = regions[one.region], regions[other.region]
     begin, end = max(mine.start, its.start), min(mine.end, its.end)

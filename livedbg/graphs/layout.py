@@ -1,8 +1,8 @@
 """Layout of a drawing: positions of boxes and lines, for the page and the terminal.
 
-A layered drawing (Sugiyama, Tagawa and Toda 1981): boxes in rows, a row ordered by the mean place of what its boxes are
-joined to, and a line over several rows led through points that take part in all of it as boxes do. Each row is placed
-by a weighted isotonic regression of the places that it wishes for.
+A layered drawing (Sugiyama, Tagawa and Toda 1981): boxes are in rows, a row is ordered by the mean position of the
+neighbours of its boxes, and a line over several rows goes through points that are ordered and placed like boxes. Each
+row is placed by a weighted isotonic regression of the wished positions.
 
 Invariants:
     layout.L2. All lines together have at most `POINTS` points; where there are more, the longest lines have none.
@@ -38,7 +38,6 @@ class Spacing:
         boxes: between two boxes.
         aside: between a box and a line that passes it.
         apart: between two lines that pass.
-        line: how wide a line is.
     """
 
     boxes: int
@@ -49,11 +48,9 @@ class Spacing:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A line from a box to one in a later row.
+    """A line from a box to one in a later row; an `urgent` one gets points before others.
 
-    Attributes:
-        kind: lines of one kind from one box share their points, as far as they go.
-        urgent: it gets points before others.
+    Lines of one kind from one box share their points, as far as they go.
     """
 
     upper: str
@@ -64,13 +61,7 @@ class Link:
 
 @dataclass(slots=True)
 class Item:
-    """A box, or a point of a line, which has no name.
-
-    Attributes:
-        x: its middle.
-        above: what it is joined to in the row above.
-        below: the same below.
-    """
+    """A box, or a point of a line, which has no name."""
 
     row: int
     width: float
@@ -80,7 +71,7 @@ class Item:
     below: list[Item] = field(default_factory=list)
 
     def mean(self, side: list[Item]) -> float:
-        """The mean place of what it is joined to; its own without any."""
+        """Return the mean position of neighbours; its own if there are none."""
         return sum(item.x for item in side) / len(side) if side else self.x
 
 
@@ -89,12 +80,7 @@ _Row: TypeAlias = list[Item]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Boxes with places.
-
-    Attributes:
-        trunks: of each link, in their order, the points in the rows that it passes; None where it has none.
-        left: of the leftmost edge.
-    """
+    """Boxes with positions, and for each link the points in the rows that it passes, or None."""
 
     boxes: Mapping[str, Item]
     trunks: Sequence[Sequence[Item] | None]
@@ -105,13 +91,9 @@ class Placed:
 def placed(
     names: Sequence[Sequence[str]], links: Sequence[Link], widths: Mapping[str, int], spacing: Spacing
 ) -> Placed:
-    """Order the boxes in their rows, and place them.
+    """Order the boxes of the rows, and place them.
 
-    Args:
-        names: the boxes of each row, from above.
-        links: the lines between them; one that leads upwards or to its own row has no points and moves nothing.
-        widths: of each box.
-        spacing: their distances.
+    A link that leads upwards or to its own row has no points and moves nothing.
     """
     rows = [[Item(number, widths[name], name) for name in line] for number, line in enumerate(names)]
     boxes = {item.name: item for row in rows for item in row}
@@ -152,7 +134,7 @@ def _joined(
 
 
 def _urgency(link: Link, boxes: Mapping[str, Item]) -> tuple[bool, int]:
-    """Which links get points first: the urgent ones, then the shortest."""
+    """Return the sort key of links for points: the urgent ones first, then the shortest."""
     return not link.urgent, boxes[link.lower].row - boxes[link.upper].row
 
 
@@ -162,7 +144,7 @@ def _join(upper: Item, lower: Item) -> None:
 
 
 def _order(rows: list[_Row], spacing: Spacing) -> None:
-    """Sort each row by the mean place (barycentre) of what its items are joined to; keep the sweep that crosses least.
+    """Sort each row by the mean position (barycentre) of neighbours; keep the sweep with the fewest crossings.
 
     In a large drawing crossings are not counted, and the last sweep is kept.
     """
@@ -193,7 +175,6 @@ def _sweep(rows: Sequence[_Row], spacing: Spacing, *, down: bool) -> None:
 
 
 def _crossings(rows: Sequence[_Row]) -> int:
-    """How many pairs of lines cross between two rows."""
     total = 0
     for upper, lower in pairwise(rows):
         places = {id(item): number for number, item in enumerate(lower)}
@@ -207,7 +188,6 @@ def _crossings(rows: Sequence[_Row]) -> int:
 
 
 def _pack(row: Sequence[Item], spacing: Spacing) -> None:
-    """Put a row's items side by side, in the middle."""
     offsets = list(_offsets(row, spacing))
     middle = offsets[-1] / 2 if offsets else 0.0
     for item, offset in zip(row, offsets, strict=True):
@@ -215,7 +195,6 @@ def _pack(row: Sequence[Item], spacing: Spacing) -> None:
 
 
 def _offsets(row: Sequence[Item], spacing: Spacing) -> Iterator[float]:
-    """How far each item's middle is from the first one's at least."""
     at = 0.0
     before: Item | None = None
     for item in row:
@@ -227,7 +206,7 @@ def _offsets(row: Sequence[Item], spacing: Spacing) -> Iterator[float]:
 
 
 def _place(rows: Sequence[Sequence[Item]], spacing: Spacing, *, down: bool) -> None:
-    """Move each row's items to where those that they are joined to are, as near as their order and width allow.
+    """Move each row's items to their wished positions, as near as order and width allow.
 
     The least sum of squares is found by pooling neighbours that would overlap (pool adjacent violators; Barlow and
     others, Statistical Inference under Order Restrictions, 1972).
@@ -248,7 +227,7 @@ def _place(rows: Sequence[Sequence[Item]], spacing: Spacing, *, down: bool) -> N
 
 
 def _wish(item: Item, *, down: bool) -> tuple[float, float]:
-    """Where an item wants to be, the median of what it is joined to, and how much it does."""
+    """Return the wished position of an item, the median of its neighbours, and its weight."""
     near = (item.above or item.below) if down else (item.below or item.above)
     if not near:
         return 0.0, _ALONE

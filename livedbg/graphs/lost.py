@@ -1,8 +1,8 @@
-"""What a lost order means: which of them count, and what most likely caused each.
+"""Judges lost orders: which of them count, and what most likely caused each.
 
 A runtime with an *auto scope* looks up, for each `INPUT` and `INOUT`, the earlier writers that begin at the same buffer
-address, and registers each `INOUT` and `OUTPUT_EXISTING` as a writer; in a *manual scope* it does neither. Tracking
-can be off for a tensor or a view: then it is neither looked up nor registered, and the graph does not say so.
+address, and registers each `INOUT` and `OUTPUT_EXISTING` as a writer; in a *manual scope* it does neither. Tracking can
+be off for a tensor or a view: then it is neither looked up nor registered, and the graph does not say so.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from livedbg.graphs.hazards import Checked, Hazard, hazards
 
 
 def lost_orders(graph: TaskGraph) -> LostOrders:
-    """The orders that a graph lacks, in the order of submission; one a pair of tasks, the surest.
+    """Return the orders that a graph lacks, in the order of submission; one a pair of tasks, the surest.
 
     It takes seconds for 100,000 tasks; the graph keeps the answer.
     """
@@ -44,19 +44,14 @@ def _find(graph: TaskGraph) -> LostOrders:
 
 
 class LostGroup(Struct, frozen=True):
-    """Lost orders of the same kernels, arguments and cause: a loop's, most likely.
-
-    Attributes:
-        example: the first of them.
-        count: how many there are.
-    """
+    """Lost orders of the same kernels, arguments and cause, most likely of a loop; `example` is the first."""
 
     example: LostOrder
     count: int
 
 
 def grouped(orders: Sequence[LostOrder], graph: TaskGraph) -> list[LostGroup]:
-    """Lost orders, those alike together, in the order of their first."""
+    """Group similar lost orders, in the order of their first."""
     found: dict[tuple[object, ...], list[LostOrder]] = {}
     for lost in orders:
         kernels = graph.tasks[lost.first].kernels, graph.tasks[lost.second].kernels
@@ -66,7 +61,7 @@ def grouped(orders: Sequence[LostOrder], graph: TaskGraph) -> list[LostGroup]:
 
 
 def _looked_up(graph: TaskGraph) -> frozenset[int]:
-    """Tensors of which some task found an earlier writer: their tracking is on."""
+    """Return tensors of which some task found an earlier writer: their tracking is on."""
     return frozenset(
         edge.tensor_id for edge in graph.dependencies if edge.source == "tensormap" and edge.tensor_id is not None
     )
@@ -106,10 +101,10 @@ def _cause(hazard: Hazard, buffers: Buffers) -> Cause:
 
 
 def _may_be_meant(hazard: Hazard, cause: Cause, buffers: Buffers, looked_up: frozenset[int]) -> bool:
-    """Whether several writers may be meant to write at once, each its own part or atomically.
+    """Return whether several writers may be meant to write at once, each its own part or atomically.
 
-    A program (batch_paged_attention) declares one whole tensor as `INOUT` in tasks of one kernel
-    that each write other rows, and switches its tracking off.
+    A program (batch_paged_attention) declares one whole tensor as `INOUT` in tasks of one kernel that each write other
+    rows, and switches its tracking off.
     """
     if hazard.touched.type not in WRITES:
         return False

@@ -1,12 +1,10 @@
-"""Does a path lead from one task to a later one? Many questions at once, in bounded memory.
+"""Path queries between tasks, many at once in bounded memory, and layers of a directed graph.
 
-The tasks lie in a topological order; the answers for up to BATCH sources are carried forward through it as the
-bits of one number a task, so that a batch costs one walk over the edges between its first source and last target.
+The tasks are in a topological order; the answers for up to BATCH sources are carried forward through it as the bits of
+one number a task, so that a batch costs one walk over the edges between its first source and last target.
 
-The layers of a directed graph: a node is one below the lowest of those that lead to it.
-
-A graph with cycles has none of its own. The edges that close a cycle, as a depth-first search from the sources meets
-them, are set aside: they lead upwards.
+The layer of a node is one below the lowest of its predecessors. Edges that close a cycle, as a depth-first search from
+the sources meets them, are set aside: they lead upwards.
 """
 
 from __future__ import annotations
@@ -26,11 +24,7 @@ BATCH: Final = 2_048
 
 
 class Paths:
-    """The order that a graph declares.
-
-    Args:
-        graph: the graph. Edges that close a cycle (no runtime writes them) are left out, see `circular`.
-    """
+    """The order that a graph declares, without edges that close a cycle (no runtime writes them, see `circular`)."""
 
     def __init__(self, graph: TaskGraph) -> None:
         nodes = list(graph.tasks)
@@ -46,7 +40,7 @@ class Paths:
             self._before[own] = sorted(rank for rank in (self._rank[pred] for pred in preds) if rank < own)
 
     def _sort(self, nodes: Sequence[int], pairs: Sequence[tuple[int, int]]) -> None:
-        """Another order than the submission's: a graph whose edges point back in it."""
+        """Sort a graph whose edges point back in the order of submission."""
         sorter: rx.PyDiGraph[int, None] = rx.PyDiGraph()
         sorter.add_nodes_from(list(range(len(nodes))))
         sorter.add_edges_from_no_data(list(pairs))
@@ -58,13 +52,13 @@ class Paths:
         self._rank = {nodes[index]: rank for rank, index in enumerate(order)}
 
     def direct(self, first: int, second: int) -> bool:
-        """Whether `second` has an edge from `first`."""
+        """Return whether `second` has an edge from `first`."""
         before, rank = self._before[self._rank[second]], self._rank[first]
         at = bisect_left(before, rank)
         return at < len(before) and before[at] == rank
 
     def without(self, pairs: Iterable[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Those of the pairs (first, second) with no path from the first to the second."""
+        """Return the pairs (first, second) with no path from the first to the second."""
         rank = self._rank
         asked: dict[int, list[tuple[int, tuple[int, int]]]] = {}
         for pair in pairs:
@@ -102,24 +96,14 @@ Ends: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """A graph's nodes in layers.
-
-    Attributes:
-        rows: from above; each in the order in which the nodes are reached.
-        turned: edges that lead upwards, and those from a node to itself.
-    """
+    """A graph's nodes in layers from above; `turned` are edges that lead upwards, or to their own node."""
 
     rows: tuple[tuple[str, ...], ...] = ()
     turned: frozenset[Ends] = frozenset()
 
 
 def layered(nodes: Collection[str], edges: Iterable[Ends]) -> Layers:
-    """Put nodes into layers by their longest path.
-
-    Args:
-        nodes: all of them; earlier ones come first where nothing else decides.
-        edges: between them.
-    """
+    """Put nodes into layers by their longest path; earlier nodes come first where nothing else decides."""
     after: dict[str, dict[str, None]] = defaultdict(dict)
     for first, second in edges:
         after[first][second] = None
@@ -129,7 +113,7 @@ def layered(nodes: Collection[str], edges: Iterable[Ends]) -> Layers:
 
 
 def _turned(starts: Sequence[str], after: Mapping[str, Iterable[str]]) -> Iterator[Ends]:
-    """The edges that lead back to a node on the way from a start."""
+    """Yield the edges that lead back to a node on the way from a start."""
     on_the_way: dict[str, bool] = {}  # False: left for good
     for start in starts:
         if start in on_the_way:

@@ -1,14 +1,12 @@
-"""The ABI of the machine in one table: system call numbers, layout of glibc's lock types, ELF class.
+"""ABI tables: system call numbers, layout of glibc's lock types, ELF class.
 
-x86-64 and aarch64 share all the layouts here (both are LP64 and little-endian, glibc
-sysdeps/nptl/bits/struct_mutex.h, struct_rwlock.h, thread-shared-types.h); they differ in system
-call numbers and in the thread descriptor. The aarch64 column was never tried on such a machine.
+x86-64 and aarch64 share all the layouts here (both are LP64 and little-endian, glibc sysdeps/nptl/bits/struct_mutex.h,
+struct_rwlock.h, thread-shared-types.h); they differ in system call numbers and in the thread descriptor. The aarch64
+column was never tried on such a machine.
 
-Names of the system calls by number, for x86-64 and aarch64.
-
-From Linux 6.1's asm/unistd_64.h (x86-64) and asm-generic/unistd.h as aarch64 configures it
-(__ARCH_WANT_RENAMEAT, __ARCH_WANT_NEW_STAT, __ARCH_WANT_SET_GET_RLIMIT), and 451 to 462 of
-later kernels, which are common to both. The aarch64 table was never tried on such a machine.
+The system call names are from Linux 6.1's asm/unistd_64.h (x86-64) and asm-generic/unistd.h as aarch64 configures it
+(__ARCH_WANT_RENAMEAT, __ARCH_WANT_NEW_STAT, __ARCH_WANT_SET_GET_RLIMIT), and 451 to 462 of later kernels, which are
+common to both.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from livedbg.linux.procfs import living_task
 
 
 def _table(*runs: tuple[int, str]) -> MappingProxyType[int, str]:
-    """The table that runs of consecutive numbers make, each given by its first number."""
+    """Build a table from runs of consecutive numbers, each given by its first number."""
     return MappingProxyType({first + i: name for first, names in runs for i, name in enumerate(names.split())})
 
 
@@ -151,11 +149,9 @@ class RwlockLayout(Struct, frozen=True):
 
 
 class CondLayout(Struct, frozen=True):
-    """pthread_cond_t of glibc on LP64: where `__wrefs` and the two `__g_signals` are.
+    """Offsets of `__wrefs` and the two `__g_signals` in pthread_cond_t of glibc on LP64.
 
-    Attributes:
-        name: which glibc has it.
-        waits_for_zero: threads wait while their signal word is 0.
+    With `waits_for_zero`, threads wait while their signal word is 0.
     """
 
     name: str
@@ -172,15 +168,14 @@ COND_LAYOUTS: Final = (
 
 
 class Abi(Struct, frozen=True):
-    """What differs between machines.
+    """ABI of a machine.
 
     Attributes:
-        machine: as uname(2) says it.
         elf: e_machine of its executables (elf.h).
         syscalls: name by number.
         futex: number of futex(2).
-        descriptor_tid: offset of `tid` in glibc's thread descriptor (struct pthread, nptl/descr.h)
-            from the pointer that pthread_self() gives; None where it isn't known.
+        descriptor_tid: offset of `tid` in glibc's thread descriptor (struct pthread, nptl/descr.h) from the pointer
+            that pthread_self() returns; None if not known.
     """
 
     machine: str
@@ -198,12 +193,12 @@ _ABIS: Final = {
 
 @cache
 def native_abi() -> Abi | None:
-    """The ABI of this machine; None when it isn't in the table."""
+    """Return the ABI of this machine, or None."""
     return _ABIS.get(os.uname().machine)
 
 
 def elf_machine(pid: int) -> int | None:
-    """e_machine of what a process executes; None when that can't be read."""
+    """Return e_machine of a process's executable; None if it can't be read."""
     try:
         head = _head(f"/proc/{living_task(pid)}/exe")
     except OSError:

@@ -1,6 +1,6 @@
-"""Why a process can't be inspected in full, and what to do about it.
+"""Access problems: why a process can't be inspected in full, and the remedy.
 
-What this box allows: facts for `livedbg doctor`.
+Also the capabilities of this box, for `livedbg doctor`.
 """
 
 from __future__ import annotations
@@ -23,13 +23,11 @@ _CAP_SYS_PTRACE: Final = 19  # linux/capability.h
 
 
 class Problem(NamedTuple):
-    """What denies access.
+    """A reason why access is denied.
 
     Attributes:
-        code: stable word: `gone`, `hidepid`, `other-user`, `ptrace-scope`, `not-dumpable`,
-            `container`, `kernel-thread`, `zombie`, `foreign-machine`.
-        sentence: what is the matter.
-        remedy: what fixes it.
+        code: stable word: `gone`, `hidepid`, `other-user`, `ptrace-scope`, `not-dumpable`, `container`,
+            `kernel-thread`, `zombie`, `foreign-machine`.
     """
 
     code: str
@@ -38,7 +36,7 @@ class Problem(NamedTuple):
 
 
 def user_name(uid: int) -> str:
-    """Name of a user, or the number where it has none here."""
+    """Return the name of a user, or the number if it has none here."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -46,7 +44,7 @@ def user_name(uid: int) -> str:
 
 
 def ptrace_scope() -> int | None:
-    """kernel.yama.ptrace_scope (0 to 3, Yama.rst); None where the kernel has no Yama."""
+    """Return kernel.yama.ptrace_scope (0 to 3, Yama.rst); None without Yama."""
     try:
         return int(read_file("/proc/sys/kernel/yama/ptrace_scope"))
     except (OSError, ValueError):
@@ -54,7 +52,7 @@ def ptrace_scope() -> int | None:
 
 
 def hidden_processes() -> bool:
-    """Whether /proc is mounted so that it hides other users' processes (hidepid, proc(5))."""
+    """Return whether /proc is mounted so that it hides other users' processes (hidepid, proc(5))."""
     for line in lines(read_file("/proc/self/mounts")):
         field = line.split()
         if len(field) > 3 and field[1] == "/proc" and field[2] == "proc":
@@ -65,7 +63,7 @@ def hidden_processes() -> bool:
 
 
 def pid_exists_anywhere(pid: int) -> bool:
-    """Whether the kernel knows the pid in our PID namespace, whatever /proc shows of it."""
+    """Return whether the kernel knows the pid in our PID namespace, even if /proc hides it."""
     try:
         os.close(os.pidfd_open(pid))
     except ProcessLookupError:
@@ -78,7 +76,7 @@ def pid_exists_anywhere(pid: int) -> bool:
 
 
 def unsuitable(pid: int) -> Problem | None:
-    """What makes it no target at all: it is gone, hidden, a kernel thread or a zombie."""
+    """Return why it is no target at all: gone, hidden, a kernel thread or a zombie; else None."""
     try:
         stat = read_stat(pid)
     except PermissionError:
@@ -112,10 +110,10 @@ def _hidden(pid: int) -> Problem:
 
 
 def access_problem(pid: int) -> Problem | None:
-    """What keeps us from reading system calls and memory of a process; None when nothing does.
+    """Return what keeps us from reading system calls and memory of a process, or None.
 
-    The kernel's own check is asked (PTRACE_MODE_ATTACH, by opening `syscall` and `mem` for reading);
-    only when it refuses are the reasons looked for, in the order in which the kernel tests them.
+    First the kernel itself checks (PTRACE_MODE_ATTACH, by opening `syscall` and `mem` for reading); only if it refuses
+    are the reasons determined, in the order in which the kernel tests them.
     """
     try:
         read_file(f"/proc/{pid}/syscall")
@@ -165,7 +163,7 @@ def _why_denied(pid: int) -> Problem:
 
 
 def _protects_itself(pid: int) -> bool:
-    """Whether it isn't dumpable: then its /proc files belong to root (proc(5), /proc/PID)."""
+    """Return whether it isn't dumpable: then its /proc files belong to root (proc(5), /proc/PID)."""
     try:
         return Path(f"/proc/{pid}/environ").stat().st_uid == 0 != Path(f"/proc/{pid}").stat().st_uid
     except OSError:
@@ -177,15 +175,7 @@ _REGISTERS: Final = 2  # kernel.perf_event_paranoid up to which everybody may us
 
 
 class Capability(NamedTuple):
-    """One fact.
-
-    Attributes:
-        name: what it is about.
-        ok: it is as it should be.
-        value: what was found.
-        enables: what livedbg does with it.
-        remedy: the command that fixes it; "" when all is well.
-    """
+    """A capability of this box, what livedbg uses it for, and the command that fixes it."""
 
     name: str
     ok: bool
@@ -195,12 +185,12 @@ class Capability(NamedTuple):
 
 
 def has_capability(number: int) -> bool:
-    """Whether we have a capability (linux/capability.h) in effect."""
+    """Return whether we have a capability (linux/capability.h) in effect."""
     return bool(int(status_fields(os.getpid()).get("CapEff", "0"), 16) >> number & 1)
 
 
 def can_load(library: str) -> bool:
-    """Return True if the dynamic linker finds a library and can load it."""
+    """Return whether the dynamic linker finds a library and can load it."""
     try:
         ctypes.CDLL(library)
     except OSError:
@@ -209,7 +199,7 @@ def can_load(library: str) -> bool:
 
 
 def capabilities() -> list[Capability]:
-    """All facts, most important first."""
+    """Return all capabilities, most important first."""
     return [_machine(), _ptrace(), _hidepid(), _schedstat(), _unix_diag(), _perf(), _gdb()]
 
 

@@ -1,6 +1,6 @@
-"""What a path names below a root folder, without ever leaving that folder: found, not opened (O_PATH).
+"""Path resolution below a root folder that never leaves it; the result is an O_PATH descriptor.
 
-By openat2(2); where the kernel lacks it (before 5.6) or a sandbox forbids it, one part of the path after the other.
+Uses openat2(2); where the kernel lacks it (before 5.6) or a sandbox forbids it, one part of the path after the other.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ class _How(ctypes.Structure):
 
 
 def named_below(root: int, path: str, uid: int, *, links: bool = True) -> int:
-    """A descriptor (O_PATH) of what a path names if `root` is the root folder.
+    """Return a descriptor (O_PATH) of the file that a path names if `root` is the root folder.
 
     Args:
         root: a descriptor of a folder.
-        path: from there.
-        uid: who asks: in a folder that everybody writes into, the last part of the path is followed only if it is
-            the link of this user or of the folder's owner (proc_sys_fs(5), protected_symlinks).
-        links: follow a symbolic link at its end; else the descriptor is that of the link.
+        path: relative to it.
+        uid: in a folder that everybody may write to, a final link is followed only if it belongs to this user or to the
+            folder's owner (proc_sys_fs(5), protected_symlinks).
+        links: follow a final symbolic link; else the descriptor is that of the link.
 
     Raises:
-        OSError: there is nothing, it can't be seen, or the path leads out.
+        OSError: the file is missing, not visible, or outside.
     """
     for _ in range(_LINKS):
         above, _, name = path.rstrip("/").rpartition("/")
@@ -95,7 +95,6 @@ def _below(root: int, path: str, flags: int) -> int:
 
 @cache
 def _has_openat2() -> bool:
-    """Whether openat2(2) can be used."""
     folder = os.open("/", _PATH | os.O_DIRECTORY)
     try:
         os.close(_openat2(folder, ".", _PATH, _IN_ROOT))
@@ -131,7 +130,7 @@ def _number() -> int:
 
 
 def _step_by_step(root: int, path: str, flags: int) -> int:
-    """The same by hand: the folders that were gone through are kept open, so that `..` is where it was."""
+    """Resolve a path by hand, keeping the visited folders open, so that `..` is where it was."""
     way = [os.dup(root)]
     rest = path.split("/")[::-1]
     links = 0

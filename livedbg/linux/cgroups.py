@@ -1,4 +1,4 @@
-"""Control groups of a process: where their files are for us, and what these say of a freeze, of CPU time and of memory.
+"""Control groups of a process: the location of their files, and the state of freezing, CPU time and memory.
 
 Sources: cgroups(7), Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/{freezer-subsystem,memory}.rst of Linux. The
 paths in `/proc/PID/cgroup` and the roots in `mountinfo` are both relative to the reader's cgroup namespace
@@ -35,7 +35,7 @@ class Membership(NamedTuple):
     """A line of `/proc/PID/cgroup`.
 
     Attributes:
-        controllers: of version 1; none for the group of version 2.
+        controllers: of version 1; empty for the group of version 2.
         path: relative to the root of the reader's cgroup namespace.
     """
 
@@ -44,13 +44,7 @@ class Membership(NamedTuple):
 
 
 class Mount(NamedTuple):
-    """A mounted hierarchy.
-
-    Attributes:
-        controllers: of version 1 (and options beside them); none for version 2.
-        root: which group of it is mounted.
-        point: where.
-    """
+    """A mounted hierarchy; `controllers` (and options) are of version 1, and empty for version 2."""
 
     controllers: frozenset[str]
     root: str
@@ -58,15 +52,7 @@ class Mount(NamedTuple):
 
 
 class CpuLimit(Struct, frozen=True):
-    """A group that may use a limited amount of CPU time.
-
-    Attributes:
-        file: where its counters are.
-        control: where the limit is.
-        cores: what it may use, in cores.
-        periods: scheduling periods in which it wanted to run.
-        throttled: in how many of them it had to wait for the next one.
-    """
+    """CPU limit of a group: the scheduling periods in which it was runnable, and those in which it was throttled."""
 
     file: str
     control: str
@@ -76,16 +62,15 @@ class CpuLimit(Struct, frozen=True):
 
 
 class MemoryLimit(Struct, frozen=True):
-    """A group's use of memory.
+    """Memory use of a group.
 
     Attributes:
-        file: where that was read.
-        used: bytes, with the page cache, which can be taken back.
+        used: bytes, including the page cache, which can be reclaimed.
         limit: bytes; None without a limit.
-        stalled: share of the last 10 s in which no task of the group could run for lack of memory (`full avg10`
-            of memory.pressure, Documentation/accounting/psi.rst); None where the kernel does not say.
-        under_oom: its tasks wait for memory that only another one's end can give (version 1, `oom_kill_disable`).
-        kills: tasks that the kernel has killed in it for lack of memory so far; None where it does not say.
+        stalled: share of the last 10 s in which no task of the group could run for lack of memory (`full avg10` of
+            memory.pressure, Documentation/accounting/psi.rst); None if not reported.
+        under_oom: its tasks wait for memory that only another one's end can free (version 1, `oom_kill_disable`).
+        kills: tasks that the kernel has killed in it for lack of memory so far; None if not reported.
     """
 
     file: str
@@ -97,11 +82,11 @@ class MemoryLimit(Struct, frozen=True):
 
 
 class Group(Struct, frozen=True):
-    """The groups of one process, each as the directories from its own one up to what is mounted.
+    """The groups of a process, each as the directories from its own one up to the mount.
 
     Attributes:
-        path: the one to name it by: of version 2, else of version 1's freezer or first controller.
-        unified: of version 2; none where it can't be seen.
+        path: the group's name: of version 2, else of version 1's freezer or first controller.
+        unified: of version 2; empty if not visible.
         by_controller: of version 1.
     """
 
@@ -110,18 +95,18 @@ class Group(Struct, frozen=True):
     by_controller: tuple[tuple[str, tuple[str, ...]], ...]
 
     def of(self, controller: str) -> tuple[str, ...]:
-        """The directories of a controller of version 1."""
+        """Return the directories of a controller of version 1."""
         return next((found for name, found in self.by_controller if name == controller), ())
 
     @property
     def readable(self) -> bool:
-        """Whether any of its directories can be seen (C1)."""
+        """Return whether any of its directories is visible (C1)."""
         places = [places[0] for places in (self.unified, *dict(self.by_controller).values()) if places]
         return any(os.access(place, os.R_OK | os.X_OK) for place in places)
 
 
 def parse_memberships(data: bytes) -> list[Membership]:
-    """The groups that `/proc/PID/cgroup` lists; a path may hold colons."""
+    """Parse `/proc/PID/cgroup`; a path may contain colons."""
 
     def parse(line: str) -> Membership:
         _, controllers, path = line.split(":", 2)
@@ -131,7 +116,7 @@ def parse_memberships(data: bytes) -> list[Membership]:
 
 
 def parse_mounts(data: bytes) -> list[Mount]:
-    """The mounted hierarchies that a `mountinfo` lists (proc_pid_mountinfo(5))."""
+    """Return the mounted hierarchies in a `mountinfo` (proc_pid_mountinfo(5))."""
 
     def parse(line: str) -> Mount | None:
         left, _, right = line.partition(" - ")
@@ -146,13 +131,7 @@ def parse_mounts(data: bytes) -> list[Mount]:
 
 
 def directories(membership: Membership, mounts: Sequence[Mount], prefix: str = "") -> tuple[str, ...]:
-    """The directories of a group and of its ancestors, its own first; () where no mount reaches it.
-
-    Args:
-        membership: the group.
-        mounts: the mounted hierarchies.
-        prefix: of their mount points.
-    """
+    """Return the directories of a group and of its ancestors, its own first; () if no mount reaches it."""
     for mount in mounts:
         if mount.controllers >= membership.controllers and bool(mount.controllers) == bool(membership.controllers):
             below = _below(membership.path, mount.root)
@@ -167,14 +146,10 @@ def directories(membership: Membership, mounts: Sequence[Mount], prefix: str = "
 
 
 def view_of(pid: int, proc: str = "/proc") -> Group | None:
-    """The groups of a process, by our mounts, else by its own.
-
-    Args:
-        pid: the process.
-        proc: where procfs is.
+    """Return the groups of a process, by our mounts, else by its own.
 
     Returns:
-        None where the process is gone or may not be seen, or the kernel has no groups.
+        None if the process is gone or not visible, or the kernel has no groups.
     """
     try:
         members = parse_memberships(read_file(f"{proc}/{living_task(pid)}/cgroup"))
@@ -200,9 +175,10 @@ def view_of(pid: int, proc: str = "/proc") -> Group | None:
 
 
 def read_frozen(group: Group) -> str:
-    """The file that keeps the tasks of a group frozen; "" where they are not, or that can't be read.
+    """Return the file that keeps the tasks of a group frozen; "" if they are not, or it can't be read.
 
-    `cgroup.events` and `freezer.state` say it of the tasks, the group's own or an ancestor's other file why.
+    `cgroup.events` and `freezer.state` show that the tasks are frozen; another file, of the group or an ancestor, shows
+    why.
     """
     own = group.unified[0] if group.unified else ""
     if own and _words(f"{own}/cgroup.events").get("frozen") == 1:
@@ -216,7 +192,7 @@ def read_frozen(group: Group) -> str:
 
 
 def read_cpu(group: Group) -> list[CpuLimit]:
-    """The limits of CPU time that hold for a group: its own and those of its ancestors."""
+    """Return the CPU limits of a group and its ancestors."""
     found: list[CpuLimit] = []
     for place in group.unified:
         quota, _, period = _text(f"{place}/cpu.max").partition(" ")
@@ -228,7 +204,7 @@ def read_cpu(group: Group) -> list[CpuLimit]:
 
 
 def read_memory(group: Group) -> MemoryLimit | None:
-    """A group's use of memory: the nearest limit, and what waits for memory. None where nothing is said."""
+    """Return a group's use of memory, with the nearest limit; None if not reported."""
     for places, names in (
         (group.unified, ("memory.current", "memory.max")),
         (group.of("memory"), ("memory.usage_in_bytes", "memory.limit_in_bytes")),
@@ -263,7 +239,7 @@ def _cpu_limit(place: str, control: str, quota: str, period: str) -> Iterable[Cp
 
 
 def _pressure(file: str) -> float | None:
-    """`full avg10` of a pressure file, as a share."""
+    """Return `full avg10` of a pressure file, as a share."""
     for line in _text(file).split("\n"):
         words = line.split()
         if words and words[0] == "full":
@@ -283,7 +259,6 @@ def _mounts_of(pid: int, proc: str) -> list[Mount]:
 
 
 def _below(path: str, root: str) -> str | None:
-    """`path` relative to the group that is mounted; None where it is not below it."""
     if root == "/":
         return path
     if path == root or path.startswith(f"{root}/"):
@@ -292,7 +267,7 @@ def _below(path: str, root: str) -> str | None:
 
 
 def _plain(word: str) -> str:
-    """A word of `mountinfo`, whose blanks are octal."""
+    """Unescape a word of `mountinfo`, whose blanks are octal."""
     return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), word)
 
 
@@ -312,8 +287,6 @@ def _number(file: str) -> int | None:
 
 
 def _words(file: str) -> dict[str, int]:
-    """The `name number` lines of a file."""
-
     def parse(line: str) -> tuple[str, int]:
         name, _, value = line.partition(" ")
         return name, number(value)

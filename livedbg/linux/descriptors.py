@@ -1,19 +1,19 @@
-"""File descriptors of processes: what they are, and which processes have the other end.
+"""File descriptors of processes: kinds, other ends, limits, and file locks.
 
-Kinds by the link texts that the kernel makes up (`pipe:[N]`, `socket:[N]`, `anon_inode:[eventfd]`,
-fs/anon_inodes.c) and by the type of the file otherwise; details from fdinfo (proc_pid_fdinfo(5)).
+Functions that read a process raise OSError if it is gone, or access is denied.
 
-Whether two processes share something, by kcmp(2): an open file, or all of their memory.
+Kinds by the link texts that the kernel makes up (`pipe:[N]`, `socket:[N]`, `anon_inode:[eventfd]`, fs/anon_inodes.c)
+and by the type of the file otherwise; details from fdinfo (proc_pid_fdinfo(5)).
 
-The kernel says so of processes that the caller may look into (PTRACE_MODE_READ_REALCREDS), where it is built with
-CONFIG_KCMP and no seccomp profile forbids it (docker's default does without CAP_SYS_PTRACE).
+Sharing of an open file or of all memory between two processes, by kcmp(2): works for processes that the caller may
+inspect (PTRACE_MODE_READ_REALCREDS), if the kernel is built with CONFIG_KCMP and no seccomp profile forbids it
+(docker's default does without CAP_SYS_PTRACE).
 
-Whether a process has used up the file descriptors that it may have (RLIMIT_NOFILE, getrlimit(2)).
+Use of all file descriptors of a process (RLIMIT_NOFILE, getrlimit(2)): a new descriptor gets the lowest free number,
+and that has to be below the soft limit; else the call fails with EMFILE. Descriptors above the limit, opened before it
+was lowered, don't count.
 
-A new descriptor gets the lowest number that is free, and that has to be below the soft limit; else the call fails with
-EMFILE. Descriptors above the limit, opened before it was lowered, don't count.
-
-Our own open files: whether there is room for many more, and room made where our rights allow it.
+Our own open files: whether many more are possible; the soft limit is raised if we may.
 
 Advisory file locks: /proc/locks (proc_locks(5)): flock(2) and fcntl(2) record locks.
 """
@@ -46,13 +46,12 @@ _ANONYMOUS: Final = {
 
 
 class Descriptor(NamedTuple):
-    """One open file of a process.
+    """An open file of a process.
 
     Attributes:
-        kind: `pipe` (FIFOs too), `socket`, `epoll`, `eventfd`, `timerfd`, `signalfd`, `pidfd`,
-            `inotify`, `tty`, `file`, `other`.
-        link: what /proc/PID/fd/N points to.
-        key: the same for every process that has this object open; "" where that is unknown.
+        kind: `pipe` (FIFOs too), `socket`, `epoll`, `eventfd`, `timerfd`, `signalfd`, `pidfd`, `inotify`, `tty`,
+            `file`, `other`.
+        key: the same for every process that has this object open; "" if unknown.
         number: inode, or eventfd id.
     """
 
@@ -64,11 +63,7 @@ class Descriptor(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """A process that has an object open.
-
-    Attributes:
-        access: `r`, `w`, or `rw`.
-    """
+    """A process that has an object open; `access` is `r`, `w`, or `rw`."""
 
     pid: int
     fd: int
@@ -76,11 +71,7 @@ class Holder(NamedTuple):
 
 
 def fd_links(pid: int) -> dict[int, str]:
-    """fd -> link text, of all open files of a process.
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return fd -> link text, of all open files of a process."""
     found = {}
     names = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
     if not names:
@@ -95,11 +86,7 @@ def fd_links(pid: int) -> dict[int, str]:
 
 
 def fdinfo(pid: int, fd: int) -> list[tuple[str, str]]:
-    """The `name: value` lines of /proc/PID/fdinfo/FD; names may come several times (`tfd`, `lock`).
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return the `name: value` lines of /proc/PID/fdinfo/FD; names may be repeated (`tfd`, `lock`)."""
     try:
         data = read_file(f"/proc/{pid}/fdinfo/{fd}")
     except OSError:
@@ -108,7 +95,7 @@ def fdinfo(pid: int, fd: int) -> list[tuple[str, str]]:
 
 
 def describe(pid: int, fd: int) -> Descriptor | None:
-    """What descriptor `fd` of process `pid` is; None when it isn't open or can't be seen."""
+    """Describe descriptor `fd` of process `pid`; None if it isn't open or visible."""
     task = pid
     try:
         link = os.readlink(f"/proc/{pid}/fd/{fd}")  # noqa: PTH115
@@ -141,7 +128,7 @@ def describe(pid: int, fd: int) -> Descriptor | None:
 
 
 def _eventfd_id(pid: int, fd: int) -> int:
-    """`eventfd-id` (Linux 5.2 and later); 0 where the kernel doesn't give it."""
+    """Return `eventfd-id` (Linux 5.2 and later), or 0."""
     try:
         return next((int(value) for name, value in fdinfo(pid, fd) if name == "eventfd-id"), 0)
     except OSError:
@@ -149,7 +136,7 @@ def _eventfd_id(pid: int, fd: int) -> int:
 
 
 def _access(pid: int, fd: int) -> str:
-    """How a descriptor was opened: the low bits of `flags:`, which is octal."""
+    """Return how a descriptor was opened: the low bits of `flags:`, which is octal."""
     try:
         flags = next((int(value, 8) for name, value in fdinfo(pid, fd) if name == "flags"), 2)
     except OSError:
@@ -158,13 +145,7 @@ def _access(pid: int, fd: int) -> str:
 
 
 class DescriptorIndex:
-    """Which visible process has which pipe, socket, FIFO or eventfd open, at one moment.
-
-    Attributes:
-        taken_s: when it was made (CLOCK_MONOTONIC).
-        cost_s: how long that took.
-        denied: processes whose descriptors may not be seen (those of other users, kernel threads).
-    """
+    """Pipes, sockets, FIFOs and eventfds of all visible processes, at one moment; `denied` are the other processes."""
 
     def __init__(self) -> None:
         self.taken_s = time.monotonic()
@@ -192,7 +173,7 @@ class DescriptorIndex:
         self.cost_s = time.monotonic() - self.taken_s
 
     def holders(self, descriptor: Descriptor) -> list[Holder]:
-        """All visible processes that have the same object open, with how they opened it."""
+        """Return all visible processes that have the same object open, with their access."""
         if descriptor.kind == "eventfd":
             places = self._eventfd_table().get(descriptor.key, [])
         else:
@@ -200,15 +181,15 @@ class DescriptorIndex:
         return [Holder(pid, fd, _access(pid, fd)) for pid, fd in places]
 
     def sockets(self, inode: int) -> list[int]:
-        """The processes that have the socket of that inode open."""
+        """Return the processes that have the socket of that inode open."""
         return sorted({pid for pid, _ in self._open.get(f"socket:[{inode}]", [])})
 
     def epolls(self, fd: int) -> list[int]:
-        """The processes that have an epoll set open under that number."""
+        """Return the processes that have an epoll set open under that number."""
         return self._epolls.get(fd, [])
 
     def opened(self, link: str) -> list[tuple[int, int]]:
-        """(pid, fd) of everybody who has the file that shows as `link` open."""
+        """Return (pid, fd) of all that have the file that shows as `link` open."""
         return self._open.get(link, [])
 
     def _eventfd_table(self) -> dict[str, list[tuple[int, int]]]:
@@ -226,12 +207,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def same_file(one: tuple[int, int], other: tuple[int, int]) -> bool | None:
-    """Whether two descriptors, each (pid, fd), are one open file; None where the kernel doesn't say."""
+    """Return whether two descriptors, each (pid, fd), are one open file; None if the kernel doesn't tell."""
     return _same(one[0], other[0], _FILE, one[1], other[1])
 
 
 def same_memory(one: int, other: int) -> bool | None:
-    """Whether two processes share all of their memory (CLONE_VM, vfork(2)); None where the kernel doesn't say."""
+    """Return whether two processes share all of their memory (CLONE_VM, vfork(2)); None if the kernel doesn't tell."""
     return _same(one, other, _VM, 0, 0)
 
 
@@ -248,11 +229,7 @@ _LIMIT: Final = "Max open files"
 
 
 def used_up(pid: int) -> int | None:
-    """The soft limit of a process that has a file open under each number below it; None for others.
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return the soft limit of a process that has a file open under each number below it; None for others."""
     limit = _soft_limit(read_file(f"/proc/{pid}/limits"))
     if limit is None:
         return None
@@ -265,7 +242,6 @@ def used_up(pid: int) -> int | None:
 
 
 def _soft_limit(data: bytes) -> int | None:
-    """None for `unlimited`."""
     line = next((one for one in lines(data) if one.startswith(_LIMIT)), "")
     words = line[len(_LIMIT) :].split()
     return int(words[0]) if words and words[0].isdecimal() else None
@@ -275,7 +251,7 @@ _SPARE: Final = 256
 
 
 def room_for_files(more: int) -> bool:
-    """Whether so many more files can be open; the soft limit (getrlimit(2), RLIMIT_NOFILE) is raised for it."""
+    """Return whether `more` files can be opened; raises the soft limit (getrlimit(2), RLIMIT_NOFILE) if needed."""
     wanted = sum(1 for _ in Path("/proc/self/fd").iterdir()) + more + _SPARE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if wanted > soft and (hard == resource.RLIM_INFINITY or wanted <= hard):
@@ -285,16 +261,14 @@ def room_for_files(more: int) -> bool:
 
 
 class FileLock(NamedTuple):
-    """One lock, or one wait for a lock.
+    """A lock, or a wait for a lock.
 
     Attributes:
-        number: groups a lock with those that wait for it.
+        number: groups a lock with its waiters.
         kind: `FLOCK`, `POSIX`, `OFDLCK`, `LEASE`, …
-        mode: `READ` or `WRITE`.
         pid: the process that took it; -1 for open-file-description locks.
         file: `MAJOR:MINOR:INODE`, the first two in hex.
         range: `0 EOF`.
-        waits: it is a wait.
     """
 
     number: int
@@ -307,12 +281,12 @@ class FileLock(NamedTuple):
 
 
 def read_locks() -> list[FileLock]:
-    """All locks that the kernel shows us, each followed by the waits for it."""
+    """Return all locks that the kernel shows us, each followed by the waits for it."""
     return parse_locks(read_file("/proc/locks"))
 
 
 def parse_locks(text: bytes) -> list[FileLock]:
-    """The lines of /proc/locks, e.g. `1: -> FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`."""
+    """Parse /proc/locks, e.g. `1: -> FLOCK  ADVISORY  WRITE 4711 fe:00:1234 0 EOF`."""
     return list(rows(text, _parse))
 
 
@@ -326,12 +300,12 @@ def _parse(line: str) -> FileLock:
 
 
 def blocking_locks(locks: list[FileLock], kind: str, pid: int, inode: int, span: str | None = None) -> list[FileLock]:
-    """The locks on the file with that inode that a wait of that kind waits for.
+    """Return the locks on the file with that inode that block a wait of that kind.
 
     Args:
         kind: of the wait: `FLOCK`, `POSIX` or `OFDLCK`.
-        pid: who waits; open-file-description locks (`OFDLCK`) show no pid, so it doesn't count there.
-        span: the range that is waited for, as in `FileLock.range`; None where it isn't known.
+        pid: the waiter; open-file-description locks (`OFDLCK`) show no pid, so it doesn't count there.
+        span: the range that is waited for, as in `FileLock.range`; None if not known.
     """
     suffix = f":{inode}"
     wanted = {

@@ -1,15 +1,12 @@
-"""Segments and sections of ELF files (elf(5)). Little-endian 64-bit files only (x86-64, aarch64).
+"""ELF files (elf(5)): segments, sections, build IDs and probe marks. Little-endian 64-bit files only (x86-64, aarch64).
 
-Notes of ELF files: what the linker says the content is, and places in the code that are marked for tracers.
-
-The bytes of a file that is not ours, read by pread(2): a few at a time, as they are asked for.
-
-It is never mapped: a mapped file that somebody truncates kills its reader (mmap(2), SIGBUS), and the files that livedbg
-reads are those of programs that run, write and are rebuilt meanwhile.
+File contents are read by pread(2), a few bytes at a time on demand, and never mapped: a mapped file that somebody
+truncates kills its reader (mmap(2), SIGBUS), and the files that livedbg reads are those of programs that run, write and
+are rebuilt meanwhile.
 
 Invariants:
     file_bytes.B1. A file that is truncated while it is read has fewer bytes from then on; nothing else happens.
-    file_bytes.B2. However large the file and what is searched in it, a window of `_WINDOW` bytes is held.
+    file_bytes.B2. However large the file and the part that is searched, a window of `_WINDOW` bytes is held.
 """
 
 from __future__ import annotations
@@ -30,10 +27,7 @@ _SMALL: Final = 4096  # what is read alone
 
 
 class FileBytes:
-    """The bytes of one file. Close it.
-
-    Args:
-        path: the file.
+    """The bytes of a file. Close it.
 
     Raises:
         OSError: it can't be opened.
@@ -46,12 +40,11 @@ class FileBytes:
         self._window = b""
 
     def close(self) -> None:
-        """Let the file go."""
         self._file.close()
         self._window = b""
 
     def read(self, start: int, size: int) -> bytes:
-        """Some bytes; fewer where the file ends, or can't be read."""
+        """Return some bytes; fewer if the file ends, or can't be read."""
         size = min(size, self.size - start)
         if start < 0 or size <= 0:
             return b""
@@ -62,7 +55,7 @@ class FileBytes:
         return b"".join(self.pieces(start, size))
 
     def pieces(self, start: int, size: int) -> Iterator[bytes]:
-        """The same piece by piece: each but the last is of `_WINDOW` bytes."""
+        """Yield some bytes in pieces of `_WINDOW`; the last one may be shorter."""
         end = min(start + size, self.size)
         while 0 <= start < end:
             piece = self._pread(start, min(_WINDOW, end - start))
@@ -72,7 +65,7 @@ class FileBytes:
             start += len(piece)
 
     def find(self, needle: bytes, start: int, end: int) -> int:
-        """Where some bytes, at most `_SMALL`, are first found in a part of the file; -1 where they are not."""
+        """Return the first offset of some bytes, at most `_SMALL`, in a part of the file; -1 if not found."""
         end = min(end, self.size)
         while 0 <= start <= end - len(needle):
             if not self._at <= start <= start + len(needle) <= self._at + len(self._window):
@@ -86,7 +79,7 @@ class FileBytes:
         return -1
 
     def _pread(self, start: int, size: int) -> bytes:
-        """Read; a short read is the end of the file, or of what can be read of it."""
+        """Read; a short read is the end of the file, or of its readable part."""
         data = b""
         try:
             while len(data) < size and (more := os.pread(self._file.fileno(), size - len(data), start + len(data))):
@@ -104,11 +97,11 @@ _PAGE: Final = mmap.PAGESIZE
 
 
 class ElfError(ValueError):
-    """Not an ELF file that we can read, or a damaged one."""
+    """The file is no ELF file that we can read, or is damaged."""
 
 
 class Segment(NamedTuple):
-    """A PT_LOAD segment: what of the file is mapped where, relative to the load bias."""
+    """A PT_LOAD segment; `address` is relative to the load bias."""
 
     offset: int
     address: int
@@ -118,12 +111,11 @@ class Segment(NamedTuple):
 
 
 class Section(NamedTuple):
-    """A header of a section, as the file has it; it may promise more than there is (`ElfFile.inside`).
+    """A section header, as the file has it; it may exceed the file (`ElfFile.inside`).
 
     Attributes:
-        name: where its name is in the section of names.
         kind: SHT_ of elf(5).
-        link: number of another section: for a table of symbols, that of their names.
+        link: number of another section: for a symbol table, that of its names.
     """
 
     name: int
@@ -139,11 +131,7 @@ class Section(NamedTuple):
 
 
 class SectionPlace(NamedTuple):
-    """Where a section is; `address` is relative to the load bias.
-
-    Attributes:
-        size: bytes that the file has of it.
-    """
+    """Location of a section; `address` is relative to the load bias."""
 
     address: int
     offset: int
@@ -151,13 +139,9 @@ class SectionPlace(NamedTuple):
 
 
 class ElfFile:
-    """One ELF file. A context manager; close it to let the file go.
-
-    Args:
-        path: the file.
+    """An ELF file. A context manager, or close it. Its methods raise ElfError if the file is cut short.
 
     Attributes:
-        data: its bytes.
         machine: EM_ of elf(5).
 
     Raises:
@@ -188,15 +172,10 @@ class ElfFile:
         self.close()
 
     def close(self) -> None:
-        """Let the file go."""
         self.data.close()
 
     def segments(self) -> tuple[Segment, ...]:
-        """The loadable segments in the order of the file.
-
-        Raises:
-            ElfError: the file is cut short.
-        """
+        """Return the loadable segments in the order of the file."""
         found = []
         for number in range(self._program_count):
             kind, flags, offset, address, _, in_file, in_memory, _ = self.unpack(
@@ -207,14 +186,7 @@ class ElfFile:
         return tuple(found)
 
     def load_bias(self, mappings: Sequence[Mapping]) -> int | None:
-        """What to add to a symbol's address to have it in the process's memory.
-
-        Args:
-            mappings: the mappings of this file in the process.
-
-        Returns:
-            None when no mapping fits a segment.
-        """
+        """Return process address minus file address; None if no mapping fits a segment."""
         for segment in self.segments():
             for mapping in mappings:
                 if mapping.offset == segment.offset // _PAGE * _PAGE:
@@ -222,7 +194,7 @@ class ElfFile:
         return None
 
     def initial(self, address: int, size: int) -> bytes:
-        """What the file puts at an address when it is loaded, before relocation; b"" where it puts nothing."""
+        """Return the bytes that the file loads at an address, before relocation; b"" if none."""
         for segment in self.segments():
             start = address - segment.address
             if start >= 0 and start + size <= segment.file_size:
@@ -230,53 +202,31 @@ class ElfFile:
         return b""
 
     def has_section(self, name: str) -> bool:
-        """Whether it has a section of a name.
-
-        Raises:
-            ElfError: the file is cut short.
-        """
         return self.section_named(name) is not None
 
     def section_place(self, name: str) -> SectionPlace | None:
-        """Where a section is; None where there is none.
-
-        Raises:
-            ElfError: the file is cut short.
-        """
+        """Return the location of a section, or None."""
         found = self.section_named(name)
         return None if found is None else SectionPlace(found.address, *self.inside(found))
 
     def bytes_at(self, offset: int, size: int) -> bytes:
-        """Bytes of the file; fewer where it ends."""
+        """Return bytes of the file; fewer if it ends."""
         return self.data.read(offset, size)
 
     def section(self, name: str, most: int) -> bytes:
-        """What a section holds, as far as the file has it; b"" where there is none, or one of more than `most` bytes.
-
-        Raises:
-            ElfError: the file is cut short.
-        """
+        """Return the content of a section, as far as the file has it; b"" if missing or larger than `most` bytes."""
         found = self.section_named(name)
         if found is None or found.size > most:
             return b""
         return self.data.read(*self.inside(found))
 
     def sections(self) -> list[Section]:
-        """The headers of all sections.
-
-        Raises:
-            ElfError: the file is cut short.
-        """
         return [
             Section(*self.unpack(_SECTION, self._section_at + n * _SECTION.size)) for n in range(self._section_count)
         ]
 
     def section_named(self, name: str) -> Section | None:
-        """The header of the section of a name.
-
-        Raises:
-            ElfError: the file is cut short.
-        """
+        """Return the header of the section of that name, or None."""
         sections = self.sections()
         if self._section_names >= len(sections):
             return None
@@ -284,16 +234,12 @@ class ElfFile:
         return next((one for one in sections if self.data.read(names + one.name, len(wanted)) == wanted), None)
 
     def inside(self, section: Section) -> tuple[int, int]:
-        """Where a section begins and how many bytes it has, as far as the file has them."""
+        """Return offset and size of a section, clipped to the file."""
         start = min(section.offset, self.data.size)
         return start, min(section.size, self.data.size - start)
 
     def unpack(self, shape: struct.Struct, offset: int) -> tuple[Any, ...]:
-        """Numbers and bytes of the file.
-
-        Raises:
-            ElfError: the file is cut short.
-        """
+        """Unpack a struct at an offset."""
         try:
             return shape.unpack(self.data.read(offset, shape.size))
         except struct.error as error:
@@ -311,8 +257,7 @@ _LONGEST_BUILD_ID: Final = 64
 class Mark(NamedTuple):
     """A place in the code that the file's maker marked for tracers (sys/sdt.h); `address` is relative to the load bias.
 
-    Attributes:
-        arguments: where its values are, in the words of the assembler: `8@%rdi 8@%rsi`.
+    `arguments` are locations of its values, in assembler syntax: `8@%rdi 8@%rsi`.
     """
 
     name: str
@@ -321,10 +266,8 @@ class Mark(NamedTuple):
 
 
 def read_marks(elf: ElfFile, provider: str) -> list[Mark]:
-    """The marks of one maker; a stripped file keeps them (NT_STAPSDT in .note.stapsdt, systemtap's sys/sdt.h).
-
-    Raises:
-        ElfError: the file is cut short.
+    """Return the marks of one provider; a stripped file keeps them (NT_STAPSDT in .note.stapsdt, systemtap's
+    sys/sdt.h).
     """
     found: list[Mark] = []
     marked_at = _marked_at(elf)
@@ -344,11 +287,7 @@ def read_marks(elf: ElfFile, provider: str) -> list[Mark]:
 
 
 def read_build_id(elf: ElfFile) -> str:
-    """What the linker says the content is, in hex (NT_GNU_BUILD_ID, ld(1) --build-id); "" where it doesn't.
-
-    Raises:
-        ElfError: the file is cut short.
-    """
+    """Return the build ID in hex (NT_GNU_BUILD_ID, ld(1) --build-id), or ""."""
     for at, end in _notes(elf):
         if end - at > 16:
             name_size, body_size, what, name = elf.unpack(_NOTE, at)
@@ -358,7 +297,7 @@ def read_build_id(elf: ElfFile) -> str:
 
 
 def _notes(elf: ElfFile) -> Iterator[tuple[int, int]]:
-    """Begin and end of each section with notes, each once.
+    """Yield begin and end of each section with notes, each once.
 
     Raises:
         ElfError: the file is cut short, or the sections overlap.
@@ -370,6 +309,6 @@ def _notes(elf: ElfFile) -> Iterator[tuple[int, int]]:
 
 
 def _marked_at(elf: ElfFile) -> int | None:
-    """Where the mark of the file's place lies now: prelink(8) moves .stapsdt.base with the code."""
+    """Return the current address of .stapsdt.base: prelink(8) moves it with the code."""
     base = elf.section_named(".stapsdt.base")
     return None if base is None else base.address

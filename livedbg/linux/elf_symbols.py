@@ -1,7 +1,7 @@
-"""Symbol tables of ELF files: only what is looked for is read.
+"""Symbol tables of ELF files, read selectively. The functions raise ElfError if the file is cut short.
 
-Own code and not pyelftools: to find one name, that library decodes every symbol in Python, a second
-or more in a 20 MB interpreter; here the name is found in the string table by a search for its bytes.
+Own code and not pyelftools: to find one name, that library decodes every symbol in Python, a second or more in a 20 MB
+interpreter; here the name is found in the string table by a search for its bytes.
 """
 
 from __future__ import annotations
@@ -40,10 +40,9 @@ class FunctionSymbol(NamedTuple):
     """A symbol of code; `address` is relative to the load bias.
 
     Attributes:
-        size: 0 where the file has none.
+        size: 0 if the file has none.
         binding: STB_ of elf(5).
-        complete: it is in .symtab, which local functions are in too.
-        name_at: where its name is in the file.
+        complete: it is in .symtab, which has local functions too.
     """
 
     address: int
@@ -54,11 +53,7 @@ class FunctionSymbol(NamedTuple):
 
 
 def defined_symbols(elf: ElfFile, names: Collection[str]) -> dict[str, Symbol]:
-    """Those of `names` that the file defines: in .dynsym, or else in .symtab.
-
-    Raises:
-        ElfError: the file is cut short.
-    """
+    """Return those of `names` that the file defines: in .dynsym, or else in .symtab."""
     found: dict[str, Symbol] = {}
     for table, strings in _symbol_tables(elf):
         missing = [name for name in names if name not in found]
@@ -68,11 +63,7 @@ def defined_symbols(elf: ElfFile, names: Collection[str]) -> dict[str, Symbol]:
 
 
 def symbol_at(elf: ElfFile, address: int) -> Symbol | None:
-    """The symbol of .symtab or .dynsym that begins at an address, or else one that it lies in.
-
-    Raises:
-        ElfError: the file is cut short.
-    """
+    """Return the symbol of .symtab or .dynsym that begins at an address, or else one that contains it, or None."""
     around: Symbol | None = None
     for table, (strings, _) in _symbol_tables(elf):
         for name, info, _, home, value, length in _entries(elf, *table):
@@ -86,14 +77,9 @@ def symbol_at(elf: ElfFile, address: int) -> Symbol | None:
 
 
 def code_symbols(elf: ElfFile, near: Sequence[int], reach: int) -> Iterator[FunctionSymbol]:
-    """The defined symbols of code, by .dynsym first, that begin shortly before some addresses; one may come twice.
+    """Yield the defined symbols of code, by .dynsym first, that begin at most `reach` bytes before some addresses.
 
-    Args:
-        near: the addresses, in rising order.
-        reach: how many bytes before one of them a symbol begins at most, if its function is not longer.
-
-    Raises:
-        ElfError: the file is cut short.
+    The addresses are in rising order. Longer functions count too; a symbol may come twice.
     """
     for kind in (_SHT_DYNSYM, _SHT_SYMTAB):
         for table, (strings, _) in _symbol_tables(elf, (kind,)):
@@ -104,18 +90,15 @@ def code_symbols(elf: ElfFile, near: Sequence[int], reach: int) -> Iterator[Func
 
 
 def symbol_name(elf: ElfFile, symbol: FunctionSymbol) -> str:
-    """The name of a symbol of code."""
+    """Return the name of a symbol of code."""
     return elf.data.read(symbol.name_at, _LONGEST_NAME).partition(b"\0")[0].decode("utf-8", "replace")
 
 
 def possible_names(elf: ElfFile, beginnings: Collection[str]) -> set[str]:
-    """What may be names in the symbol tables and begins so, such as `_ZN3app9checkFail`.
+    """Return possible symbol names with some beginnings, such as `_ZN3app9checkFail`.
 
-    Some are but the ends of longer names; `defined_symbols` says which are names. At most _MOST_NAMES, and none that is
+    Some are only the ends of longer names; `defined_symbols` tells which are names. At most _MOST_NAMES, and none
     longer than _LONGEST_NAME.
-
-    Raises:
-        ElfError: the file is cut short.
     """
     found: set[str] = set()
     held = 0
@@ -136,7 +119,7 @@ def possible_names(elf: ElfFile, beginnings: Collection[str]) -> set[str]:
 def _symbol_tables(
     elf: ElfFile, kinds: Sequence[int] = (_SHT_DYNSYM, _SHT_SYMTAB)
 ) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Place and size of each symbol table and of its strings, .dynsym first, each once.
+    """Yield offset and size of each symbol table and of its strings, .dynsym first, each once.
 
     Raises:
         ElfError: the file is cut short, or declares more than _MOST_TABLES.
@@ -171,8 +154,10 @@ def _look_up(elf: ElfFile, names: list[str], table: tuple[int, int], strings: tu
 def _entries_named(
     elf: ElfFile, names: Sequence[int], start: int, size: int
 ) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """The whole entries of a symbol table whose names are at some places: found by their bytes, as a large library
-    has a million others."""
+    """Yield the entries of a symbol table with some names.
+
+    They are found by their bytes: a large library has a million others.
+    """
     needles = [at.to_bytes(4, "little") for at in names if at < 1 << 32]
     left = b""
     for piece in elf.data.pieces(start, size):
@@ -191,7 +176,7 @@ def _entries_named(
 
 
 def _near(elf: ElfFile, table: tuple[int, int], near: Sequence[int], reach: int) -> Iterator[_Entry]:
-    """The entries that begin, or lie over what comes, shortly before some addresses."""
+    """Yield the entries that begin shortly before some addresses, or reach one."""
     ends = [*near, 1 << 128]
     for entry in _entries(elf, *table):
         ahead = ends[bisect_left(near, entry[4])] - entry[4]
@@ -200,7 +185,7 @@ def _near(elf: ElfFile, table: tuple[int, int], near: Sequence[int], reach: int)
 
 
 def _near_of_many(elf: ElfFile, table: tuple[int, int], near: Sequence[int], reach: int) -> Iterator[_Entry]:
-    """The same for a table of some hundred thousand entries: numpy compares them, in a tenth of the time."""
+    """Do the same for some hundred thousand entries: numpy takes a tenth of the time."""
     import numpy as np  # a tenth of a second that small tables are not worth
 
     names = ("name", "info", "other", "home", "value", "size")
@@ -222,7 +207,6 @@ def _near_of_many(elf: ElfFile, table: tuple[int, int], near: Sequence[int], rea
 
 
 def _entries(elf: ElfFile, start: int, size: int) -> Iterator[tuple[int, int, int, int, int, int]]:
-    """The whole entries of a symbol table, as far as the file has them."""
     left = b""
     for piece in elf.data.pieces(start, size):
         data = left + piece
@@ -232,7 +216,7 @@ def _entries(elf: ElfFile, start: int, size: int) -> Iterator[tuple[int, int, in
 
 
 def _string_places(elf: ElfFile, name: str, start: int, size: int) -> list[int]:
-    """Where in a string table a name is (also as the tail of a longer one: linkers merge those)."""
+    """Return the offsets of a name in a string table (also as the tail of a longer one: linkers merge those)."""
     needle = name.encode() + b"\0"
     places = []
     at = elf.data.find(needle, start, start + size)

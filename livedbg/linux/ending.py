@@ -1,9 +1,9 @@
-"""How a process ended, whoever its parent is: by a descriptor of it that was opened while it lived.
+"""The end of a process, whoever its parent is: by a descriptor opened while it lived.
 
-While it is a zombie its wait status stands in /proc/PID/stat (proc_pid_stat(5), field 52); once it is reaped the kernel
-tells it through the descriptor (PIDFD_GET_INFO with PIDFD_INFO_EXIT, include/uapi/linux/pidfd.h, Linux 6.15).
+While it is a zombie its wait status is in /proc/PID/stat (proc_pid_stat(5), field 52); once it is reaped the kernel
+gives it through the descriptor (PIDFD_GET_INFO with PIDFD_INFO_EXIT, include/uapi/linux/pidfd.h, Linux 6.15).
 
-Whether threads have run, and whether threads and processes have ended: read at this moment, without a cache.
+Also uncached reads of whether threads have run, and whether threads and processes have ended.
 """
 
 from __future__ import annotations
@@ -27,29 +27,23 @@ _noted: dict[tuple[int, int | None], int] = {}
 
 
 def note_end(pid: int, start_ticks: int | None, status: int) -> None:
-    """Remember the exit status of a child of ours before it is collected: nobody else can be asked for it then.
+    """Record the exit status of a child of ours before it is collected: it can't be read afterwards.
 
-    Args:
-        pid: of the child.
-        start_ticks: its start time (proc_pid_stat(5), field 22).
-        status: exit status, or the negated number of the signal that killed it.
+    `status` is an exit status, or the negated number of the signal that killed it.
     """
     _noted[pid, start_ticks] = status
 
 
 def noted_end(pid: int, start_ticks: int | None) -> int | None:
-    """The exit status of a child of ours that was collected; None for others."""
+    """Return the recorded exit status of a child of ours, or None."""
     return _noted.get((pid, start_ticks))
 
 
 class Ending:
     """Watches for the end of a process. Close it.
 
-    Args:
-        pid: the process.
-
     Raises:
-        OSError: it is gone, or this kernel has no such descriptors.
+        OSError: the process is gone, or this kernel has no such descriptors.
     """
 
     def __init__(self, pid: int) -> None:
@@ -58,13 +52,12 @@ class Ending:
         self._status: int | None = None
 
     def over(self) -> bool:
-        """Whether it has ended."""
         poll = select.poll()
         poll.register(self._file, select.POLLIN)
         return bool(poll.poll(0))
 
     def status(self) -> int | None:
-        """Its wait status (waitpid(2)); None while it lives, or where nobody tells."""
+        """Return its wait status (waitpid(2)); None while it lives, or if not available."""
         if self._status is None and self.over():
             self._status = self.told()
             if self._status is None:
@@ -74,11 +67,10 @@ class Ending:
         return self._status
 
     def close(self) -> None:
-        """Let it go."""
         os.close(self._file)
 
     def told(self) -> int | None:
-        """Its wait status as the kernel tells it of a process that is collected (Linux 6.15); None else."""
+        """Return its wait status from the kernel after it was collected (Linux 6.15), or None."""
         info = bytearray(_INFO.size)
         struct.pack_into("<Q", info, 0, _EXIT)
         try:
@@ -101,7 +93,7 @@ _OVER = (ThreadState.ZOMBIE, ThreadState.DEAD)
 
 
 def runs_if_blocked(pid: int, tid: int) -> int | None:
-    """How often a thread has been put on a CPU; None if it is not blocked, was woken, has ended or can't be read."""
+    """Return how often a thread has been put on a CPU; None if it is not blocked or can't be read."""
     try:
         if procfs.read_stat(pid, tid).state not in _BLOCKED:
             return None
@@ -111,7 +103,7 @@ def runs_if_blocked(pid: int, tid: int) -> int | None:
 
 
 def blocked_call(pid: int, tid: int) -> BlockedSyscall | None:
-    """The system call that a thread is blocked in, with its arguments; None if it is in none or that can't be read."""
+    """Return the system call that a thread is blocked in, with its arguments; None if none or unreadable."""
     try:
         call = procfs.blocked_syscall(pid, tid)
     except (OSError, ValueError):
@@ -120,12 +112,8 @@ def blocked_call(pid: int, tid: int) -> BlockedSyscall | None:
 
 
 def has_ended(pid: int, tid: int | None = None, start_ticks: int | None = None) -> bool:
-    """Whether a process, or one of its threads, has ended (a zombie has).
-
-    Args:
-        pid: the process.
-        tid: the thread; None asks for the process as a whole.
-        start_ticks: when the process started: another one under its number is not it.
+    """Return whether a process, or one of its threads, has ended (a zombie has). `start_ticks` guards against pid
+    reuse.
     """
     try:
         stat = procfs.read_stat(pid, tid)

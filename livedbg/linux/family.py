@@ -1,18 +1,17 @@
-"""All processes of a command that was started in a session of its own: to end them, whatever groups they are in.
+"""All processes of a command that was started in a session of its own, to end them, whatever groups they are in.
 
 A shell with job control puts each job into a group of its own (setpgid(2)), and launchers of several ranks start each
 worker in a session of its own (setsid(2)): a signal to the command's process group reaches neither.
 
-Waits for and releases a process that asyncio started.
-
-A transport that is still open when its event loop has ended says so on standard error, from a finalizer
-(asyncio/base_subprocess.py, `__del__`). That is so where whoever waits for the process's end is cancelled.
+Also waits for and releases a process that asyncio started: a transport that is still open when its event loop has ended
+complains on standard error, from a finalizer (asyncio/base_subprocess.py, `__del__`). That happens if the waiter for
+the process's end is cancelled.
 
 Invariants:
-    family.F1. A signal goes only to a process that was seen to be one of them: each is held by a pidfd
-        (pidfd_open(2)), so one that has its number later is another, and so are that one's children.
-    family.F2. A process that is no descendant any more when it is looked for, and in another session, is none of
-        them: that is how a daemon leaves.
+    family.F1. A signal goes only to a process that was seen to be one of them: each is held by a pidfd (pidfd_open(2)),
+        so one that has its number later is another, and so are that one's children.
+    family.F2. A process that is no longer a descendant at a scan, and in another session, is none of them: that is how
+        a daemon leaves.
 """
 
 from __future__ import annotations
@@ -29,12 +28,7 @@ from livedbg.linux.procfs import child_pids, process_ids, read_stat
 
 
 class Family:
-    """A command's processes.
-
-    Args:
-        leader: the process that leads the session.
-        start_ticks: when that began; another process that has its number leads another session.
-    """
+    """A command's processes."""
 
     def __init__(self, leader: int, start_ticks: int | None) -> None:
         self._leader = leader
@@ -42,7 +36,7 @@ class Family:
         self._held: dict[int, int] = {}
 
     def scan(self) -> int:
-        """Look for processes that are not known yet; how many there are."""
+        """Find new processes; return how many."""
         before = len(self._held)
         if self._is_another():
             return 0
@@ -62,17 +56,16 @@ class Family:
 
     @property
     def pids(self) -> tuple[int, ...]:
-        """Those that are known."""
         return tuple(self._held)
 
     def send(self, number: signal.Signals) -> None:
-        """Send a signal to all that are known."""
+        """Send a signal to all known processes."""
         for pidfd in self._held.values():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 signal.pidfd_send_signal(pidfd, number)
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether all that are known have ended by then."""
+        """Wait until all known processes have ended; return False on timeout."""
         limit = time.monotonic() + timeout_s
         poll = select.poll()
         left = {pidfd for pidfd in self._held.values() if not _ended(pidfd)}
@@ -85,7 +78,6 @@ class Family:
         return not left
 
     def close(self) -> None:
-        """Hold none of them any more."""
         for pidfd in self._held.values():
             os.close(pidfd)
         self._held.clear()
@@ -112,17 +104,17 @@ _REAPED_S: Final = 0.01  # from its end until asyncio's thread has its exit stat
 
 
 def let_go(process: asyncio.subprocess.Process) -> None:
-    """Close all pipes to a process; one that still runs is killed. Does nothing the second time."""
+    """Close all pipes to a process; kill it if it still runs. The second call does nothing."""
     transport = getattr(process, "_transport", None)  # asyncio has no public way to it
     if isinstance(transport, asyncio.SubprocessTransport):
         transport.close()
 
 
 async def exited(process: asyncio.subprocess.Process) -> int:
-    """Wait until a process has exited; its exit code, as `returncode` has it.
+    """Wait until a process has exited; return its exit code, as `returncode` has it.
 
     asyncio's own `wait` also waits until nobody holds the other ends of the process's pipes (python/cpython#119710):
-    for ever, where a child of it lives on.
+    for ever, if a child of it lives on.
     """
     try:
         pidfd = os.pidfd_open(process.pid)

@@ -1,10 +1,10 @@
-"""Whose rights a thread has in the file system: for a moment those of another user, then its own again.
+"""File system rights of another user, for a moment, on one thread.
 
 Invariants:
     fs_identity.U1. Only the calling thread has them (the system calls change one thread; glibc's setgroups(3) would
         change all), only while `work` runs, and the main thread never: a signal handler runs there, and the change
         would take its PR_SET_PDEATHSIG (commit_creds of Linux). It has another thread do it.
-    fs_identity.U2. What can't be had is refused: nothing is done with more rights than were asked for.
+    fs_identity.U2. Rights that can't be had are refused: nothing is done with more rights than requested.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class FsIdentity(Struct, frozen=True):
-    """Whose rights: a user, a group, and further groups."""
+    """A user, a group, and further groups, for file access."""
 
     uid: int
     gid: int
@@ -39,14 +39,14 @@ class FsIdentity(Struct, frozen=True):
 
 
 def is_privileged() -> bool:
-    """Whether we may read files of others: as root, which is not refused by their modes."""
+    """Return whether we may read files of others: as root, whom their modes don't stop."""
     return os.geteuid() == 0
 
 
 def identity_of(pid: int) -> FsIdentity:
-    """With whose rights a process opens files.
+    """Return the identity with which a process opens files.
 
-    Of a set-user-id program it is who started it: its arguments and its environment are that user's words.
+    For a set-user-id program, that of the user who started it: its arguments and environment come from that user.
 
     Raises:
         OSError: it is gone.
@@ -58,7 +58,8 @@ def identity_of(pid: int) -> FsIdentity:
 
 
 def acting_as(identity: FsIdentity, work: Callable[[], T]) -> T:
-    """What `work` gives, done with the rights of another. It must be short, and start no thread and no program.
+    """Return the result of `work`, run with the rights of another. It must be short, and start no thread and no
+    program.
 
     Raises:
         PermissionError: we may not act as that one (U2).
@@ -95,7 +96,7 @@ def _changed(identity: FsIdentity) -> Iterator[None]:
 
 
 def _set(name: str, value: int) -> None:
-    """setfsuid(2) and setfsgid(2), which report no error: what they left is asked for."""
+    """Call setfsuid(2) or setfsgid(2), which report no error, and check the result."""
     call = getattr(_libc, name)
     call(ctypes.c_uint32(value))
     if ctypes.c_uint32(call(_ANY)).value != value:

@@ -1,25 +1,20 @@
-"""When a thread last ran, by the scheduler's own clock: also before its first sample.
+"""When a thread last ran, by the scheduler's own clock: also before its first sample. And the load of this machine.
 
 `se.exec_start` in /proc/PID/task/TID/sched (CONFIG_SCHED_DEBUG) is the time in ms at which the scheduler last charged
-CPU time to the thread, on the clock of the CPU that it ran on (update_curr in kernel/sched/fair.c;
-livedbg.linux.cpu_clocks).
+CPU time to the thread, on the clock of the CPU that it ran on (update_curr in kernel/sched/fair.c).
 
-How far the scheduler's clock of each CPU is behind CLOCK_MONOTONIC.
+The scheduler times threads by one clock a CPU, which stops while the CPU serves interrupts, and while a hypervisor runs
+something else on it (update_rq_clock_task in kernel/sched/core.c). So the clocks of two CPUs are seconds apart in a
+virtual machine (9 s seen after 80 minutes), and may be hours apart where one CPU serves a network card. Only a thread
+that runs there can read one: livedbg runs a thread on each CPU in question, for some 50 us.
 
-The scheduler times threads by one clock a CPU, which stops while the CPU serves interrupts, and while a
-hypervisor runs something else on it (update_rq_clock_task in kernel/sched/core.c). So the clocks of two CPUs are
-seconds apart in a virtual machine (9 s seen after 80 minutes), and may be hours apart where one CPU serves a network
-card. Only a thread that runs there can read one: livedbg runs a thread on each CPU that is asked for, for some 50 us.
-
-How busy this machine is: how many threads want a processor, and for how long they wait for one.
-
-Sources: proc_loadavg(5); the kernel's Documentation/accounting/psi.rst (`/proc/pressure/cpu`, from 4.20, where the
-kernel has it switched on).
+Sources for the load: proc_loadavg(5); the kernel's Documentation/accounting/psi.rst (`/proc/pressure/cpu`, from 4.20,
+where the kernel has it switched on).
 
 Invariants:
-    last_ran.R1. A thread is never said to have last run before it did.
-    last_ran.C1. No clock is reported as less far behind than it is. It may have stopped for a time since it was
-        read, so the age of the reading is added. What is computed from it is then never too long ago.
+    last_ran.R1. A thread is never reported to have last run before it did.
+    last_ran.C1. No clock is reported as less far behind than it is. It may have stopped for a time since it was read,
+        so the age of the reading is added. Times computed from it are then never too long ago.
 """
 
 from __future__ import annotations
@@ -45,11 +40,11 @@ _known: dict[int, tuple[int, int]] = {}
 
 
 def clocks_behind_ns(cpus: Collection[int]) -> dict[int, int]:
-    """How far the clocks of some CPUs are behind CLOCK_MONOTONIC.
+    """Return how far the clocks of some CPUs are behind CLOCK_MONOTONIC.
 
     Returns:
         By CPU, in nanoseconds; without those that livedbg may not run on or that did not let it run within half a
-        second, and without all of them where the kernel doesn't say (CONFIG_SCHED_DEBUG).
+            second, and empty without CONFIG_SCHED_DEBUG.
     """
     now = time.monotonic_ns()
     stale = [cpu for cpu in set(cpus) if now - _known.get(cpu, (-_FRESH_NS, 0))[0] >= _FRESH_NS]
@@ -66,14 +61,14 @@ def clocks_behind_ns(cpus: Collection[int]) -> dict[int, int]:
 
 
 def exec_start_ns(path: str) -> int:
-    """When the scheduler last charged CPU time to a thread, on the clock of the CPU that it ran on.
+    """Return when the scheduler last charged CPU time to a thread, on the clock of the CPU that it ran on.
 
     Args:
         path: its `sched` file in /proc.
 
     Raises:
         OSError: gone or denied, or this kernel has no such file.
-        ValueError: the field is not there.
+        ValueError: the field is missing.
     """
     data = read_file(path)
     at = data.find(_FIELD)
@@ -95,14 +90,13 @@ LEAST_NS: Final = 500_000_000
 
 
 def last_ran_mono_ns(pid: int, cpus: Mapping[int, int]) -> dict[int, int]:
-    """When threads that are blocked last ran (CLOCK_MONOTONIC).
+    """Return when blocked threads last ran (CLOCK_MONOTONIC).
 
     Args:
-        pid: their process.
-        cpus: the CPU that each thread (TID) last ran on.
+        cpus: by TID, the CPU that it last ran on.
 
     Returns:
-        By TID; without those where that was less than half a second ago, or the kernel doesn't say.
+        By TID; without those that ran less than half a second ago, or that the kernel doesn't report.
     """
     ran: dict[int, int] = {}
     for tid in cpus:
@@ -115,14 +109,12 @@ def last_ran_mono_ns(pid: int, cpus: Mapping[int, int]) -> dict[int, int]:
 
 
 class Load(Struct, frozen=True):
-    """The machine at one moment.
+    """The load of the machine.
 
     Attributes:
-        minute: threads that ran or wanted to (or slept uninterruptibly), a mean over the last minute.
-        runnable: threads that run or want to at that moment.
-        processors: how many processors are switched on.
-        waiting: share of the last ten seconds in which some thread had to wait for a processor; None where the kernel
-            doesn't report it.
+        minute: threads running or runnable (or in uninterruptible sleep), a mean over the last minute.
+        runnable: threads running or runnable at that moment.
+        waiting: share of the last ten seconds in which some thread had to wait for a processor; None if not reported.
     """
 
     minute: float
@@ -132,11 +124,11 @@ class Load(Struct, frozen=True):
 
     @property
     def crowded(self) -> bool:
-        """More threads want a processor than there are."""
+        """Return whether more threads want a processor than there are."""
         return max(self.minute, float(self.runnable)) > 1.5 * self.processors
 
     def words(self) -> str:
-        """`load 37.2 on 16 CPUs, a thread had to wait for one 81 % of the time`."""
+        """Return `load 37.2 on 16 CPUs, some thread waited for one 81 % of the time`."""
         plural = "" if self.processors == 1 else "s"
         waiting = (
             f", some thread waited for one {self.waiting * 100:.0f} % of the time" if self.waiting is not None else ""
@@ -145,7 +137,7 @@ class Load(Struct, frozen=True):
 
 
 def read_load() -> Load | None:
-    """The load now; None where it can't be read."""
+    """Return the current load; None if it can't be read."""
     try:
         fields = read_file("/proc/loadavg").split()
         minute, runnable = float(fields[0]), int(fields[3].partition(b"/")[0])
@@ -155,7 +147,7 @@ def read_load() -> Load | None:
 
 
 def _waiting() -> float | None:
-    """`some avg10=12.34 avg60=… total=…` of the pressure on processors, as a share."""
+    """Return `some avg10=12.34 avg60=… total=…` of the pressure on processors, as a share."""
     try:
         first = read_file("/proc/pressure/cpu").decode("ascii").split("\n")[0]
         name, _, value = first.split()[1].partition("=")

@@ -1,11 +1,11 @@
-"""The lines of what the kernel writes as text, with names in it that any user may have chosen.
+r"""Lines of the kernel's text files, with names in them that any user may have chosen.
 
-A name can hold each byte but NUL: newlines, other line ends of Unicode, bytes that are no UTF-8. So lines end at `\\n`
-alone, fields are taken by position, and a row that makes no sense costs that row.
+A name can hold each byte but NUL: newlines, other line ends of Unicode, bytes that are no UTF-8. So lines end at `\n`
+alone, fields are taken by position, and a malformed row costs that row only.
 
 Invariants:
     lines.N1. A line ends at a newline and at nothing else: not at U+2028, U+0085, a vertical tab, …
-    lines.N2. A row that can't be read is left out; the others are given.
+    lines.N2. A row that can't be parsed is left out; the others are returned.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LONGEST_NUMBER: Final = 20
 
 
 def lines(data: bytes, errors: str = "replace") -> list[str]:
-    """The lines, decoded as UTF-8; what is none becomes U+FFFD, or what another error handler makes of it."""
+    """Return the lines, decoded as UTF-8; invalid bytes become U+FFFD, or what another error handler makes of them."""
     found = data.decode("utf-8", errors).split("\n")
     if not found[-1]:
         found.pop()
@@ -28,7 +28,7 @@ def lines(data: bytes, errors: str = "replace") -> list[str]:
 
 
 def rows(data: bytes, parse: Callable[[str], T], errors: str = "replace") -> Iterator[T]:
-    """What `parse` makes of each line, but for those at which it raises ValueError, IndexError or OverflowError."""
+    """Yield `parse` of each line, except where it raises ValueError, IndexError or OverflowError."""
     for line in lines(data, errors):
         try:
             yield parse(line)
@@ -37,7 +37,7 @@ def rows(data: bytes, parse: Callable[[str], T], errors: str = "replace") -> Ite
 
 
 def number(text: str) -> int:
-    """A decimal number of at most LONGEST_NUMBER digits.
+    """Parse a decimal number of at most LONGEST_NUMBER digits.
 
     Raises:
         ValueError: it is none.

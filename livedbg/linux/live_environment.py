@@ -1,8 +1,8 @@
-"""What a process was started with and runs on: its environment from its memory, the rank in it, and its C library.
+"""The environment of a process from its memory, the rank in it, and its C library.
 
-`/proc/PID/environ` shows the environment at exec. What a program sets later (`os.environ["RANK"] = …` in a process that
-was forked or spawned) is only in the C library's `environ` array. Which C library it is follows from the mappings; the
-version from the library's own banner.
+`/proc/PID/environ` shows the environment at exec. Later changes (`os.environ["RANK"] = …` in a process that was forked
+or spawned) are only in the C library's `environ` array. The kind of C library follows from the mappings; the version
+from the library's own banner.
 """
 
 from __future__ import annotations
@@ -35,9 +35,8 @@ class Libc(Struct, frozen=True):
 
     Attributes:
         kind: `glibc`, `musl`, `bionic` or `unknown`.
-        version: (2, 36); None when it isn't known.
-        path: the library's file as the process sees it, or the executable when linked statically.
-        static: linked into the executable.
+        version: (2, 36); None if not known.
+        path: the library's file as the process sees it, or the executable if linked statically.
     """
 
     kind: str
@@ -47,23 +46,18 @@ class Libc(Struct, frozen=True):
 
     @property
     def layouts_known(self) -> bool:
-        """Whether the layouts of livedbg.linux.abi hold for its locks."""
+        """Return whether the layouts of livedbg.linux.abi hold for its locks."""
         return self.kind == "glibc" and (self.version is None or self.version >= (2, 25))
 
     @property
     def label(self) -> str:
-        """For users: `glibc 2.36`."""
+        """Return `glibc 2.36`."""
         version = " " + ".".join(map(str, self.version)) if self.version else ""
         return f"{self.kind}{version}{' (static)' if self.static else ''}"
 
 
 def detect_libc(pid: int, mappings: Sequence[MappedFile]) -> Libc:
-    """The C library of process `pid`.
-
-    Args:
-        pid: the process (its own root folder is used, for containers).
-        mappings: its mappings.
-    """
+    """Return the C library of a process, read through its own root folder (containers)."""
     paths = dict.fromkeys(m.path for m in mappings if m.path.startswith("/"))
     for path in paths:
         name = PurePosixPath(path).name
@@ -81,8 +75,10 @@ def detect_libc(pid: int, mappings: Sequence[MappedFile]) -> Libc:
 
 
 def _version(pid: int, path: str, mappings: Sequence[MappedFile]) -> tuple[int, ...] | None:
-    """The version in the banner of the file that is mapped (also when it was replaced since); () when
-    it is glibc of a version that doesn't show; None when it isn't glibc."""
+    """Return the version in the banner of the mapped file (also if it was replaced since).
+
+    () for glibc of an unknown version; None for another library.
+    """
     mapping = next(m for m in mappings if m.path == path)
     task = living_task(pid)
     places = (f"/proc/{task}/root{path}", f"/proc/{task}/map_files/{mapping.start:x}-{mapping.end:x}")
@@ -97,8 +93,11 @@ def _version(pid: int, path: str, mappings: Sequence[MappedFile]) -> tuple[int, 
 
 @lru_cache(maxsize=64)
 def _banner(place: str, device: int, inode: int, changed_ns: int) -> tuple[int, ...] | None:
-    """Search a file for glibc's banner (csu/version.c), which static programs rarely have, and for the
-    name of its tunables (elf/dl-tunables.c), which all have; the other arguments only key the cache."""
+    """Search a file for glibc's banner (csu/version.c), else its tunables.
+
+    Static programs rarely have the banner, and all have the name of the tunables (elf/dl-tunables.c). The other
+    arguments only key the cache.
+    """
     glibc = False
     with target_files.open_binary(Path(place)) as file:
         tail = b""
@@ -121,13 +120,7 @@ _LONGEST: Final = 500
 
 
 class LiveEnvironment:
-    """Reads the `environ` array of one process, without a stop.
-
-    Args:
-        pid: the process. After an exec, make a new reader: the array is elsewhere.
-        mappings: its mappings.
-        libc: its C library.
-    """
+    """Reads the `environ` array of a process, without a stop. Make a new reader after an exec."""
 
     def __init__(self, pid: int, mappings: Sequence[MappedFile], libc: Libc) -> None:
         self._pid = pid
@@ -139,7 +132,7 @@ class LiveEnvironment:
         self._places: tuple[int, ...] | None = None
 
     def read(self) -> dict[str, str]:
-        """Its variables (not sanitised, with its secrets); {} where they can't be found or read."""
+        """Return its variables (not sanitised, with its secrets); {} if they can't be found or read."""
         if self._places is None:
             self._places = tuple(place for mappings in self._files for place in self._in_file(mappings))
         with contextlib.suppress(OSError):
@@ -150,7 +143,6 @@ class LiveEnvironment:
         return {}
 
     def _in_file(self, mappings: Sequence[MappedFile]) -> Sequence[int]:
-        """Where the pointer to the array may be."""
         with contextlib.suppress(OSError, ElfError), ElfFile(mapped_file(self._pid, mappings[0])) as elf:
             bias, found = elf.load_bias(mappings), defined_symbols(elf, _NAMES)
             if bias is not None:
@@ -186,8 +178,8 @@ class Place(NamedTuple):
     """A rank's place in its job.
 
     Attributes:
-        variable: what names its rank: a launcher within a launcher has another one.
-        meeting: where the ranks of its job meet, and how many they are; the same for all of them, () where not known.
+        variable: the variable of its rank: a launcher within a launcher has another one.
+        meeting: where the ranks of its job meet, and how many they are; the same for all of them, () if not known.
     """
 
     rank: int
@@ -196,13 +188,13 @@ class Place(NamedTuple):
 
 
 def rank_of(environment: Mapping[str, str]) -> int | None:
-    """The rank; None where no variable holds a number."""
+    """Return the rank; None if no variable holds a number."""
     place = place_of(environment)
     return place.rank if place is not None else None
 
 
 def place_of(environment: Mapping[str, str]) -> Place | None:
-    """The rank and its job; None where no variable holds a number."""
+    """Return the rank and its job; None if no variable holds a number."""
     for name in RANKS:
         with contextlib.suppress(ValueError):
             own = number(environment.get(name, ""))

@@ -1,4 +1,4 @@
-"""How the files that a process has mapped are opened, and what is read in them is kept."""
+"""Access to the mapped files of a process, with a cache of their contents."""
 
 from __future__ import annotations
 
@@ -15,21 +15,19 @@ T = TypeVar("T")
 
 
 class ReadOnce(Generic[T]):
-    """What is read of libraries, by device, inode and time of change: the ranks of a job have the same large ones."""
+    """Cache of data read from libraries, by device, inode and change time: the ranks of a job share them."""
 
     def __init__(self) -> None:
         self._read: dict[tuple[int, int, int], T] = {}
 
     def of(self, pid: int, mappings: Sequence[Mapping], read: Callable[[ElfFile], T]) -> tuple[int, T] | None:
-        """The load bias of a library in a process, and what was read of it.
+        """Return the load bias of a library in a process, and the data read from it.
 
         Args:
-            pid: the process.
             mappings: the library's mappings there, one at least.
-            read: reads it, where it was not read before.
 
         Returns:
-            None where no mapping fits a segment, or the file is damaged.
+            None if no mapping fits a segment, or the file is damaged.
 
         Raises:
             OSError: gone, or not allowed.
@@ -48,10 +46,10 @@ class ReadOnce(Generic[T]):
 
 
 def mapped_file(pid: int, mapping: Mapping) -> Path:
-    """A path of ours by which the file behind a mapping can be opened.
+    """Return a path by which we can open the file behind a mapping.
 
-    Through the process's own root folder (containers); a file that was deleted or replaced only
-    through map_files, which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5)).
+    Through the process's own root folder (containers); a file that was deleted or replaced only through map_files,
+    which needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE (proc_pid_map_files(5)).
     """
     task = living_task(pid)
     path = Path(f"/proc/{task}/root{mapping.path}")

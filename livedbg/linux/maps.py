@@ -15,16 +15,14 @@ from livedbg.linux.procfs import living_task
 
 
 class Mapping(NamedTuple):
-    """One mapping.
+    """A memory mapping.
 
     Attributes:
-        start: first address.
-        end: first address behind it.
+        end: first address after it.
         permissions: e.g. `r-xp`; the last letter is `s` for a shared mapping.
-        offset: offset of `start` in the file.
         device: `MAJOR:MINOR` in hex, e.g. `fe:00`.
         inode: 0 for private anonymous memory.
-        path: of the file, or `[heap]`, `[stack]`, `[vdso]`, or ""; ` (deleted)` is cut off.
+        path: of the file, or `[heap]`, `[stack]`, `[vdso]`, or ""; without ` (deleted)`.
         deleted: the file was deleted or replaced since.
     """
 
@@ -39,12 +37,12 @@ class Mapping(NamedTuple):
 
     @property
     def shared(self) -> bool:
-        """Whether writes to it are seen by other processes."""
+        """Return whether other processes see writes to it."""
         return self.permissions.endswith("s")
 
     @property
     def executable(self) -> bool:
-        """Whether it holds code."""
+        """Return whether it holds code."""
         return "x" in self.permissions
 
 
@@ -52,7 +50,7 @@ _DELETED = " (deleted)"
 
 
 def parse_maps(pid: int) -> list[Mapping]:
-    """The mappings of process `pid`, in rising order of address; [] for a kernel thread or a zombie.
+    """Return the mappings of a process, in rising order of address; [] for a kernel thread or a zombie.
 
     Raises:
         OSError: gone (ProcessLookupError, FileNotFoundError) or not allowed (PermissionError).
@@ -64,13 +62,13 @@ def parse_maps(pid: int) -> list[Mapping]:
 
 
 def parse_maps_text(text: bytes) -> list[Mapping]:
-    """The mappings that the text of a `maps` file lists; paths that aren't UTF-8 by surrogates (os.fsdecode)."""
+    """Parse the text of a `maps` file; paths that aren't UTF-8 have surrogates (os.fsdecode)."""
     return list(_parsed(text))
 
 
 @lru_cache(maxsize=2)
 def _parsed(text: bytes) -> tuple[Mapping, ...]:
-    """In one look at a process several readers ask for the same: 60,000 mappings take 0.15 s."""
+    """Parse and cache: several readers parse the same text during one scan, and 60,000 mappings take 0.15 s."""
     return tuple(rows(text, _mapping, errors="surrogateescape"))
 
 
@@ -91,7 +89,7 @@ def _mapping(line: str) -> Mapping:
 
 
 def find_mapping(mappings: Sequence[Mapping], address: int) -> Mapping | None:
-    """The mapping that holds `address`; `mappings` in rising order, as `parse_maps` gives them."""
+    """Return the mapping that holds `address`, or None; `mappings` in rising order, as from `parse_maps`."""
     index = bisect_right(mappings, address, key=lambda mapping: mapping.start) - 1
     if index >= 0 and mappings[index].start <= address < mappings[index].end:
         return mappings[index]
@@ -99,11 +97,7 @@ def find_mapping(mappings: Sequence[Mapping], address: int) -> Mapping | None:
 
 
 def copies(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
-    """The mappings of one file, a list for each time that it was loaded (dlmopen(3) loads it once a link namespace).
-
-    Args:
-        mappings: of that file, in rising order of address.
-    """
+    """Group the mappings of one file by each time that it was loaded (dlmopen(3) loads it once per link namespace)."""
     found: list[list[Mapping]] = []
     for mapping in mappings:
         last = found[-1][-1] if found else None
@@ -116,11 +110,11 @@ def copies(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
 
 
 def names_of(pid: int, mapping: Mapping) -> frozenset[str] | None:
-    """The names by which others can open the file of a mapping, without folders; None where that can't be known.
+    """Return the names by which others can open the file of a mapping, without folders; None if not known.
 
-    What shows as deleted may have a name: sem_open(3) makes a file under a passing name, links it to the one that was
-    asked for, and deletes the first, which is what the kernel shows. The file itself is asked where the kernel allows
-    it (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE, proc_pid_map_files(5)), and its directory is searched.
+    A file that shows as deleted may have a name: sem_open(3) makes a file under a temporary name, links it to the
+    requested one, and deletes the first, which is what the kernel shows. The link count is read if the kernel allows it
+    (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE, proc_pid_map_files(5)), and the directory is searched.
     """
     folder, _, name = mapping.path.rpartition("/")
     if not mapping.deleted:
@@ -137,7 +131,6 @@ def names_of(pid: int, mapping: Mapping) -> frozenset[str] | None:
 
 
 def _links(pid: int, mapping: Mapping) -> int | None:
-    """How many names the file of a mapping has; None where the kernel does not let us ask."""
     try:
         return os.stat(f"/proc/{pid}/map_files/{mapping.start:x}-{mapping.end:x}").st_nlink  # noqa: PTH116
     except OSError:

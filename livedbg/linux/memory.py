@@ -1,11 +1,9 @@
-"""Reading the memory of another process by process_vm_readv(2), in batches, without stopping it.
+"""Memory of another process: reads by process_vm_readv(2), in batches, without stopping it.
 
-A batch costs one system call per 512 ranges. The kernel ends a batch at the first range that it
-can't read, so a short batch goes on behind the bad range (process_vm_readv(2), "partial transfers
-apply at the granularity of iovec elements").
+A batch costs one system call per 512 ranges. The kernel ends a batch at the first range that it can't read, so a short
+batch goes on after the bad range (process_vm_readv(2), "partial transfers apply at the granularity of iovec elements").
 
-Which pages of a process's memory are there (`/proc/PID/pagemap`): a page that was never used would be mapped by
-reading it.
+Present pages come from `/proc/PID/pagemap`: reading a page that was never used would map it.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ for _call in (_readv, _readv_held):
 
 
 def read(pid: int, address: int, size: int) -> bytes:
-    """`size` bytes at `address` of process `pid`.
+    """Return `size` bytes at `address` of a process.
 
     Raises:
         OSError: EFAULT (not all of it is mapped), EPERM or ESRCH.
@@ -61,11 +59,11 @@ def read(pid: int, address: int, size: int) -> bytes:
 
 
 def read_into(pid: int, address: int, size: int, buffer: ctypes.Array[ctypes.c_char]) -> int:
-    """Read into a buffer of ours, without letting another Python thread run: while a target is stopped, there
-    must be no wait for the interpreter.
+    """Read into a buffer of ours, holding the GIL: while a target is stopped, there must be no wait for the
+    interpreter.
 
     Returns:
-        How many bytes: fewer than `size` where the memory ends before.
+        Number of bytes: fewer than `size` if the memory ends before.
 
     Raises:
         OSError: EFAULT (nothing is mapped there), EPERM or ESRCH.
@@ -80,14 +78,13 @@ def read_into(pid: int, address: int, size: int, buffer: ctypes.Array[ctypes.c_c
 
 
 def read_many(pid: int, requests: Sequence[tuple[int, int]]) -> list[bytes | None]:
-    """Many ranges at once.
+    """Read many ranges at once.
 
     Args:
-        pid: the process.
         requests: (address, size) pairs.
 
     Returns:
-        The bytes of each range in the same order; None where it can't be read in full.
+        The bytes of each range in the same order; None if it can't be read in full.
 
     Raises:
         PermissionError: the kernel doesn't let us read this process.
@@ -114,8 +111,7 @@ def read_many(pid: int, requests: Sequence[tuple[int, int]]) -> list[bytes | Non
 
 
 def read_text(pid: int, address: int, limit: int = MAX_TEXT) -> bytes:
-    """The NUL-terminated string at `address`, without the NUL; cut at `limit` bytes or where the
-    mapping ends.
+    """Return the NUL-terminated string at `address`, without the NUL; cut at `limit` bytes or at the mapping's end.
 
     Raises:
         OSError: nothing can be read there.
@@ -157,19 +153,13 @@ _THERE: Final = 3 << 62  # present, or swapped (Documentation/admin-guide/mm/pag
 
 
 def is_heap(mapping: Mapping) -> bool:
-    """Whether a mapping is private anonymous memory that can be written to, other than a main thread's stack."""
+    """Return whether a mapping is private writable anonymous memory, other than a main thread's stack."""
     named = mapping.path and mapping.path != "[heap]" and not mapping.path.startswith("[anon")
     return mapping.permissions == "rw-p" and not mapping.inode and not named
 
 
 def used_pieces(pid: int, mapping: Mapping, most: int) -> Iterator[tuple[int, int]]:
-    """The memory of a mapping that is there: address and size of each piece; all of it where that isn't known.
-
-    Args:
-        pid: the process.
-        mapping: one of its mappings.
-        most: bytes of a piece.
-    """
+    """Yield address and size of the present pieces of a mapping, at most `most` bytes each; all of it if not known."""
     try:
         pages = os.open(f"/proc/{living_task(pid)}/pagemap", os.O_RDONLY)
     except OSError:
@@ -189,7 +179,7 @@ def _pieces(start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(entries: bytes) -> Iterator[tuple[int, int]]:
-    """The first page of each run of pages that are there, and the one behind it."""
+    """Yield the first page of each run of present pages, and the one after it."""
     if not entries.strip(b"\0"):
         return
     at = 0

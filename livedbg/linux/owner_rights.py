@@ -1,9 +1,10 @@
-"""Programs of others that open the files of a target by themselves: with the rights of the target's user.
+"""External programs that open files of a target, run with the rights of the target's user.
 
-A debugger opens what its target names: its program, its libraries, their symbols. Run by root for a process of somebody
-else it would open for that user what only root may. So it gets the user, the group and the groups of the target, and
-of root's capabilities CAP_SYS_PTRACE alone, as an ambient one (capabilities(7)). The user can't trace it to get that
-capability: tracing needs at least the capabilities of who is traced (cap_ptrace_access_check in security/commoncap.c).
+A debugger opens the files that its target names: its program, its libraries, their symbols. Run by root for a process
+of somebody else it would open for that user files that only root may read. So it gets the user, the group and the
+groups of the target, and of root's capabilities CAP_SYS_PTRACE alone, as an ambient one (capabilities(7)). The user
+can't trace it to get that capability: tracing needs at least the capabilities of the tracee (cap_ptrace_access_check in
+security/commoncap.c).
 
 Invariants:
     owner_rights.W1. Where those rights can't be had, nothing is run.
@@ -26,7 +27,7 @@ _KEPT: Final = [f"--{which}={_ONLY}" for which in ("inh-caps", "ambient-caps", "
 
 
 def other_owner(pid: int) -> FsIdentity | None:
-    """Whose rights a program that looks into a process is to have; None: ours.
+    """Return the identity for a program that inspects a process; None for ours.
 
     Raises:
         OSError: the process is gone, and was no target.
@@ -38,7 +39,7 @@ def other_owner(pid: int) -> FsIdentity | None:
 
 
 def as_owner(pid: int) -> list[str]:
-    """The words before a command line that give it those rights; none where it may have ours (W2).
+    """Return the prefix of a command line that gives it those rights; empty if ours will do (W2).
 
     Raises:
         TargetGone: there is no such process.
@@ -63,10 +64,10 @@ def as_owner(pid: int) -> list[str]:
 
 
 def give_to_owner(pid: int, path: Path) -> None:
-    """Let a program that runs with those rights read a file of ours, in a folder of ours.
+    """Let a program with those rights read a file of ours, in a folder of ours.
 
     Raises:
-        OSError: the process is gone, or the file is.
+        OSError: the process or the file is gone.
     """
     owner = other_owner(pid)
     if owner is not None:

@@ -1,11 +1,11 @@
 """Readers for /proc/PID and /proc/PID/task/TID (proc(5)).
 
-Single-item functions raise OSError when the process is gone or reading it is denied: a thread
-that ends between `open` and `read` gives ESRCH (ProcessLookupError), later FileNotFoundError.
+Single-item functions raise OSError when the process is gone or reading it is denied: a thread that ends between `open`
+and `read` gives ESRCH (ProcessLookupError), later FileNotFoundError.
 
 Invariants:
-    handled_signals.H1. Faults, and the signals that C libraries keep for themselves, are none of them: a thread that
-        waits causes no fault, and a library's own signal ends no wait of the program.
+    handled_signals.H1. Faults, and the signals that C libraries keep for themselves, are left out: a thread that waits
+        causes no fault, and a library's own signal ends no wait of the program.
 """
 
 from __future__ import annotations
@@ -37,17 +37,15 @@ _OVER: Final = (ThreadState.ZOMBIE, ThreadState.DEAD)
 
 
 class Running(NamedTuple):
-    """The thread runs (or is about to): it sits in no system call that could be named."""
+    """The thread runs (or is about to): it is in no known system call."""
 
 
 class BlockedSyscall(NamedTuple):
-    """Where a thread sits in the kernel.
+    """A thread's system call and registers in the kernel.
 
     Attributes:
-        number: the system call; -1 when it sleeps in the kernel outside of any (page fault, stop).
-        args: its six arguments as unsigned machine words; empty when `number` is -1.
-        sp: stack pointer in user space.
-        pc: program counter in user space.
+        number: -1 if it sleeps in the kernel outside of any call (page fault, stop).
+        args: its six arguments as unsigned machine words; empty if `number` is -1.
     """
 
     number: int
@@ -60,17 +58,14 @@ SyscallSeen: TypeAlias = BlockedSyscall | Running
 
 
 class Stat(NamedTuple):
-    """/proc/PID/stat or /proc/PID/task/TID/stat, the fields in use.
+    """The used fields of /proc/PID/stat or /proc/PID/task/TID/stat.
 
     Attributes:
         name: comm, as the kernel has it (not sanitised; at most 15 bytes, or 63 for kernel workers).
         cpu_ticks: utime + stime.
-        start_ticks: start time in clock ticks since boot.
         flags: PF_ flags of the kernel (linux/sched.h).
-        exit_code: wait status of a zombie; 0 where it isn't one or we may not see it.
-        faults: page faults so far.
+        exit_code: wait status of a zombie; 0 if it is none or not visible to us.
         terminal: device number of the controlling terminal, as in `st_rdev`; 0 for none.
-        cpu: the CPU that it runs on, or last ran on.
     """
 
     name: str
@@ -87,26 +82,22 @@ class Stat(NamedTuple):
 
     @property
     def exit_status(self) -> int:
-        """Exit status; the negated number of the signal that killed it."""
+        """Return the exit status, or the negated number of the signal that killed it."""
         return os.waitstatus_to_exitcode(self.exit_code)
 
     @property
     def kernel_thread(self) -> bool:
-        """Whether it has no user space at all (PF_KTHREAD, linux/sched.h)."""
+        """Return whether it has no user space at all (PF_KTHREAD, linux/sched.h)."""
         return bool(self.flags & 0x00200000)
 
     @property
     def ends(self) -> bool:
-        """Whether it is about to give up its memory, or has (PF_EXITING): a list of its mappings may be cut."""
+        """Return whether it is freeing its memory, or has (PF_EXITING): a list of its mappings may be cut."""
         return bool(self.flags & 0x00000004)
 
 
 def read_file(path: str) -> bytes:
-    """All bytes of a /proc file, by one read where it is short (files of /proc have no size).
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return all bytes of a /proc file, by one read if it is short (files of /proc have no size)."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = os.read(fd, 4096)
@@ -121,29 +112,25 @@ def read_file(path: str) -> bytes:
 
 
 def process_exists(pid: int) -> bool:
-    """Whether a process or thread of that number is there (zombies are)."""
+    """Return whether a process or thread of that number exists (zombies do)."""
     return Path(f"/proc/{pid}/stat").exists()
 
 
 def process_ids() -> list[int]:
-    """All processes that /proc shows us."""
+    """Return all processes that /proc shows us."""
     with os.scandir("/proc") as entries:
         return [int(entry.name) for entry in entries if entry.name.isdigit()]
 
 
 def thread_ids(pid: int) -> list[int]:
-    """The threads of a process.
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return the threads of a process."""
     return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - twice as fast
 
 
 def child_pids(pid: int) -> list[int]:
-    """The children of all threads of a process; [] when it is gone.
+    """Return the children of all threads of a process; [] if it is gone.
 
-    By /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN), else by everybody's parent.
+    By /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN), else by the parent of every process.
     """
     found: list[int] = []
     try:
@@ -165,10 +152,10 @@ def _parent_of(pid: int) -> int | None:
 
 
 def all_ended(pid: int) -> bool:
-    """Whether no thread of a process goes on: also where some are still there as zombies, because who traces them
-    has not collected their ends (ptrace(2)); and True when it is gone.
+    """Return whether all threads of a process have ended; True if it is gone.
 
-    A leader that called pthread_exit is a zombie too, while others go on.
+    Zombies count as ended: their tracer may not have collected them (ptrace(2)). A leader that called pthread_exit is a
+    zombie too, while others go on.
     """
     try:
         return all(read_stat(pid, tid).state in _OVER for tid in thread_ids(pid))
@@ -177,11 +164,11 @@ def all_ended(pid: int) -> bool:
 
 
 def living_task(pid: int) -> int:
-    """The task by which memory, files and mappings of a process are seen: `pid` itself, or one of its
-    threads where the first one has ended (pthread_exit in main) and the others go on.
+    """Return the task by which to read memory, files and mappings of a process.
 
-    The kernel shows nothing of a zombie (exit_mm, exit_files in kernel/exit.c), but /proc/TID and
-    process_vm_readv(TID) reach what the threads share.
+    It is `pid` itself, or another thread if the first one has ended (pthread_exit in main). The kernel shows nothing of
+    a zombie (exit_mm, exit_files in kernel/exit.c), but /proc/TID and process_vm_readv(TID) reach what the threads
+    share.
     """
     try:
         if read_stat(pid).state is ThreadState.ZOMBIE:
@@ -194,7 +181,7 @@ def living_task(pid: int) -> int:
 
 
 def parse_stat(data: bytes) -> Stat:
-    """The fields of a `stat` file. The name may hold spaces and parentheses: the last `)` ends it.
+    """Parse a `stat` file. The name may hold spaces and parentheses: the last `)` ends it.
 
     Raises:
         ValueError, IndexError: not the text of a `stat` file.
@@ -218,16 +205,12 @@ def parse_stat(data: bytes) -> Stat:
 
 
 def _device(number: int) -> int:
-    """`tty_nr` as `st_rdev`: the kernel has the minor number in bits 31 to 20 and 7 to 0, the major in 15 to 8."""
+    """Convert `tty_nr` to `st_rdev`: the minor number is in bits 31 to 20 and 7 to 0, the major in 15 to 8."""
     return os.makedev(number >> 8 & 0xFF, number >> 12 & 0xFFF00 | number & 0xFF) if number else 0
 
 
 def read_stat(pid: int, tid: int | None = None) -> Stat:
-    """`stat` of a process, or of one of its threads.
-
-    Raises:
-        OSError: gone.
-    """
+    """Read `stat` of a process, or of one of its threads."""
     data = read_file(f"/proc/{pid}/stat" if tid is None else f"/proc/{pid}/task/{tid}/stat")
     if not data:
         raise ProcessLookupError(3, "no such process")
@@ -235,13 +218,7 @@ def read_stat(pid: int, tid: int | None = None) -> Stat:
 
 
 class SchedStat(NamedTuple):
-    """What a `schedstat` file says of a thread (sched-stats.rst).
-
-    Attributes:
-        cpu_ns: CPU time.
-        runs: times it was put on a CPU.
-        queued_ns: time in which it could run and waited for a CPU.
-    """
+    """A thread's `schedstat` (sched-stats.rst)."""
 
     cpu_ns: int
     runs: int
@@ -249,17 +226,17 @@ class SchedStat(NamedTuple):
 
 
 def parse_schedstat(data: bytes) -> SchedStat:
-    """The numbers of a `schedstat` file.
+    """Parse a `schedstat` file.
 
     Raises:
-        ValueError: it holds others.
+        ValueError: it is malformed.
     """
     cpu, queued, runs = data.split()[:3]
     return SchedStat(int(cpu), int(runs), int(queued))
 
 
 def parse_syscall(data: bytes) -> SyscallSeen:
-    """What a `syscall` file says (proc_pid_syscall(5))."""
+    """Parse a `syscall` file (proc_pid_syscall(5))."""
     field = data.split()
     if not field or field[0] == b"running":
         return Running()
@@ -270,7 +247,7 @@ def parse_syscall(data: bytes) -> SyscallSeen:
 
 
 def blocked_syscall(pid: int, tid: int) -> SyscallSeen:
-    """The system call that a thread sits in.
+    """Return the system call that a thread is blocked in.
 
     Raises:
         OSError: gone, or denied (this needs PTRACE_MODE_ATTACH access, ptrace(2)).
@@ -279,10 +256,8 @@ def blocked_syscall(pid: int, tid: int) -> SyscallSeen:
 
 
 def calls_and_waits(pid: int, tid: int) -> int | None:
-    """How many reads, writes and voluntary waits a thread has made so far (proc_pid_io(5), proc_pid_status(5)).
-
-    Returns:
-        None where the kernel does not count them, or does not report it.
+    """Return how many reads, writes and voluntary waits a thread has made (proc_pid_io(5), proc_pid_status(5)), or
+    None.
     """
     calls = _counted(pid, tid, "syscr", "syscw")
     try:
@@ -292,17 +267,17 @@ def calls_and_waits(pid: int, tid: int) -> int | None:
 
 
 def bytes_moved(pid: int, tid: int) -> int | None:
-    """How many bytes a thread has read and written so far, by whatever call; None where that can't be seen."""
+    """Return how many bytes a thread has read and written so far, by any call; None if not visible."""
     return _counted(pid, tid, "rchar", "wchar")
 
 
 def bytes_written(pid: int, tid: int) -> int | None:
-    """How many bytes a thread has given to write(2) and the like so far; None where that can't be seen."""
+    """Return how many bytes a thread has passed to write(2) and the like so far; None if not visible."""
     return _counted(pid, tid, "wchar")
 
 
 def _counted(pid: int, tid: int, *names: str) -> int | None:
-    """The sum of some counters of a thread's `io` file (proc_pid_io(5)); None where it can't be read."""
+    """Return the sum of some counters of a thread's `io` file (proc_pid_io(5)); None if unreadable."""
     try:
         counts = dict(line.split(": ") for line in lines(read_file(f"/proc/{pid}/task/{tid}/io")))
         return sum(int(counts[name]) for name in names)
@@ -311,7 +286,7 @@ def _counted(pid: int, tid: int, *names: str) -> int | None:
 
 
 def wait_channel(pid: int, tid: int) -> str | None:
-    """The kernel function that the thread sleeps in; None when it runs or the kernel won't say."""
+    """Return the kernel function that the thread sleeps in; None if it runs or that is hidden."""
     try:
         name = read_file(f"/proc/{pid}/task/{tid}/wchan").decode("ascii", "replace").strip()
     except OSError:
@@ -320,11 +295,7 @@ def wait_channel(pid: int, tid: int) -> str | None:
 
 
 def status_fields(pid: int, tid: int | None = None) -> dict[str, str]:
-    """The `Name: value` lines of a `status` file.
-
-    Raises:
-        OSError: gone.
-    """
+    """Return the `Name: value` lines of a `status` file."""
     path = f"/proc/{pid}/status" if tid is None else f"/proc/{pid}/task/{tid}/status"
     fields = {}
     for line in lines(read_file(path)):
@@ -335,21 +306,13 @@ def status_fields(pid: int, tid: int | None = None) -> dict[str, str]:
 
 
 def command_line(pid: int) -> tuple[str, ...]:
-    """The arguments of a process, as it shows them (not sanitised); () for a zombie or kernel thread.
-
-    Raises:
-        OSError: gone.
-    """
+    """Return the arguments of a process (not sanitised); () for a zombie or kernel thread."""
     data = read_file(f"/proc/{pid}/cmdline") or read_file(f"/proc/{living_task(pid)}/cmdline")
     return tuple(part.decode("utf-8", "replace") for part in data.rstrip(b"\0").split(b"\0")) if data else ()
 
 
 def read_environment(pid: int) -> dict[str, str]:
-    """The environment that a process was started with (not sanitised, with its secrets).
-
-    Raises:
-        OSError: gone or denied.
-    """
+    """Return the environment that a process was started with (not sanitised, with its secrets)."""
     found = {}
     data = read_file(f"/proc/{pid}/environ") or read_file(f"/proc/{living_task(pid)}/environ")
     for part in data.split(b"\0"):
@@ -367,11 +330,10 @@ _INTERNAL: Final = frozenset({32, 33, 34})
 
 
 def handled_signals(pid: int) -> list[int]:
-    """The signals that it handles (H1), in the order of their numbers.
+    """Return the signals that it handles (H1), by number.
 
     Raises:
-        OSError: it is gone, or may not be looked at.
-        KeyError, ValueError: the kernel does not say.
+        KeyError, ValueError: the kernel does not report them.
     """
     mask = int(status_fields(pid)["SigCgt"], 16)
     caught = [number for number in range(1, 65) if mask >> (number - 1) & 1]

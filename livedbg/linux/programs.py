@@ -1,7 +1,7 @@
-"""Which program a process runs: an exec keeps the pid, the start time and the tracer, and nothing else that was found.
+"""The program of a process: an exec keeps the pid, the start time and the tracer, and invalidates everything else.
 
-Known by the auxiliary vector (proc_pid_auxv(5)), whose addresses the kernel draws anew for each program, and by the
-file. Where address space randomisation is off, a program that executes itself again looks the same.
+Identified by the auxiliary vector (proc_pid_auxv(5)), whose addresses are random for each program, and by the file.
+Without address space randomisation, a program that executes itself again looks the same.
 """
 
 from __future__ import annotations
@@ -12,11 +12,7 @@ from livedbg.linux.procfs import read_file
 
 
 class Program:
-    """The program that a process runs now.
-
-    Args:
-        pid: the process.
-    """
+    """The program that a process runs now."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -24,7 +20,7 @@ class Program:
 
     @property
     def replaced(self) -> bool:
-        """Whether the process runs another one by now; False where that can't be seen, or it has ended."""
+        """Return whether the process runs another program by now; False if not visible, or it has ended."""
         mark = _mark(self._pid)
         return bool(mark and self._mark) and mark != self._mark
 

@@ -1,18 +1,16 @@
 """The threads of a process as glibc lists them, and their thread-specific data (pthread_getspecific), read from memory.
 
-libc itself says where fields are, for debuggers: descriptors `_thread_db_*` of size in bits, number of elements
-and offset (glibc nptl_db/structs.def, db_info.c; all in libc.so.6 since 2.34). The list of threads is
+libc itself describes its fields for debuggers: descriptors `_thread_db_*` of size in bits, number of elements and
+offset (glibc nptl_db/structs.def, db_info.c; all in libc.so.6 since 2.34). The list of threads is
 `_rtld_global._dl_stack_used` of the dynamic linker (nptl_db/td_ta_thr_iter.c does the same through ptrace).
 
-PID namespaces: from the thread numbers that a process knows to the ones that we know.
-
-glibc stores in its locks what gettid() returned inside the process's own PID namespace; the last
-number of `NSpid:` in `status` is that one (proc_pid_status(5)).
+PID namespaces: glibc stores in its locks the gettid() of the process's own PID namespace; the last number of `NSpid:`
+in `status` is that one (proc_pid_status(5)).
 
 Invariants:
-    pthreads.P1. Nothing is stopped: threads come and go meanwhile. A thread counts only if its descriptor's tid is
+    pthreads.P1. Nothing is stopped: threads start and end meanwhile. A thread counts only if its descriptor's tid is
         that of a live thread, and its value only if the key was set in that thread (its sequence number is not 0).
-    pthreads.P2. The list is walked for at most _MOST threads; one that bites its tail ends the walk.
+    pthreads.P2. The list is walked for at most _MOST threads; a cycle in it ends the walk.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ from livedbg.linux.procfs import process_ids, status_fields, thread_ids
 
 
 def pid_namespace(pid: int) -> int | None:
-    """Inode of the PID namespace of a process; None when that can't be seen."""
+    """Return the inode of the PID namespace of a process; None if not visible."""
     try:
         return Path(f"/proc/{pid}/ns/pid").stat().st_ino
     except OSError:
@@ -40,13 +38,13 @@ def pid_namespace(pid: int) -> int | None:
 
 
 def same_namespace(pid: int) -> bool:
-    """Whether a process numbers its threads as we do (assumed when it can't be seen)."""
+    """Return whether a process has our thread numbers (assumed if not visible)."""
     theirs = pid_namespace(pid)
     return theirs is None or theirs == Path("/proc/self/ns/pid").stat().st_ino
 
 
 def inner_tids(pid: int, tids: Iterable[int]) -> dict[int, int]:
-    """inner tid -> our tid, of the threads `tids` of a process in another PID namespace."""
+    """Return inner tid -> our tid, for threads of a process in another PID namespace."""
     found = {}
     for tid in tids:
         try:
@@ -59,12 +57,7 @@ def inner_tids(pid: int, tids: Iterable[int]) -> dict[int, int]:
 
 
 def owner_elsewhere(inner: int, namespace: int | None) -> tuple[int, int] | None:
-    """The thread that another process's namespace calls `inner`, as (pid, tid) of ours.
-
-    Args:
-        inner: thread number as stored in a process-shared lock.
-        namespace: the PID namespace where it was stored; None for our own.
-    """
+    """Return the thread that another process's namespace (None: ours) calls `inner`, as (pid, tid) of ours, or None."""
     if namespace is None:
         try:
             pid = int(status_fields(inner)["Tgid"])  # /proc/TID is there for every thread, though not listed
@@ -102,7 +95,7 @@ _FIELD: Final = struct.Struct("=3I")
 
 
 class _Place(NamedTuple):
-    """A field: its bytes, or those of one of its elements; how many elements it has; and where it lies."""
+    """A field: the size of it or of an element, the number of elements, and the offset."""
 
     size: int
     elements: int
@@ -110,15 +103,7 @@ class _Place(NamedTuple):
 
 
 class ThreadData:
-    """Thread-specific data of one process's threads.
-
-    Args:
-        pid: the process.
-        mappings: its memory map.
-
-    Attributes:
-        known: the C library says where its fields are; else nothing is found.
-    """
+    """Thread-specific data of a process's threads; empty unless `known`: the C library describes its fields."""
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
         self._pid = pid
@@ -133,7 +118,7 @@ class ThreadData:
         self.known = bool(self._head and self._entry and len(self._places) == len(_FIELDS))
 
     def values(self, keys: Collection[int]) -> dict[int, dict[int, int]]:
-        """By tid: the values of the keys that are set in that thread.
+        """Return by tid the values of the keys that are set in that thread.
 
         Raises:
             PermissionError, ProcessLookupError: its memory can't be read (any more).
@@ -169,7 +154,7 @@ class ThreadData:
     # threads
 
     def _threads(self) -> dict[int, int]:
-        """By tid: the address of the thread's descriptor."""
+        """Return the address of each thread's descriptor by tid."""
         tids = thread_ids(self._pid)
         alive = {tid: tid for tid in tids} if same_namespace(self._pid) else inner_tids(self._pid, tids)
         found: dict[int, int] = {}
@@ -187,7 +172,6 @@ class ThreadData:
         return found
 
     def _value(self, threads: dict[int, int], key: int) -> list[tuple[int, int]]:
-        """(tid, value) of the threads where a key is set."""
         block, index = divmod(key, max(1, self._places["block"].elements))
         if not 0 <= block < self._places["specific"].size // _POINTER:
             return []
@@ -211,7 +195,7 @@ class ThreadData:
 
 
 def _files(mappings: Sequence[Mapping], *beginnings: str) -> list[Mapping]:
-    """The mappings of the first file whose name begins so.
+    """Return the mappings of the first file whose name has such a beginning.
 
     Raises:
         ValueError: there is none.

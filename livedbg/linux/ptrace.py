@@ -1,19 +1,18 @@
 """ptrace(2), as much of it as a short stop needs: seize, interrupt, wait, registers, detach.
 
-PTRACE_SEIZE doesn't stop a thread and sends it no signal; PTRACE_INTERRUPT stops it. Tracing belongs to the OS
-thread that asked for it: all calls for one thread, from `seize` to `detach`, come from the same OS thread, and when
-that thread ends (or is killed), the kernel detaches all that it traced, and they continue (kernel/ptrace.c,
-exit_ptrace).
+PTRACE_SEIZE doesn't stop a thread and sends it no signal; PTRACE_INTERRUPT stops it. Tracing belongs to the OS thread
+that requested it: all calls for one thread, from `seize` to `detach`, come from the same OS thread, and when that
+thread ends (or is killed), the kernel detaches all its tracees, and they continue (kernel/ptrace.c, exit_ptrace).
 
-The calls keep the interpreter to the calling thread (ctypes.PyDLL): none of them blocks, and while a target is
-stopped there must be no wait for the interpreter.
+The calls hold the GIL (ctypes.PyDLL): none of them blocks, and while a target is stopped there must be no wait for the
+interpreter.
 
-Whether a thread has stopped is asked of ptrace itself (PTRACE_GETSIGINFO), never of wait(2): who waits for a child
-that is traced by its own process gets the stops too.
+Whether a thread has stopped is read from ptrace itself (PTRACE_GETSIGINFO), never from wait(2): a parent that waits for
+a child that is traced by its own process gets the stops too.
 
 Invariants:
     ptrace.T1. No exit status and no stop is taken from anybody: nothing here waits.
-    ptrace.T2. A signal that was on its way to a thread when it stopped is handed back at `detach`.
+    ptrace.T2. A signal that was being delivered to a thread when it stopped is handed back at `detach`.
 """
 
 from __future__ import annotations
@@ -45,17 +44,13 @@ class _IoVec(ctypes.Structure):
 
 
 class Stop(NamedTuple):
-    """How a traced thread stopped.
-
-    Attributes:
-        signal: one that was about to be delivered, to be handed back at `detach`; 0 where there was none.
-    """
+    """The stop of a traced thread; `signal` was about to be delivered (or 0), and is handed back at `detach`."""
 
     signal: int
 
 
 def usable() -> bool:
-    """Whether the layouts here are this machine's."""
+    """Return whether the layouts here are this machine's."""
     return os.uname().machine == machine.MACHINE
 
 
@@ -70,7 +65,7 @@ def seize(tid: int) -> None:
 
 
 def interrupt(tid: int) -> None:
-    """Ask a seized thread to stop; see `stopped`.
+    """Tell a seized thread to stop; see `stopped`.
 
     Raises:
         ProcessLookupError: gone.
@@ -79,7 +74,7 @@ def interrupt(tid: int) -> None:
 
 
 def stopped(tid: int) -> Stop | None:
-    """How a seized thread has stopped; None as long as it has not, and for one that has ended."""
+    """Return how a seized thread has stopped; None while it has not, or if it has ended."""
     info = ctypes.create_string_buffer(_SIGINFO_SIZE)
     try:
         _request(_GETSIGINFO, tid, 0, ctypes.addressof(info))
@@ -90,7 +85,7 @@ def stopped(tid: int) -> Stop | None:
 
 
 def registers(tid: int) -> tuple[int, ...]:
-    """The registers of a stopped thread, in the order of livedbg.linux.registers.
+    """Return the registers of a stopped thread, in the order of livedbg.linux.registers.
 
     Raises:
         ProcessLookupError: not stopped, or gone.
@@ -106,11 +101,7 @@ def registers(tid: int) -> tuple[int, ...]:
 
 
 def detach(tid: int, signal: int = 0) -> None:
-    """Let a stopped thread run on, untraced.
-
-    Args:
-        tid: the thread.
-        signal: `Stop.signal`.
+    """Resume a stopped thread, untraced, with `Stop.signal`.
 
     Raises:
         ProcessLookupError: not stopped, or gone.

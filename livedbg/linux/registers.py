@@ -1,4 +1,4 @@
-"""The registers and the ABI of this machine, for all that copies, samples or unwinds: the only place that chooses.
+"""The registers and the ABI of this machine, for copying, sampling and unwinding: the only place that chooses.
 
 There is x86-64 so far. A second machine is a module like livedbg.linux.x86_64 and a choice here.
 """

@@ -1,14 +1,12 @@
-"""Sockets: addresses and states from /proc/PID/net, peers and queues of Unix sockets from sock_diag(7).
+"""Sockets: addresses and states from /proc/PID/net, peers and queues of Unix sockets from sock_diag(7), time limits.
 
-/proc/PID/net shows the network namespace of that process. The netlink query reaches our own only:
-the peer of a Unix socket in another namespace stays unknown.
+/proc/PID/net shows the network namespace of that process. The netlink query reaches our own only: the peer of a Unix
+socket in another namespace stays unknown.
 
-Time limits of sockets of other processes: SO_RCVTIMEO and SO_SNDTIMEO (socket(7)).
-
-Nothing under /proc shows them. pidfd_getfd(2) (Linux 5.6) gives a second descriptor of the same socket, which is asked
-and closed at once. No setting of the socket changes. A blocked call keeps its socket open by itself, so the second
-descriptor delays a close only where the thread leaves that call and closes the socket within those microseconds. The
-kernel allows it to those who may read the memory of the process.
+SO_RCVTIMEO and SO_SNDTIMEO (socket(7)) are not under /proc. pidfd_getfd(2) (Linux 5.6) gives a second descriptor of the
+same socket, which is queried and closed at once. No setting of the socket changes. A blocked call keeps its socket open
+by itself, so the second descriptor delays a close only where the thread leaves that call and closes the socket within
+those microseconds. The kernel allows it to those who may read the memory of the process.
 """
 
 from __future__ import annotations
@@ -45,16 +43,15 @@ _NLMSG_ERROR: Final = 2
 
 
 class Socket(NamedTuple):
-    """One socket.
+    """A socket.
 
     Attributes:
         protocol: `tcp`, `udp` or `unix`.
         local: `10.0.0.1:80`, or the path of a Unix socket.
-        remote: the other end's address; "" when there is none.
-        listening: it accepts connections.
+        remote: the peer's address, or "".
         datagram: others than its peer can send to it.
-        queued: bytes that the other end has not acknowledged, or that its own process has not read.
-        unread: those that its own process has not read; of a Unix socket, `unix_unread` says that.
+        queued: bytes not acknowledged by the peer, or not read by its own process.
+        unread: bytes not read by its own process; for a Unix socket, see `unix_unread`.
     """
 
     inode: int
@@ -69,7 +66,7 @@ class Socket(NamedTuple):
 
 
 class SocketTable:
-    """The sockets of the network namespace of one process, at one moment."""
+    """The sockets of a process's network namespace, at one moment."""
 
     def __init__(self, pid: int) -> None:
         self._sockets: dict[int, Socket] = {}
@@ -92,15 +89,15 @@ class SocketTable:
                 self._by_ends[found.protocol, found.local, found.remote] = found.inode
 
     def get(self, inode: int) -> Socket | None:
-        """The socket of that inode; None when it is of another kind or namespace."""
+        """Return the socket of that inode; None if it is of another kind or namespace."""
         return self._sockets.get(inode)
 
     def peer(self, end: Socket) -> int | None:
-        """Inode of the other end of a TCP or UDP connection inside this namespace."""
+        """Return the inode of the other end of a TCP or UDP connection inside this namespace, or None."""
         return self._by_ends.get((end.protocol, end.remote, end.local)) if end.remote else None
 
     def accepting(self, end: Socket) -> list[int]:
-        """Inodes of the sockets whose queue has the other end of a connection, as nobody has accepted it yet."""
+        """Return the listening sockets whose queue has the other end of a connection, not accepted yet."""
         if (end.protocol, end.remote, end.local) not in self._queued:
             return []
         host, _, port = end.remote.rpartition(":")
@@ -108,12 +105,12 @@ class SocketTable:
         return [one.inode for one in self._sockets.values() if one.listening and one.local in places]
 
     def at(self, port: int) -> list[Socket]:
-        """The TCP sockets that listen at a port, and those whose connection was accepted there."""
+        """Return the TCP sockets that listen at a port, and those accepted there."""
         ending = f":{port}"
         return [one for one in self._sockets.values() if one.protocol == "tcp" and one.local.endswith(ending)]
 
     def accepted(self, listening: Socket) -> list[Socket]:
-        """The connections that were made to a socket that listens, accepted or not."""
+        """Return the connections to a listening socket, accepted or not."""
         host, _, port = listening.local.rpartition(":")
         of_all = host in ("0.0.0.0", "[::]")
         return [
@@ -126,7 +123,7 @@ class SocketTable:
 
 
 def _internet(name: str, line: str) -> Socket:
-    """A row of /proc/net/tcp and the like (proc_pid_net(5)): sl local remote state queues … inode at 9."""
+    """Parse a row of /proc/net/tcp and the like (proc_pid_net(5)): sl local remote state queues … inode at 9."""
     row = line.split()
     protocol = name[:3]
     local, remote = _address(row[1]), _address(row[2])
@@ -139,7 +136,7 @@ def _internet(name: str, line: str) -> Socket:
 
 
 def _address(text: str) -> str:
-    """`0100007F:1F90` as `127.0.0.1:8080`; addresses are in host byte order, word by word."""
+    """Convert `0100007F:1F90` to `127.0.0.1:8080`; addresses are in host byte order, word by word."""
     host, _, port = text.partition(":")
     raw = b"".join(bytes.fromhex(host[i : i + 8])[::-1] for i in range(0, len(host), 8))
     if len(raw) == 4:
@@ -150,7 +147,7 @@ def _address(text: str) -> str:
 
 
 def _unix(line: str) -> Socket:
-    """A row of /proc/net/unix: num refs protocol flags type state inode [path]; blanks of the path are its own."""
+    """Parse a row of /proc/net/unix: num refs protocol flags type state inode [path]; the path may have blanks."""
     row = line.split(None, 7)
     if not row[0].endswith(":"):
         raise ValueError("no row: the name of the socket before it has a newline")
@@ -161,7 +158,7 @@ def _unix(line: str) -> Socket:
 
 
 def same_network(pid: int) -> bool:
-    """Whether a process has our network namespace (assumed when it can't be seen)."""
+    """Return whether a process has our network namespace (assumed if not visible)."""
     try:
         return Path(f"/proc/{pid}/ns/net").stat().st_ino == Path("/proc/self/ns/net").stat().st_ino
     except OSError:
@@ -169,20 +166,22 @@ def same_network(pid: int) -> bool:
 
 
 def unix_peer(inode: int) -> int | None:
-    """Inode of the other end of a connected Unix socket of our network namespace; None when it has
-    none, or the kernel has no unix_diag."""
+    """Return the inode of the other end of a connected Unix socket of our network namespace.
+
+    None if it has none, or the kernel has no unix_diag.
+    """
     found = _unix_diag(inode, _UDIAG_SHOW_PEER, _UNIX_DIAG_PEER)
     return int(struct.unpack_from("<I", found)[0]) or None if found is not None else None
 
 
 def unix_unread(inode: int) -> int:
-    """Bytes that wait to be read in a connected Unix socket of our network namespace; 0 where that isn't known."""
+    """Return the unread bytes in a connected Unix socket of our network namespace; 0 if not known."""
     found = _unix_diag(inode, _UDIAG_SHOW_RQLEN, _UNIX_DIAG_RQLEN)
     return int(struct.unpack_from("<I", found)[0]) if found is not None else 0
 
 
 def _unix_diag(inode: int, shows: int, wanted: int) -> bytes | None:
-    """What the kernel says of a Unix socket: the attribute `wanted`, which `shows` asks for."""
+    """Return the attribute `wanted` of a Unix socket, requested by the flag `shows`, or None."""
     request = struct.pack("<BBHIIIII", socket.AF_UNIX, 0, 0, 0xFFFFFFFF, inode, shows, 0xFFFFFFFF, 0xFFFFFFFF)
     header = struct.pack("<IHHII", 16 + len(request), _SOCK_DIAG_BY_FAMILY, 1, 1, 0)
     try:
@@ -208,16 +207,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def time_limit_s(pid: int, fd: int, inode: int, direction: str) -> float | None:
-    """The time limit of calls on a socket in which a thread is blocked.
+    """Return the time limit of a blocked thread's call on a socket.
 
     Args:
-        pid: the process.
-        fd: its descriptor of the socket.
         inode: of the socket: the descriptor may be another file by now.
-        direction: `r` for what receives, `w` for what sends.
+        direction: `r` for receiving calls, `w` for sending ones.
 
     Returns:
-        Seconds; 0 for no limit, None where that can't be read.
+        Seconds; 0 for no limit, None if it can't be read.
     """
     option = socket.SO_RCVTIMEO if direction == "r" else socket.SO_SNDTIMEO
     try:
@@ -231,7 +228,7 @@ def time_limit_s(pid: int, fd: int, inode: int, direction: str) -> float | None:
 
 
 def _option(fd: int, option: int) -> bytes:
-    """getsockopt(2) of a bare descriptor: a socket object of Python's could make it non-blocking for everybody."""
+    """Call getsockopt(2) on a bare descriptor: a Python socket object could make it non-blocking for everybody."""
     value, size = ctypes.create_string_buffer(16), ctypes.c_uint(16)
     if _libc.getsockopt(fd, socket.SOL_SOCKET, option, value, ctypes.byref(size)) != 0:
         raise OSError(ctypes.get_errno(), "getsockopt")
@@ -240,7 +237,7 @@ def _option(fd: int, option: int) -> bytes:
 
 @contextlib.contextmanager
 def _second(pid: int, fd: int) -> Iterator[int]:
-    """A descriptor of ours for an open file of another process."""
+    """Duplicate an open file of another process into ours."""
     process = os.pidfd_open(pid)
     try:
         copy = int(_libc.syscall(ctypes.c_long(_PIDFD_GETFD), process, fd, 0))

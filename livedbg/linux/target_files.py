@@ -1,19 +1,20 @@
-"""Files and folders that a target names: in its environment, its arguments, its mappings, its descriptors, its logs.
+"""Files and folders named by a target: in its environment, its arguments, its mappings, its descriptors, its logs.
 
-Such a name is the word of somebody who may be another user than the one that runs livedbg. As root, whatever it
-stands for is reached with the rights of the target, in the target's root folder. What the user of livedbg named
-(`vouch`) is opened as the user. All that opens a path which may come from a target does so here
-(tests/linux/test_raw_opens.py).
+Such a name comes from somebody who may be another user than the one that runs livedbg. As root, the file is reached
+with the rights of the target, in the target's root folder. Paths named by the user of livedbg (`vouch`) are opened as
+the user. All code that opens a path which may come from a target does so here (tests/linux/test_raw_opens.py).
+
+`open_binary`, `open_text`, `read_bytes` and `read_text` raise OSError as `open_fd` does.
 
 Invariants:
-    target_files.T1. Only regular files are opened. What a path names is looked at before it is opened (O_PATH), and
-        that very thing is opened then: a device does nothing, nobody who waits at the other end of a pipe goes on, and
-        whoever exchanges the file meanwhile gains nothing.
+    target_files.T1. Only regular files are opened. A path is first resolved without opening (O_PATH), and that very
+        file is opened then: no device is triggered, nobody who waits at the other end of a pipe wakes, and exchanging
+        the file meanwhile gains nothing.
     target_files.T2. Where livedbg runs as root and a target as somebody else, nothing is read or listed that this one
         could not read or list. A path that no target is known to have named has to be open to all of their users.
     target_files.T3. There, no path leads out of the root folder of the process that it goes through, nor through a
         magic link (proc_pid_fd(5)), nor, at its end, through a link that a third user put into a folder that everybody
-        writes into; and nothing is read of pseudo file systems (proc, sysfs, tracefs).
+        may write to; and nothing is read of pseudo file systems (proc, sysfs, tracefs).
 """
 
 from __future__ import annotations
@@ -49,12 +50,7 @@ _vouched: set[str] = set()
 
 
 class Entry(NamedTuple):
-    """What is in a folder.
-
-    Attributes:
-        inode: its number.
-        kind: of its mode (stat.S_IFMT), links not followed; 0 where that is not known.
-    """
+    """An entry of a folder, and the kind of its mode (stat.S_IFMT), links not followed; 0 if not known."""
 
     name: str
     path: Path
@@ -63,14 +59,7 @@ class Entry(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a path leads.
-
-    Attributes:
-        root: the folder that it begins at; "" for one that the kernel follows by itself.
-        path: from there.
-        identities: with whose rights; none: with ours.
-        links: whether a symbolic link at its end is followed.
-    """
+    """A resolved path and the rights to use (empty: ours); `root` is "" if the kernel follows the path by itself."""
 
     root: str
     path: str
@@ -79,14 +68,14 @@ class _Place(NamedTuple):
 
 
 def register(pid: int) -> None:
-    """Note that a process is a target: what it names is not the user's word (T2), also once it has ended."""
+    """Register a target: the paths that it names are not the user's (T2), also once it has ended."""
     if is_privileged():
         with suppress(OSError, KeyError, ValueError, IndexError):
             _identities[pid] = identity_of(pid)
 
 
 def owner_of(pid: int) -> FsIdentity:
-    """With whose rights a process opens files, or did before it ended.
+    """Return the identity with which a process opens files, or did before it ended.
 
     Raises:
         OSError: it is gone, and was no target.
@@ -97,28 +86,28 @@ def owner_of(pid: int) -> FsIdentity:
 
 
 def claim(path: Path | str, pid: int) -> None:
-    """Note that a process named a path: it is opened as this process could, whatever the other targets may."""
+    """Register that a process named a path: it is opened with the rights of this process only."""
     register(pid)
     _claims[str(path)] = pid
 
 
 def vouch(path: Path | str) -> None:
-    """Note that the user of livedbg named a file or a folder: it, and what is below, is opened as the user."""
+    """Register that the user of livedbg named a file or a folder: it, and all below, is opened as the user."""
     _vouched.add(str(Path(path).absolute()))
 
 
 def forget() -> None:
-    """Forget all of these (for tests: a process of livedbg has one user, and keeps what it knows)."""
+    """Clear all registrations (for tests)."""
     _identities.clear()
     _claims.clear()
     _vouched.clear()
 
 
 def reached(pid: int, path: Path | str) -> Path:
-    """An absolute path as a process names it, as one of ours: through its root folder, where that isn't ours.
+    """Convert an absolute path of a process to one of ours: through its root folder, if that isn't ours.
 
     Raises:
-        OSError: the process is gone, or its root folder may not be seen.
+        OSError: the process is gone, or its root folder is not visible.
     """
     theirs, ours = os.stat(f"/proc/{living_task(pid)}/root"), os.stat("/")  # noqa: PTH116 (magic links)
     same = os.readlink(f"/proc/{pid}/ns/mnt") == os.readlink("/proc/self/ns/mnt")  # noqa: PTH115
@@ -128,12 +117,7 @@ def reached(pid: int, path: Path | str) -> Path:
 
 
 def open_fd(path: Path | str, *, made_up: bool = False, links: bool = True) -> int:
-    """A descriptor to read a regular file by (T1).
-
-    Args:
-        path: the file.
-        made_up: it may be in a pseudo file system (T3).
-        links: its name may be that of a symbolic link.
+    """Open a regular file for reading; return a descriptor (T1). `made_up` allows pseudo file systems (T3).
 
     Raises:
         OSError: it can't be read, or is no regular file (EINVAL).
@@ -142,68 +126,52 @@ def open_fd(path: Path | str, *, made_up: bool = False, links: bool = True) -> i
 
 
 def open_binary(path: Path | str, buffering: int = -1) -> BinaryIO:
-    """A regular file to read bytes of.
-
-    Raises:
-        OSError: see `open_fd`.
-    """
+    """Open a regular file for reading bytes."""
     return os.fdopen(open_fd(path), "rb", buffering)
 
 
 def open_text(path: Path | str) -> TextIO:
-    """A regular file to read UTF-8 of; what is none is replaced.
-
-    Raises:
-        OSError: see `open_fd`.
-    """
+    """Open a regular file for reading UTF-8; invalid bytes are replaced."""
     return cast("TextIO", os.fdopen(open_fd(path), encoding="utf-8", errors="replace"))
 
 
 def read_bytes(path: Path | str, most: int = -1, *, made_up: bool = False) -> bytes:
-    """The bytes of a regular file, all or the first ones.
-
-    Raises:
-        OSError: see `open_fd`.
-    """
+    """Return the bytes of a regular file, all or the first ones."""
     with os.fdopen(open_fd(path, made_up=made_up), "rb") as file:
         return file.read(most)
 
 
 def read_text(path: Path | str) -> str:
-    """The text of a regular file, as `open_text` has it.
-
-    Raises:
-        OSError: see `open_fd`.
-    """
+    """Return the text of a regular file, as `open_text` decodes it."""
     with open_text(path) as file:
         return file.read()
 
 
 def status(path: Path | str) -> os.stat_result:
-    """What stat(2) says of what a path names.
+    """Return stat(2) of a path.
 
     Raises:
-        OSError: there is nothing, or it may not be seen.
+        OSError: it is missing or not visible.
     """
     return _as_all(_placed(str(path)), os.fstat, lambda _: None)
 
 
 def is_regular(path: Path | str) -> bool:
-    """Whether a path is seen to name a regular file."""
+    """Return whether a path visibly names a regular file."""
     with suppress(OSError, ValueError):
         return stat.S_ISREG(status(path).st_mode)
     return False
 
 
 def is_folder(path: Path | str) -> bool:
-    """Whether a path is seen to name a folder."""
+    """Return whether a path visibly names a folder."""
     with suppress(OSError, ValueError):
         return stat.S_ISDIR(status(path).st_mode)
     return False
 
 
 def is_shared(path: Path | str) -> bool:
-    """Whether everybody writes into this folder, as into /tmp (sticky, chmod(1)): its files are of many."""
+    """Return whether everybody may write to this folder, as to /tmp (sticky, chmod(1))."""
     try:
         mode = status(path).st_mode
     except OSError:
@@ -212,7 +180,7 @@ def is_shared(path: Path | str) -> bool:
 
 
 def is_closed(path: Path | str) -> bool:
-    """Whether we have no permission to see what it is."""
+    """Return whether we have no permission to stat a path."""
     try:
         status(path)
     except PermissionError:
@@ -223,7 +191,7 @@ def is_closed(path: Path | str) -> bool:
 
 
 def entries(folder: Path | str, most: int | None = None) -> list[Entry]:
-    """What is in a folder, all or the first ones.
+    """Return the entries of a folder, all or the first ones.
 
     Raises:
         OSError: it can't be listed.
@@ -242,7 +210,7 @@ def entries(folder: Path | str, most: int | None = None) -> list[Entry]:
 
 
 def walk(top: Path | str) -> Iterator[tuple[str, list[str], list[str]]]:
-    """As os.walk: folders, with the names of the folders and files in each. Links to folders are not gone into."""
+    """Walk folders as os.walk does. Links to folders are listed, not followed."""
     try:
         inside = entries(top)
     except (OSError, ValueError):
@@ -256,7 +224,7 @@ def walk(top: Path | str) -> Iterator[tuple[str, list[str], list[str]]]:
 
 
 def glob(pattern: Path | str) -> list[Path]:
-    """What an absolute pattern of glob(7) names now, in order; `**` is a folder and all below it."""
+    """Return the files that match an absolute pattern of glob(7), in order; `**` is a folder and all below it."""
     found = [Path("/")]
     for part in Path(pattern).parts[1:]:
         plain = _ESCAPED.sub(r"\1", part)
@@ -273,7 +241,7 @@ def glob(pattern: Path | str) -> list[Path]:
 
 
 def matching(folder: Path, pattern: str) -> list[Path]:
-    """What a pattern of glob(7) names in a folder now, in order."""
+    """Return the files in a folder that match a pattern of glob(7), in order."""
     return glob(f"{escape(str(folder.absolute()))}/{pattern}")
 
 
@@ -301,7 +269,6 @@ def _exists(path: Path) -> bool:
 
 
 def _placed(path: str, *, links: bool = True) -> _Place:
-    """Where a path leads, and with whose rights."""
     path = os.path.abspath(path) if not path.startswith("/") else path  # noqa: PTH100 (not a Path)
     if found := _ITSELF.fullmatch(path):  # what it has open for writing it need not be able to read
         mine = not found[2].startswith("fd/") or int(found[1]) == os.getpid()
@@ -315,7 +282,7 @@ def _placed(path: str, *, links: bool = True) -> _Place:
 
 
 def _from_root(base: str, found: re.Match[str]) -> str:
-    """What a path of ours through a process's root or working folder names, from its root folder."""
+    """Convert a path of ours through a process's root or working folder to one from its root folder."""
     if found[2] == "root":
         return found[3] or "/"
     root, folder = os.readlink(base), os.readlink(f"{base[:-4]}cwd")  # noqa: PTH115
@@ -327,7 +294,7 @@ def _from_root(base: str, found: re.Match[str]) -> str:
 
 
 def _rights_of(pid: int) -> tuple[FsIdentity, ...]:
-    """The rights of one target, where they aren't ours."""
+    """Return the rights of one target, if they aren't ours."""
     if not is_privileged() or pid == os.getpid():
         return ()
     register(pid)
@@ -337,7 +304,7 @@ def _rights_of(pid: int) -> tuple[FsIdentity, ...]:
 
 
 def _rights_on(path: str) -> tuple[FsIdentity, ...]:
-    """Those with which a path is opened: of who named it; of all targets, where that isn't known."""
+    """Return the rights to open a path with: of the process that named it; of all targets, if not known."""
     others = _others(tuple(_identities.values()))
     if not others or not is_privileged():
         return ()
@@ -355,7 +322,7 @@ def _others(identities: tuple[FsIdentity, ...]) -> tuple[FsIdentity, ...]:
 
 
 def _as_all(place: _Place, use: Callable[[int], T], drop: Callable[[T], object], *, made_up: bool = False) -> T:
-    """What `use` makes of what a place names, with the first one's rights; the others have to be able to do it too."""
+    """Return `use` of a place, with the first identity's rights; the others must be able to do it too."""
     first, *rest = place.identities or (None,)
     found = _as_one(place, first, use, made_up)
     try:

@@ -1,16 +1,16 @@
-"""What stack copies and core files hold of an x86-64: its registers and its ABI.
+"""Registers and ABI of x86-64, for stack copies and core files.
 
 An unwinder for another machine needs a module like this one. Registers are in the order of struct user_regs_struct
 (sys/user.h), which is also that of a core file's NT_PRSTATUS.
 
-Loops of x86-64 code that only read memory: few instructions, of which each is known to write to nothing but general
-registers, or to do what a spin lock does to try (`xchg`, `lock cmpxchg`). Capstone decodes them.
+Also loops of x86-64 code that only read memory: few instructions, of which each is known to write to nothing but
+general registers, or to make a spin lock's attempt (`xchg`, `lock cmpxchg`). Capstone decodes them.
 
 Invariants:
-    x86_64_loops.P1. An instruction that is not in this table ends the search: what it does is not known.
+    x86_64_loops.P1. An instruction that is not in this table ends the search: its effect is not known.
     x86_64_loops.P2. Of instructions that compute in vector registers, none is taken that could count there: no integer
-        ones, and no sum, product or quotient of any precision. Roots, minima, maxima, comparisons and conversions
-        reach a fixed value within a few steps.
+        ones, and no sum, product or quotient of any precision. Roots, minima, maxima, comparisons and conversions reach
+        a fixed value within a few steps.
 """
 
 from __future__ import annotations
@@ -111,8 +111,6 @@ _TRIES: Final = frozenset({"xchg", "cmpxchg", "lock cmpxchg"})
 
 
 class _Instruction(NamedTuple):
-    """Where it ends, and where else it goes."""
-
     end: int
     jump: int | None = None
     falls_through: bool = True
@@ -120,13 +118,9 @@ class _Instruction(NamedTuple):
 
 @lru_cache(1024)
 def reading_loop(code: bytes, base: int, pc: int, floats: bool = False) -> frozenset[int]:
-    """The addresses of the instructions of the shortest loop through one, if they only read; empty if there is none.
+    """Return the addresses of the instructions of the shortest loop through one, if they only read; else empty.
 
-    Args:
-        code: some bytes around it.
-        base: the address of the first of these.
-        pc: the address of the instruction.
-        floats: take floating-point instructions too: what they change is in no register that a sample has.
+    `floats` allows floating-point instructions: they change no register that a sample has.
     """
     came_from: dict[int, int] = {}
     todo, seen = [pc], 0
@@ -154,7 +148,7 @@ def _path(came_from: dict[int, int], at: int, pc: int) -> list[int]:
 
 
 def _decoded(code: bytes, start: int, floats: bool) -> _Instruction | None:
-    """The instruction at a place; None for one that is not in the table (P1)."""
+    """Return the instruction at a place; None for one that is not in the table (P1)."""
     engine = _engine()
     if engine is None or not 0 <= start < len(code) - _LONGEST:
         return None
@@ -191,7 +185,6 @@ def _writes_memory(one: Any) -> bool:
 
 @cache
 def _engine() -> Any:
-    """Capstone's decoder; None where there is none."""
     try:
         import capstone
     except ImportError:

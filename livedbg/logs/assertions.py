@@ -1,8 +1,8 @@
-"""The reason that a failed internal assertion gives, without its condition's macro text and its plea for a bug report.
+"""Reasons of failed internal assertions, without the condition's macro text and the plea for a bug report.
 
 The form is that of the macros of two C++ frameworks (…_INTERNAL_ASSERT, …_ERROR, …_CHECK, …_THROW, in their exception
 headers). The condition comes before the words `INTERNAL ASSERT FAILED`, or after them as `Expected CONDITION . `; the
-reason stands in the same line, or in the next ones.
+reason is in the same line, or in the next ones.
 """
 
 from __future__ import annotations
@@ -38,17 +38,16 @@ _NAMES: Final = lazy_re(r"\b(?:error|fatal) {0,4}: ")
 
 
 def awaits_reason(line: str) -> bool:
-    """Whether the reason comes in the next line: behind a plea of the newer form, in which no file is in quotes."""
+    """Return whether the reason is in the next line: after a plea of the newer form, with no file in quotes."""
     return "please report a bug" in line and _BARE.search(line) is not None
 
 
 class Assertion(NamedTuple):
-    """An internal assertion that failed.
+    """A failed internal assertion.
 
     Attributes:
-        before: what a message says before it.
         kind: `RuntimeError: ` or `Error from segmentation group 8: `; "" for none.
-        reason: what failed, in words; its condition where it gives no reason.
+        reason: the failure in words; else its condition.
         place: `resize.cpp:210`.
     """
 
@@ -59,7 +58,7 @@ class Assertion(NamedTuple):
 
 
 def asserted_in(message: str) -> Assertion | None:
-    """The assertion that a message reports; of those that quote each other the inner one is what failed."""
+    """Return the assertion that a message reports; of nested ones the inner one."""
     if MARK not in message:
         return None
     message = _PROMPT.sub("", message)
@@ -80,7 +79,7 @@ def asserted_in(message: str) -> Assertion | None:
 
 
 def without_plea(message: str) -> str:
-    """A message in which the reason of an assertion or a check, or else its condition, stands in its place."""
+    """Replace an assertion or a check in a message by its reason, or else its condition."""
     if MARK not in message:
         return _CHECKED.sub(r"\g<kind>", message)
     found = asserted_in(message)
@@ -88,7 +87,7 @@ def without_plea(message: str) -> str:
 
 
 def reason_of(lines: Sequence[str]) -> str:
-    """What says most of the lines behind a plea; of `Expected CONDITION . REASON` the reason."""
+    """Return the most telling of the lines after a plea; for `Expected CONDITION . REASON` the reason."""
     lines = [line.strip() for line in lines if line.strip()]
     if lines and lines[0].startswith("Expected "):
         reason = _expected(lines[0])
@@ -103,7 +102,7 @@ def reason_of(lines: Sequence[str]) -> str:
 
 
 def _expected(line: str) -> str:
-    """The reason behind `Expected CONDITION . `, or the condition where there is none."""
+    """Return the reason after `Expected CONDITION . `, or the condition if there is none."""
     reason = line.partition(" . ")[2].strip()
     return reason or _condition(line)
 

@@ -1,12 +1,12 @@
-"""The bytes of a log, by offset: of a plain file, or of one that is unpacked beside.
+"""The bytes of a log, by offset: of a plain file, or of one that is unpacked into a temporary file.
 
-Packed are gzip, Zstandard, UTF-16, and entries over many lines (livedbg.logs.transcripts); they are given piece by
+Packed are gzip, Zstandard, UTF-16, and entries over many lines (livedbg.logs.transcripts); they are delivered piece by
 piece as UTF-8. Reading is by `pread`, never by mapping: a file that is truncated while it is mapped would kill the
 reader with SIGBUS.
 
 Invariants:
-    bytesource.Z1. Whatever a file holds, nothing is raised but for what reading it raises; what can be unpacked before
-        damage is given, and `problem` says how it ended.
+    bytesource.Z1. Whatever a file holds, only errors of reading it are raised; all that can be unpacked before damage
+        is delivered, and `problem` says how it ended.
     bytesource.Z2. A piece is no longer than some MB, whatever it unpacks to.
 """
 
@@ -33,19 +33,19 @@ class ByteSource(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes can be read now."""
+        """Return how many bytes can be read now."""
         ...
 
     def read(self, offset: int, count: int) -> bytes:
-        """Up to `count` bytes from `offset`; fewer only at the end."""
+        """Return up to `count` bytes from `offset`; fewer only at the end."""
         ...
 
     def fill(self) -> bool:
-        """Make more bytes readable (a bounded piece of work); False when all are that are there now."""
+        """Make more bytes readable (a bounded piece of work); return False if all present ones are."""
         ...
 
     def current(self) -> bool:
-        """Whether the path still names what was opened, and it did not shrink."""
+        """Return whether the path still names the opened file, and it did not shrink."""
         ...
 
     def close(self) -> None:
@@ -54,7 +54,7 @@ class ByteSource(Protocol):
 
 
 class FileBytes:
-    """A file.
+    """A plain file.
 
     Raises:
         OSError: it can't be opened.
@@ -69,21 +69,17 @@ class FileBytes:
 
     @property
     def size(self) -> int:
-        """See ByteSource."""
         size = os.fstat(self._file.fileno()).st_size
         self._largest = max(size, self._largest)
         return size
 
     def read(self, offset: int, count: int) -> bytes:
-        """See ByteSource."""
         return os.pread(self._file.fileno(), count, offset)
 
     def fill(self) -> bool:
-        """See ByteSource."""
         return False
 
     def current(self) -> bool:
-        """See ByteSource."""
         try:
             status = target_files.status(self._path)
         except OSError:
@@ -91,12 +87,11 @@ class FileBytes:
         return (status.st_dev, status.st_ino) == self._identity and status.st_size >= self._largest
 
     def close(self) -> None:
-        """See ByteSource."""
         self._file.close()
 
 
 class PackedBytes:
-    """A packed file, unpacked piece by piece into a nameless temporary file.
+    """A packed file, unpacked piece by piece into a nameless temporary file. A damaged end counts as the end.
 
     Raises:
         OSError: it can't be opened.
@@ -110,15 +105,13 @@ class PackedBytes:
 
     @property
     def size(self) -> int:
-        """See ByteSource: what is unpacked so far."""
+        """Return how many bytes are unpacked so far."""
         return self._size
 
     def read(self, offset: int, count: int) -> bytes:
-        """See ByteSource."""
         return os.pread(self._unpacked.fileno(), count, offset)
 
     def fill(self) -> bool:
-        """See ByteSource. A damaged end counts as the end."""
         data = next(self._pieces, b"")
         if not data:
             return False
@@ -127,17 +120,16 @@ class PackedBytes:
         return True
 
     def current(self) -> bool:
-        """See ByteSource: a packed log does not change."""
+        """Return True: a packed log does not change."""
         return True
 
     def close(self) -> None:
-        """See ByteSource."""
         self._source.close()
         self._unpacked.close()
 
 
 def open_bytes(path: Path) -> ByteSource:
-    """The bytes of the log at `path`, unpacked if it is packed (recognised by its content).
+    """Open the bytes of the log at `path`, unpacked if it is packed (recognised by its content).
 
     Raises:
         OSError: it can't be opened or read.
@@ -176,12 +168,12 @@ _MAGIC: Final = (
 
 
 def packing_of(head: bytes) -> str:
-    """How a file that begins like this is packed or written; "" for a plain one."""
+    """Return the packing or encoding of a file with this beginning; "" for a plain one."""
     return next((name for magic, name in _MAGIC if head.startswith(magic) and head[2:4] != b"\0\0"), "")
 
 
 def is_packed(path: Path) -> bool:
-    """Whether a file is to be unpacked: by its suffix, or by how it begins."""
+    """Return whether a file is to be unpacked: by its suffix, or by its beginning."""
     if path.suffix in PACKED_SUFFIXES:
         return target_files.is_regular(path)
     try:
@@ -195,7 +187,7 @@ def is_packed(path: Path) -> bool:
 
 
 def transcript_in(head: bytes) -> Transcript | None:
-    """Return what reads a file that begins like this, where it holds entries of some format."""
+    """Return the reader for a file of entries with this beginning, or None."""
     if not head or head[0] not in LIKELY_FIRST:
         return None
     from livedbg.logs.transcripts import transcript_of
@@ -204,8 +196,6 @@ def transcript_in(head: bytes) -> Transcript | None:
 
 
 class _Member(Protocol):
-    """A decompressor of one member of a file."""
-
     @property
     def eof(self) -> bool: ...
 
@@ -214,14 +204,7 @@ class _Member(Protocol):
 
 
 class Unpacked(Iterator[bytes]):
-    """The content of a file in pieces.
-
-    Args:
-        file: at its beginning.
-
-    Attributes:
-        problem: how it ended before its end: `is cut off`, `is damaged`, `is not packed as its name says`; or "".
-    """
+    """The content of a file in pieces; `problem` says how it ended early: `is cut off`, `is damaged`, …"""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -229,7 +212,6 @@ class Unpacked(Iterator[bytes]):
         self._pieces = self._begun()
 
     def __next__(self) -> bytes:
-        """The next piece; never an empty one."""
         return next(self._pieces)
 
     def _begun(self) -> Iterator[bytes]:

@@ -1,9 +1,9 @@
 """One clock for all logs: every kind of time stamp becomes nanoseconds on the wall clock.
 
-What a stamp leaves out is taken from the reference of its source (the modification time of the
-file): the year of a glog stamp, the day of a time of day. Stamps without a zone are in the local
-time of this host. CLOCK_MONOTONIC becomes wall time by an anchor line where the log has one (both
-clocks read at one moment), otherwise by the clocks of this host, as long as that is plausible.
+Missing parts of a stamp are taken from the reference of its source (the modification time of the file): the year of a
+glog stamp, the day of a time of day. Stamps without a zone are in the local time of this host. CLOCK_MONOTONIC becomes
+wall time by an anchor line if the log has one (both clocks read at one moment), otherwise by the clocks of this host,
+as long as that is plausible.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _POWERS = tuple(10**power for power in range(10))
 
 
 def month_of(name: str) -> int | None:
-    """The number of a month from 1, by the three letters of its name."""
+    """Return the number of a month from 1, by the three letters of its name, or None."""
     place = _MONTHS.find(name)
     return None if place < 0 or place % 3 else place // 3 + 1
 
@@ -43,18 +43,18 @@ class SourceClock:
         self._seconds: dict[str, int | None] = {}
 
     def anchor(self, mono_ns: int, wall_ns: int) -> None:
-        """Both clocks of the source's host read at one moment, as the log says."""
+        """Set the offset of the clocks of the source's host, both read at one moment, from the log."""
         self._anchor_offset_ns = wall_ns - mono_ns
 
     def wall_of_mono(self, mono_ns: int) -> int | None:
-        """Wall clock of a CLOCK_MONOTONIC stamp; None when it can't be known."""
+        """Return the wall clock of a CLOCK_MONOTONIC stamp, or None."""
         if self._anchor_offset_ns is not None:
             return mono_ns + self._anchor_offset_ns
         wall_ns = mono_ns + self._host_offset_ns
         return wall_ns if wall_ns <= self.reference_ns + _SLACK_NS else None
 
     def date_time(self, second: str, fraction: str | None, zone: str | None = None) -> int | None:
-        """`YYYY?MM?DD?HH:MM:SS`, any one separator between the fields.
+        """Parse `YYYY?MM?DD?HH:MM:SS`, with any one separator between the fields.
 
         Args:
             second: the 19 characters; 17 of `YY/MM/DD HH:MM:SS`.
@@ -72,7 +72,7 @@ class SourceClock:
         return found * NS + nanoseconds
 
     def month_day(self, month: int, day: int, clock: str, fraction: str | None) -> int | None:
-        """A stamp without a year: the newest such day that is not after the reference."""
+        """Parse a stamp without a year: the newest such day that is not after the reference."""
         key = f"{month:02}{day:02}{clock}"
         if key not in self._seconds:
             year = time.localtime(self.reference_ns / NS).tm_year
@@ -83,7 +83,7 @@ class SourceClock:
         return _with_fraction(self._seconds[key], fraction)
 
     def time_of_day(self, clock: str, fraction: str | None) -> int | None:
-        """A stamp without a day: the newest such time that is not after the reference."""
+        """Parse a stamp without a day: the newest such time that is not after the reference."""
         today = time.strftime("%Y-%m-%d", time.localtime(self.reference_ns / NS))
         found = self._second(today + clock, f"{today} {clock}", None)
         if found is not None and found > self.reference_ns // NS + _SLACK_NS // NS:
@@ -111,7 +111,6 @@ def _with_fraction(seconds: int | None, fraction: str | None) -> int | None:
 
 
 def _epoch(second: str, zone: str | None) -> int | None:
-    """Seconds since the epoch, or None where the fields are no date."""
     if second[2:3] == "/":  # Spark writes years without the century
         second = f"20{second}"
     try:

@@ -1,8 +1,8 @@
-"""Error lines that nobody understands: what calls itself an error, and how such lines are found in a big log.
+"""Error lines that nobody understands: their patterns, and the search for them in a big log.
 
 Invariants:
-    error_lines.L1. Whatever EXPLICIT matches has one of ALARMS in it, as EXACT wants it; what of it must begin a line
-        is there after a newline.
+    error_lines.L1. Whatever EXPLICIT matches has one of ALARMS in it, as EXACT wants it; an alarm that must begin a
+        line is listed with a newline before it.
 """
 
 from __future__ import annotations
@@ -83,14 +83,7 @@ _WAITING: Final = 256
 
 
 class ErrorLines(Struct):
-    """The error lines of one log that no decoder understands.
-
-    Attributes:
-        count: of them.
-        first: number of the first one's line.
-        first_text: the first line of it.
-        last: the first line of the last one.
-    """
+    """The error lines of one log that no decoder understands: their number, the first, and the last."""
 
     count: int = 0
     first: int | None = None
@@ -99,11 +92,7 @@ class ErrorLines(Struct):
 
 
 class UnreadErrors:
-    """Error records of one log that led to no event: some are understood only by what comes later.
-
-    Args:
-        knows: whether some decoder understands a record by now (`LogDecoder.knows`).
-    """
+    """Error records of one log that led to no event: some are understood only by later records (`LogDecoder.knows`)."""
 
     def __init__(self, knows: Callable[[LogRecord], bool]) -> None:
         self._knows = knows
@@ -111,7 +100,7 @@ class UnreadErrors:
         self._waiting: deque[LogRecord] = deque()
 
     def add(self, record: LogRecord) -> None:
-        """One more; the oldest are decided on where there are many."""
+        """Add a record; if there are many, the oldest are decided on."""
         self._waiting.append(record if len(record.text) <= _KEPT else replace(record, text=record.text[:_KEPT]))
         if len(self._waiting) > _WAITING:
             oldest = self._waiting.popleft()
@@ -119,7 +108,7 @@ class UnreadErrors:
                 _count(self._counted, oldest)
 
     def lines(self) -> ErrorLines:
-        """Those that nobody understands, as far as is known now."""
+        """Return those that nobody understands so far."""
         found = replace(self._counted)
         for record in self._waiting:
             if not self._knows(record):

@@ -1,22 +1,20 @@
 """Random access to the logs of a live session, straight from their files.
 
-One background thread (started with the first question) indexes the logs that were asked about and
-keeps up with their growth; a log's end can be read before it has come there.
+One background thread (started on first use) indexes the requested logs and keeps up with their growth; a log's end can
+be read before the index has reached it.
 
-Where the lines of a big file begin, in memory that hardly grows with it.
-
-The index keeps one number for each block of the file: how many lines end before the block's end.
-To find a line, the block is searched by bisection and scanned again. Counting is one pass of
-`bytes.count`, about the speed of `wc -l`; the memory is 8 bytes for each 64 KiB of log.
+The index keeps one number for each block of the file: how many lines end before the block's end. To find a line, the
+block is searched by bisection and scanned again. Counting is one pass of `bytes.count`, about the speed of `wc -l`; the
+memory is 8 bytes for each 64 KiB of log.
 
 Invariants:
-    files.B1. Memory does not grow with a log, but for 8 bytes for each 64 KiB of it (livedbg.logs.index), nor with the
+    files.B1. Memory does not grow with a log, except 8 bytes for each 64 KiB of it (livedbg.logs.index), nor with the
         number of logs: the least recently used are closed.
     files.B2. A file that was replaced or cut short is opened and indexed anew.
-    files.B3. A method never raises for what a file holds or for a file that can't be read: it has no lines.
-    files.W1. A line is one of a severe record if the record that it is part of has at least the severity asked for.
-    files.X1. For every indexed line n: `line_at(offset_of(n)) == n`, and `offset_of` agrees with
-        splitting the whole file at newlines.
+    files.B3. A method never raises for the content of a file or for a file that can't be read: it has no lines.
+    files.W1. A line is one of a severe record if the record that it is part of has at least the requested severity.
+    files.X1. For every indexed line n: `line_at(offset_of(n)) == n`, and `offset_of` agrees with splitting the whole
+        file at newlines.
     files.X2. The index of a file that grew is the index of the longer file.
 """
 
@@ -58,11 +56,7 @@ _STEP = 4 * BLOCK
 
 
 class LineIndex:
-    """Line ends by block. Not thread-safe: the owner locks.
-
-    Args:
-        read: reads (offset, count) of the file.
-    """
+    """Index of line ends by block. Not thread-safe: the owner locks."""
 
     def __init__(self, read: Callable[[int, int], bytes]) -> None:
         self._read = read
@@ -73,20 +67,16 @@ class LineIndex:
 
     @property
     def scanned(self) -> int:
-        """How many bytes from the beginning are indexed."""
+        """Return how many bytes from the beginning are indexed."""
         return self._scanned
 
     @property
     def lines(self) -> int:
-        """Lines in what is indexed; a last line without an end counts."""
+        """Return the number of indexed lines; a last line without an end counts."""
         return self._newlines + (not self._ends_with_newline)
 
     def extend(self, size: int, budget: int = 16 * BLOCK) -> bool:
-        """Index up to `budget` more bytes of the first `size`.
-
-        Returns:
-            Whether there is more to do.
-        """
+        """Index up to `budget` more bytes of the first `size`; return whether there is more to do."""
         while budget > 0 and self._scanned < size:
             data = self._read(self._scanned, min(_STEP - self._scanned % BLOCK, size - self._scanned))
             if not data:
@@ -107,7 +97,7 @@ class LineIndex:
         self._ends_with_newline = data.endswith(b"\n")
 
     def offset_of(self, line: int) -> int | None:
-        """Where line `line` (from 0) begins; None when it is not indexed."""
+        """Return the offset of line `line` (from 0); None if not indexed."""
         if line == 0:
             return 0
         if line < 0 or line >= self.lines:
@@ -123,16 +113,15 @@ class LineIndex:
         return block * BLOCK + position + 1
 
     def line_at(self, offset: int) -> int:
-        """Number (from 0) of the line that the byte at `offset` belongs to; `offset` must be indexed."""
+        """Return the number (from 0) of the line of the byte at `offset`, which must be indexed."""
         block = offset // BLOCK
         before = self._ends[block - 1] if block else 0
         return before + self._read(block * BLOCK, offset - block * BLOCK).count(b"\n")
 
     def next_line_end(self, offset: int) -> int:
-        """`offset`, or the later beginning of the first block that a line ends in, as far as is indexed.
+        """Return `offset`, or the later beginning of the first indexed block in which a line ends.
 
-        Args:
-            offset: the position of a reader; only the beginning of a block can be moved on.
+        Only the beginning of a block can be moved.
         """
         block, rest = divmod(offset, BLOCK)
         if rest or block >= len(self._ends):
@@ -147,12 +136,10 @@ _LINES = 2_000  # read at once where all lines are read
 
 
 class FileLogReader:
-    """Implements livedbg.logs.reader.LogReader over the files of log sources.
+    """A livedbg.logs.reader.LogReader over the files of log sources. Lines not indexed yet are missing, except at the
+    end.
 
-    Args:
-        source: the LogSource of an id, or None.
-        formats: the shapes to recognise, and more.
-        shown: makes of the texts of lines that follow each other what may be shown of them.
+    `shown` masks or cleans the texts of consecutive lines for display.
     """
 
     def __init__(
@@ -170,7 +157,6 @@ class FileLogReader:
         self._thread: threading.Thread | None = None
 
     def count(self, source: str) -> tuple[int, bool]:
-        """See LogReader."""
         log = self._log(source)
         if log is None:
             return 0, True
@@ -178,7 +164,6 @@ class FileLogReader:
             return log.index.lines, log.complete
 
     def read(self, source: str, start: int, count: int) -> Sequence[LogRecord]:
-        """See LogReader. Lines that are not indexed yet are not there yet, but the end always is."""
         log = self._log(source)
         if log is None or count <= 0:
             return ()
@@ -207,7 +192,6 @@ class FileLogReader:
         backwards: bool = False,
         progress: Progress | None = None,
     ) -> int | None:
-        """See LogReader. A negative `start` counts from the end."""
         compile_pattern(pattern)
         log = self._log(source)
         if log is None:
@@ -235,7 +219,6 @@ class FileLogReader:
             return None
 
     def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
-        """See LogReader."""
         compile_pattern(pattern)
         log = self._log(source)
         if log is None or not self._indexed(log, start, False, lambda share: found([], share)):
@@ -251,7 +234,6 @@ class FileLogReader:
             return
 
     def severe(self, source: str, least: Severity, found: Callable[[list[int], float], bool]) -> None:
-        """See LogReader."""
         log = self._log(source)
         if log is None:
             return
@@ -264,7 +246,6 @@ class FileLogReader:
         found(severe.flush(), 1.0)
 
     def close(self) -> None:
-        """Close all files."""
         with self._lock:
             logs, self._logs = list(self._logs.values()), OrderedDict()
         for log in logs:
@@ -273,7 +254,7 @@ class FileLogReader:
     # the parts
 
     def _log(self, source: str) -> _OpenLog | None:
-        """The open log of a source; opens it, and opens it again when the file was replaced (B2)."""
+        """Return the open log of a source; open it, again if the file was replaced (B2)."""
         described = self._source(source)
         if described is None or described.path is None:
             return None
@@ -303,7 +284,6 @@ class FileLogReader:
             return log
 
     def _start(self) -> None:
-        """Let the background thread go on."""
         self._wake.set()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="livedbg-log-index", daemon=True)
@@ -325,7 +305,7 @@ class FileLogReader:
                         log.complete = True
 
     def _indexed(self, log: _OpenLog, start: int, backwards: bool, progress: Progress | None) -> bool:
-        """Wait until the index has what a search from `start` needs; False when given up."""
+        """Wait until the index has what a search from `start` needs; return False if given up."""
         while not log.complete and not log.closed:
             with log.lock:
                 if not backwards and 0 <= start < log.index.lines:
@@ -337,7 +317,6 @@ class FileLogReader:
         return not log.closed
 
     def _more(self, log: _OpenLog, start: int) -> list[Line]:
-        """Lines from line `start` on; none at the end of the log."""
         if not self._indexed(log, start, False, None):
             return []
         with log.lock:
@@ -345,7 +324,7 @@ class FileLogReader:
             return [] if offset is None else self._lines(log, offset, start, _LINES)
 
     def _from_end(self, log: _OpenLog, lines: int) -> tuple[int, int | None]:
-        """Where the last `lines` lines begin, read backwards from the end; their number where it is known."""
+        """Return the offset of the last `lines` lines, read backwards from the end, and their number if known."""
         size = log.data.size
         position, left, skip_last = size, lines, True
         while position > 0:
@@ -367,11 +346,9 @@ class FileLogReader:
         return log.index.line_at(offset) if offset <= log.index.scanned else None
 
     def _records(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[LogRecord]:
-        """Up to `count` lines from `offset`, one record each."""
         return [log.assembler.single(line) for line in self._lines(log, offset, number, count)]
 
     def _lines(self, log: _OpenLog, offset: int, number: int | None, count: int) -> list[Line]:
-        """Up to `count` lines from `offset`."""
         cutter = LineCutter(offset, None if number is None else number + 1)
         lines: list[Line] = []
         position, size = offset, log.data.size
@@ -396,7 +373,7 @@ _BLOCK: Final = 64 * 1024
 
 
 class _OpenLog:
-    """One log that is open. Its lock guards the index and the position of the reader."""
+    """An open log. Its lock guards the index and the position of the reader."""
 
     def __init__(self, source: LogSource, path: Path, formats: LogFormats) -> None:
         self.path = path
@@ -411,7 +388,7 @@ class _OpenLog:
         self.assembler.learn(LineCutter().feed(self.data.read(0, _BLOCK)))  # also finds the clock anchor
 
     def matcher(self, pattern: str, shown: Callable[[str], str]) -> Matcher:
-        """What finds a pattern in the lines as they are shown.
+        """Return a matcher of a pattern for lines as they are shown.
 
         Raises:
             ValueError: it is no regular expression.
@@ -422,7 +399,7 @@ class _OpenLog:
         return ShownMatcher(pattern, matcher, door, shown) if door.wraps else matcher
 
     def work(self) -> bool:
-        """Index a bounded piece; False when all that is there is indexed."""
+        """Index a bounded piece; return False if all present bytes are indexed."""
         with self.lock:
             if self.closed:
                 return False
@@ -432,21 +409,13 @@ class _OpenLog:
             return not self.complete
 
     def close(self) -> None:
-        """Close the file."""
         with self.lock:
             self.closed = True
             self.data.close()
 
 
 class _SevereLines:
-    """Puts lines together to records, and gives the numbers of the lines of severe ones.
-
-    Args:
-        source: id of the log.
-        clock: of the log.
-        formats: the shapes to recognise, and more.
-        least: the least severity.
-    """
+    """Assembles lines to records, and returns the numbers of the lines of severe ones."""
 
     def __init__(self, source: str, clock: SourceClock, formats: LogFormats, least: Severity) -> None:
         self._assembler = RecordAssembler(source, clock, formats, self._end)
@@ -454,16 +423,11 @@ class _SevereLines:
         self._found: list[int] = []
 
     def feed(self, lines: Iterable[Line]) -> list[int]:
-        """Take more lines.
-
-        Returns:
-            Numbers (from 0) of lines of severe records that ended.
-        """
+        """Take more lines; return the numbers (from 0) of lines of severe records that ended."""
         self._assembler.feed(lines)
         return self._taken()
 
     def flush(self) -> list[int]:
-        """End all records."""
         self._assembler.flush()
         return self._taken()
 

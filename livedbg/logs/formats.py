@@ -1,10 +1,10 @@
-"""The log shapes that any program may write, each with its source, and what a reader of logs knows in all.
+"""Log shapes that any program may write, each with its source, and the formats known to a reader of logs.
 
 A shape is a pattern and a function that reads its match. Systems declare shapes of their own (`System.shapes`); the
 samples in tests/logs/test_records.py say what each must make of real lines.
 
 Invariant:
-    formats.H1. What `DatedHeads.quick` says of a line is what `read_dated` says of it.
+    formats.H1. `DatedHeads.quick` of a line equals `read_dated` of it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RENEWED: Final = 16  # times that what is remembered was no use: then nothing i
 
 
 def read_dated(match: re.Match[str], clock: SourceClock) -> Header:
-    """The header of a line that DATED matches."""
+    """Return the header of a line that DATED matches."""
     second, point, fraction, zone = match.groups()
     level = _level(match)
     severity = Severity.INFO if level is None else severity_of_word(level[1] or level[0])
@@ -51,11 +51,7 @@ def _level(match: re.Match[str]) -> re.Match[str] | None:
 
 
 class DatedHeads:
-    """The heads of one log: the same second and the same words come again and again, with another fraction.
-
-    Args:
-        clock: of the log.
-    """
+    """Cache of one log's heads: the same second and the same words recur, with another fraction."""
 
     __slots__ = ("_begin", "_clock", "_form", "_left", "_length", "_power", "_rests", "_seconds", "_width")
 
@@ -69,7 +65,6 @@ class DatedHeads:
         self._rests: dict[str, tuple[str, Severity, int]] = {}  # by what stands behind it up to the level
 
     def quick(self, line: str) -> Header | None:
-        """The header of a line, if it is known; None for what is to be read."""
         wall_ns = self._seconds.get(line[: self._width])
         if wall_ns is None:
             return None
@@ -83,7 +78,6 @@ class DatedHeads:
         return Header(rest[0], rest[1], rest[2], wall_ns + int(fraction) * self._power)
 
     def read(self, match: re.Match[str], clock: SourceClock) -> Header:
-        """See `read_dated`; remembers what can come again."""
         header = read_dated(match, clock)
         if self._left > 0:
             self._remember(match, header)
@@ -227,27 +221,14 @@ SHAPES: Final = (
 
 
 class LogFormats(Struct, frozen=True):
-    """What a reader of logs knows. Made by `log_formats`.
-
-    Attributes:
-        shapes: of headers, specific ones first.
-        error_details: which lines go on with the error above them.
-    """
+    """The shapes of headers, specific ones first, and of lines that continue an error. Made by `log_formats`."""
 
     shapes: tuple[Shape, ...]
     error_details: ErrorDetails
 
 
 def log_formats(shapes: Iterable[Shape] = (), continuations: Iterable[str] = ()) -> LogFormats:
-    """The core's formats and some more.
-
-    Args:
-        shapes: of systems; they come before the core's.
-        continuations: see `error_details`.
-
-    Raises:
-        ValueError: see `error_details`.
-    """
+    """Return the core's formats and some more. Raises ValueError as `error_details` does."""
     ordered = sorted((*shapes, *SHAPES), key=lambda shape: shape.general)
     return LogFormats(tuple(ordered), error_details(continuations))
 

@@ -1,13 +1,13 @@
-"""What one line of a log says for how its run ended: an error that ends it, what follows such an end, progress, a wait.
+"""The meaning of a log line for how its run ended: a fatal error, output after an end, progress, a wait.
 
-They are words that any program writes, so most count only at the end of a log: the same words stand in the midst of
-logs of programs that go on. `last_words.toml` has them as data, by what they say; here is what takes more than words.
-livedbg.analysis.postmortem puts them together.
+Any program writes such words, so most count only at the end of a log: logs of programs that go on have them too.
+`last_words.toml` has them as data, by meaning; here is what takes more than words. livedbg.analysis.postmortem combines
+them.
 
 Invariants:
-    last_words.G1. What is tried again, ignored or only warned of is no end.
-    last_words.M1. A line that only names a step (an option, a plan, an error at a step) has no number of a step.
-    last_words.W1. A line that says that a wait is over, or that names one that is yet to come, is no wait.
+    last_words.G1. An error that is retried, ignored or only warned of is no end.
+    last_words.M1. A line that only mentions a step (an option, a plan, an error at a step) has no number of a step.
+    last_words.W1. A line about a wait that is over, or yet to come, is no wait.
 """
 
 from __future__ import annotations
@@ -32,17 +32,12 @@ _LONGEST: Final = 400
 
 
 class Words:
-    """What words of a line say: a table of `last_words.toml`, which says what that is.
-
-    Args:
-        name: of the table.
-    """
+    """A matcher for words of a line: a table of `last_words.toml`, which says what they mean."""
 
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __call__(self, line: str) -> bool:
-        """True if a line says it."""
         (said, unless), hints = self._patterns, self.form.get("hints")
         text = line if "lines" in self.form else line[:_LONGEST]
         if hints is not None and not any(map((text if "case" in self.form else text.lower()).__contains__, hints)):
@@ -51,7 +46,6 @@ class Words:
 
     @cached_property
     def form(self) -> dict[str, list[str]]:
-        """The table."""
         return forms()[self._name]
 
     @cached_property
@@ -63,7 +57,7 @@ class Words:
 
 @cache
 def forms() -> dict[str, dict[str, list[str]]]:
-    """The tables of words, by what they say."""
+    """Return the tables of words, by name."""
     return tomllib.loads(files("livedbg.logs").joinpath("last_words.toml").read_text("utf-8"))
 
 
@@ -110,14 +104,12 @@ _DETAIL: Final = lazy_re(
 
 
 def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = False) -> bool:
-    """Whether a line, at the end of a log, is an error by which a program ends.
+    """Return whether a line, at the end of a log, is an error by which a program ends.
 
     Args:
-        line: without its header, where it has one.
-        severity: of its record.
-        headed: a logger wrote it: then the words alone don't say that it is the end.
-        proven: a launcher says below it that something failed: then what calls itself an error is one, and so is what
-            speaks of a failure.
+        headed: a logger wrote it: then the words alone don't prove the end.
+        proven: a launcher says below it that something failed: then any explicit error counts, and so does any line
+            that mentions a failure.
     """
     text = unframed(line[:_LONGEST]).strip()
     if not text or (not headed and (line[:1] == "\t" or line[:2].isspace())):
@@ -159,9 +151,9 @@ _WORDS_OF: Final[Mapping[str, int]] = MappingProxyType(
 
 
 def ended_by_signal(text: str) -> bool | None:
-    """Whether an account says that a signal ended something which no program sends itself.
+    """Return whether an account says that something was ended by a signal that no program sends itself.
 
-    None for an account that says no status, or of what was asked to end.
+    None for an account without a status, or about a requested end.
     """
     found = _STATUS.search(text)
     if found is None:
@@ -178,7 +170,7 @@ def ended_by_signal(text: str) -> bool | None:
 
 
 def says_exit(record: LogRecord) -> bool:
-    """Whether a record says that something ended with a status that is not 0, whoever writes it."""
+    """Return whether a record says that something ended with a non-zero status, whoever writes it."""
     if record.head and record.severity.rank <= Severity.INFO.rank:
         return False
     line = record.text[record.head : record.head + _LONGEST].partition("\n")[0]
@@ -186,12 +178,12 @@ def says_exit(record: LogRecord) -> bool:
 
 
 def unframed(line: str) -> str:
-    """A line without the frame of a box before it."""
+    """Strip the frame of a box before a line."""
     return line.lstrip(_FRAME)
 
 
 def cells_of(text: str) -> str:
-    """The cells of a row of a table, of which long ones go on in the lines below; any other text as it is."""
+    """Return the joined cells of a table row, of which long ones continue in the lines below; other text unchanged."""
     rows = [line.strip() for line in text.strip().split("\n")]
     if not all(len(row) > 2 and row[0] == row[-1] == "|" for row in rows):
         return text
@@ -203,8 +195,9 @@ def cells_of(text: str) -> str:
 
 
 def detail(record: LogRecord) -> str:
-    """`line` for one that names something of the error above it (`Last command: run 10000`), `row` for one of a table
-    of such ones; "" for any other record."""
+    """Return `line` for a detail of the error above (`Last command: run 10000`), `row` for a table row of such; else
+    "".
+    """
     line, more, _ = record.text.partition("\n")
     if record.head or (more and not line.endswith(":")) or step_of(line) is not None or begins(line):
         return ""
@@ -215,7 +208,7 @@ def detail(record: LogRecord) -> str:
 
 
 def follows_an_end(record: LogRecord) -> bool:
-    """Whether a record is what is printed after an end, and no sign that a program goes on."""
+    """Return whether a record is output after an end, and no sign that a program goes on."""
     if step_of(record.text) is not None or ends_tests(record.text):
         return False
     if record.head and record.severity.rank <= Severity.INFO.rank:
@@ -236,7 +229,7 @@ _STEP: Final = lazy_re(
 
 
 def step_of(line: str) -> float | None:
-    """The number of the step, the epoch or the progress bar that a line reports."""
+    """Return the number of the step, the epoch or the progress bar that a line reports, or None."""
     line = line[:_LONGEST]
     bar = _BAR.search(line) if "%|" in line else None
     if bar is not None:
@@ -248,7 +241,7 @@ def step_of(line: str) -> float | None:
 
 
 def is_full(line: str) -> bool:
-    """Whether a line is a progress bar at its end, which is drawn once more when all is over."""
+    """Return whether a line is a progress bar at its end, which is drawn once more when all is over."""
     return "100%|" in line and _FULL.search(line[:_LONGEST]) is not None
 
 
@@ -266,19 +259,19 @@ _NUMBER: Final = lazy_re(r"\d+")
 
 
 def enters(line: str) -> str:
-    """The barrier that a line says to be entered or waited in; "" for none."""
+    """Return the barrier that a line reports to be entered or waited in, or ""."""
     match = _ENTERS.search(line[:_LONGEST])
     return match["name"].strip(" .") if match is not None else ""
 
 
 def rank_in(line: str) -> int | None:
-    """The rank that a line begins with, behind a time; None for none."""
+    """Return the rank that a line begins with, after a time, or None."""
     match = _RANK.match(line[:_LONGEST])
     return int(match["rank"]) if match is not None else None
 
 
 def without_numbers(line: str) -> str:
-    """What is equal of lines that differ by times and counts."""
+    """Replace numbers, so that lines that differ by times and counts become equal."""
     return _NUMBER.sub("0", line[:_LONGEST].strip())
 
 
@@ -286,7 +279,7 @@ def without_numbers(line: str) -> str:
 
 
 def speaks_of_failure(text: str) -> int | None:
-    """Number of the first line that speaks of a failure; None for a text without one."""
+    """Return the index of the first line that mentions a failure, or None."""
     return next((number for number, line in enumerate(text.split("\n")) if _speaks(line)), None)
 
 
@@ -308,7 +301,7 @@ _GRAPH_STACK: Final = lazy_re(
 
 
 def telling_line(message: str) -> str:
-    """What says most of a message of several lines, without what an assertion says of every failure."""
+    """Return the most telling line of a message, without the boilerplate of an assertion."""
     if "Detected at node" in message:
         message = _GRAPH_STACK.sub("", message) or message
     told = takewhile(lambda line: STACK.match(line) is None, without_plea(message).split("\n"))
@@ -334,7 +327,7 @@ _REFERS: Final = lazy_re(
 
 
 def referred_to(message: str) -> tuple[str, str]:
-    """What a message says before it refers to a section of the log, and the title of that; the title is "" for none."""
+    """Return a message up to its reference to a section of the log, and the section's title or ""."""
     refers = _REFERS.search(message)
     return (message[: refers.start()], refers["title"]) if refers is not None else (message, "")
 
@@ -345,7 +338,7 @@ def _naming(pid: str) -> re.Pattern[str]:
 
 
 def names_process(text: str, pid: str) -> bool:
-    """Whether a text names a process by its pid."""
+    """Return whether a text names a process by its pid."""
     return _naming(pid).search(text) is not None
 
 
@@ -355,13 +348,13 @@ _FLUENTD: Final = lazy_re(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{1,9})? [+-]\d{
 
 
 def message_of(record: LogRecord) -> str:
-    """The first line of a record; of logfmt what it says, without the pairs of keys and values behind that."""
+    """Return the first line of a record; of logfmt the message, without further keys and values."""
     line = record.text.partition("\n")[0]
     return _PAIR.sub("", line[record.head :]) if "level=" in line[: record.head] else line
 
 
 def stores_others(record: LogRecord) -> bool:
-    """Whether a record is a collector's, which says that nothing is wrong with it: of logfmt, or Fluentd's."""
+    """Return whether a record is a harmless one of a collector: of logfmt, or Fluentd's."""
     if record.head and _HARMLESS.search(record.text, 0, record.head) is not None:
         return True
     return record.text[:2] == "20" and ': {"' in record.text and _FLUENTD.match(record.text) is not None

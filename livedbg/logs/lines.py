@@ -1,8 +1,8 @@
-"""Cutting blocks of bytes into lines, with bounded memory whatever comes; of what is drawn again, what it last showed.
+"""Cutting blocks of bytes into lines, with bounded memory; of redrawn lines, the last state.
 
 Invariants:
     logs_lines.L1. The lines of a stream are the same however it is cut into blocks.
-    logs_lines.L2. At most `limit` bytes of a line are kept; what is cut off is counted and noted in its place.
+    logs_lines.L2. At most `limit` bytes of a line are kept; dropped bytes are counted and noted in their place.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BAR: Final = lazy_re(  # tqdm (std.py: format_meter)
 
 
 def redrawn(text: str) -> str:
-    """A line with carriage returns: what it last showed, and whatever was no progress bar."""
+    """Return the last state of a line with carriage returns, and earlier text that was no progress bar."""
     parts = [part for part in text.split("\r") if part and not part.isspace()]
     if len(parts) < 2:
         return parts[0] if parts else ""
@@ -32,7 +32,7 @@ def redrawn(text: str) -> str:
 
 
 def after_bar(text: str) -> str:
-    """What was written right behind a progress bar; the line itself where there is nothing."""
+    """Return the text after a progress bar; the line itself if there is none."""
     match = _BAR.match(text)
     if match is None:
         return text
@@ -51,7 +51,7 @@ _SAID: Final = lazy_re(
 
 
 def _stays(part: str) -> bool:
-    """Whether a part that was drawn over was a message."""
+    """Return whether an overwritten part was a message."""
     return not _only_bar(part) and _SAID.search(part) is not None
 
 
@@ -62,12 +62,7 @@ _FAR_BACK = 64 * 1024  # bytes at the end that are looked at
 
 
 class Line(Struct, frozen=True, gc=False):
-    """One line, sanitised, without its end.
-
-    Attributes:
-        offset: where it begins in the source.
-        number: from 1; None where the reader began in the middle of the source.
-    """
+    """A sanitised line without its end; its number (from 1) is None if the reader began in mid-source."""
 
     text: str
     offset: int
@@ -75,13 +70,10 @@ class Line(Struct, frozen=True, gc=False):
 
 
 def line_text(data: bytes, dropped: int = 0) -> str:
-    """The text of a line's bytes: clean, without CR at its end; says what a limit cut off.
+    """Return the text of a line's bytes: clean, without CR at its end; notes what a limit cut off.
 
-    What a line with carriage returns said before it was drawn over is a line of the text, if it was no progress bar.
-
-    Args:
-        data: the bytes that were kept.
-        dropped: how many more bytes the line has.
+    Text of a line before it was overwritten after a carriage return becomes a line of its own, if it was no progress
+    bar.
     """
     if len(data) > LINE_LIMIT:
         dropped += len(data) - LINE_LIMIT
@@ -96,13 +88,7 @@ def line_text(data: bytes, dropped: int = 0) -> str:
 
 
 class LineCutter:
-    """Takes blocks in order, gives lines.
-
-    Args:
-        offset: where in the source the first block begins.
-        number: number of the first line, or None.
-        limit: bytes of a line that are kept.
-    """
+    """Cuts blocks, taken in order, into lines."""
 
     def __init__(self, offset: int = 0, number: int | None = 1, limit: int = LINE_LIMIT) -> None:
         self._offset = offset  # of the first byte that is not in a finished line
@@ -114,21 +100,21 @@ class LineCutter:
 
     @property
     def offset(self) -> int:
-        """Where the next line begins."""
+        """Return the offset of the next line."""
         return self._offset
 
     @property
     def number(self) -> int | None:
-        """Number of the next line."""
+        """Return the number of the next line."""
         return self._number
 
     @property
     def open(self) -> bool:
-        """Whether a line has begun and not ended."""
+        """Return whether a line has begun and not ended."""
         return bool(self._rest) or self._cut
 
     def feed(self, data: bytes) -> list[Line]:
-        """The lines that end in `data`."""
+        """Return the lines that end in `data`."""
         parts = data.split(b"\n")
         last = parts.pop()
         lines: list[Line] = []
@@ -148,11 +134,11 @@ class LineCutter:
         return lines
 
     def skip(self, count: int) -> None:
-        """Pass over `count` bytes of the open line that the caller knows to hold no line end."""
+        """Skip `count` bytes of the open line that have no line end."""
         self._dropped += count
 
     def flush(self) -> list[Line]:
-        """The line that has no end yet, as it is; what comes later is a line of its own."""
+        """Return the line that has no end yet; later bytes are a line of their own."""
         if not self._rest and not self._dropped:
             return []
         line = Line(line_text(self._rest, self._dropped), self._offset, self._number)
@@ -162,7 +148,6 @@ class LineCutter:
         return [line]
 
     def _finish(self, part: bytes) -> Line:
-        """The line that an earlier block began and `part` ends."""
         room = self._limit - len(self._rest)
         kept, dropped = self._rest + part[:room], self._dropped + max(0, len(part) - room)
         line = Line(line_text(kept, dropped), self._offset, self._number)
@@ -174,7 +159,7 @@ class LineCutter:
 
 
 def lines_back(body: bytes, lines: int) -> int:
-    """Where the last `lines` lines of `body` begin (not more than a block back)."""
+    """Return the offset of the last `lines` lines of `body` (not more than a block back)."""
     position = len(body)
     for _ in range(lines + 1):
         position = body.rfind(b"\n", max(0, len(body) - _FAR_BACK), position)

@@ -1,9 +1,9 @@
-"""Which lines without a header belong to the record before them.
+"""Continuation lines: which lines without a header belong to the record before them.
 
-`Continuation` is a small state machine over the lines of one record. It knows Python tracebacks
-(chained ones, exception groups, faulthandler dumps), what libraries put below an error (`System.continuations`),
-C++ stack listings (gdb, glog, glibc, absl), `terminate called` with its `what():`, messages whose quoted text goes on
-in the next line, reports of the compilers' sanitizers, and indentation.
+`Continuation` is a small state machine over the lines of one record. It knows Python tracebacks (chained ones,
+exception groups, faulthandler dumps), details that libraries print below an error (`System.continuations`), C++ stack
+listings (gdb, glog, glibc, absl), `terminate called` with its `what():`, messages whose quoted text continues in the
+next line, reports of the compilers' sanitizers, and indentation.
 """
 
 from __future__ import annotations
@@ -100,19 +100,14 @@ _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
 
 
 class ErrorDetails(NamedTuple):
-    """Which lines go on with the error above them. Made by `error_details`.
-
-    Attributes:
-        pattern: matches their beginning.
-        firsts: the characters that they can begin with.
-    """
+    """Patterns of lines that continue the error above them, and their first characters. Made by `error_details`."""
 
     pattern: re.Pattern[str]
     firsts: frozenset[str]
 
 
 def error_details(expressions: Iterable[str] = ()) -> ErrorDetails:
-    """The core's and some more.
+    """Return the core's details and some more.
 
     Args:
         expressions: regular expressions, each of which begins with a literal character (`System.continuations`).
@@ -161,10 +156,8 @@ class Continuation:
     """The lines of one record.
 
     Args:
-        message: the first line without its header.
         shape: name of the shape of its header, or `plain`.
-        severe: it is a warning or worse: what `logging.exception` writes is followed by a traceback.
-        details: which lines go on with an error.
+        severe: it is a warning or worse: a traceback follows the line of `logging.exception`.
         quoted: see `Header.quoted`.
     """
 
@@ -198,7 +191,7 @@ class Continuation:
         self._enter(message)
 
     def takes(self, line: str) -> bool:
-        """Whether `line` (without header) belongs to this record; it is counted if so."""
+        """Count `line` (without header) if it belongs to this record; return whether it does."""
         if self.lines >= MAX_LINES or not (self._belongs(line) or (self._awaits and _TRACEBACK.match(line) is None)):
             return False
         self._awaits = awaits_reason(line)
@@ -206,14 +199,14 @@ class Continuation:
         return True
 
     def follows(self, message: str) -> bool:
-        """The same for a line that repeats the header of the record: `message` is what comes after it."""
+        """Do the same for the text of a line that repeats the header of the record."""
         if self._state is not _State.SINGLE or self._announced or message[:1].isspace():
             return self.takes(message)
         caused = self.lines > 1 and _JAVA_LINE.match(message) is not None
         return (caused or _TRACEBACK.match(message) is not None) and self.takes(message)
 
     def _enter(self, line: str) -> bool:
-        """Go to the state that a line begins by itself; whether it is one."""
+        """Enter the state that a line begins by itself; return whether it is one."""
         if line.startswith(("panic: ", "fatal error: all goroutines")):
             self._state = _State.GO
             return True
@@ -294,7 +287,7 @@ class Continuation:
         return self.lines < 200
 
     def _raised(self, line: str) -> None:
-        """The line that names the exception; what it quotes may follow."""
+        """Take the line that names the exception; text that it quotes may follow."""
         self._state = _State.RAISED
         self._open = ": " in line and line.rstrip().endswith(":") and not line.rstrip().endswith("Error:")
         self._open |= "validation error" in line and _VALIDATION.match(line) is not None
@@ -302,7 +295,7 @@ class Continuation:
             self._enter(line)
 
     def _without_end(self, line: str, state: _State) -> bool:
-        """Inside a traceback whose frames end only at the line that names the exception; of nodes, at the reason."""
+        """Take a line of a traceback that ends only at the name of the exception; of nodes, at the reason."""
         if state is _State.NODES:
             if line and line[:1] not in " \t" and not line.startswith(("Detected at node", "Node: ")):
                 self._state = _State.RAISED
@@ -316,7 +309,7 @@ class Continuation:
         return self.lines < _MAX_QUOTED and (QUOTED.match(line) is not None or _TRACEBACK.match(line) is None)
 
     def _other_form(self, line: str, state: _State) -> bool:
-        """Inside a traceback in a box, or a notebook's; inside what a test threw."""
+        """Take a line of a boxed or a notebook's traceback, or of a test's exception."""
         if state is _State.DEBUGGER:
             return not line or _OF_STOP.match(line) is not None
         if state is _State.FAILURE:

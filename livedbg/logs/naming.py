@@ -1,4 +1,4 @@
-"""Which rank, attempt and host the names of a log and of its folders tell.
+"""Rank, attempt and host by the names of a log and of its folders.
 
 A number in a name is no rank unless the name says so: most numbers count steps, runs, days or rotations.
 
@@ -46,7 +46,7 @@ _FOLDERS: Final = 3  # folders above a log whose names count
 
 
 def attempt_of(path: str) -> tuple[str, int] | None:
-    """The folder of all attempts, and which one a log is of, as elastic launchers lay them out (`attempt_N/RANK/…`)."""
+    """Return the folder of all attempts, and a log's attempt, in elastic launchers' layout (`attempt_N/RANK/…`)."""
     parts = PurePath(path).parts
     for place in range(len(parts) - 2, max(-1, len(parts) - 2 - _FOLDERS), -1):
         match = _ATTEMPT.match(parts[place])
@@ -56,12 +56,12 @@ def attempt_of(path: str) -> tuple[str, int] | None:
 
 
 def stem_of(path: str) -> str:
-    """The path of a log without which stream of its program it is."""
+    """Return the path of a log without its stream."""
     return _STREAM.sub("#", path)
 
 
 def tag_of_names(path: str, siblings: Iterable[str] = ()) -> Tag:
-    """What the names of a log and of its folders tell.
+    """Return the tag by the names of a log and of its folders.
 
     Args:
         path: of the log, from the folder on whose names count.
@@ -92,7 +92,7 @@ def _rank(stem: str, host: str, near: Iterable[str]) -> int | None:
 
 
 def _task(stem: str, near: Iterable[str]) -> int | None:
-    """The task of `NAME-JOB-NODE-TASK`, if others of its job differ by it."""
+    """Return the task of `NAME-JOB-NODE-TASK`, if others of its job differ by it."""
     match = _OF_TASK.match(stem)
     if match is None or _DAY.search(stem):
         return None
@@ -102,13 +102,7 @@ def _task(stem: str, near: Iterable[str]) -> int | None:
 
 
 def told_by_name(source: LogSource, named: str, siblings: Iterable[str] = ()) -> LogSource:
-    """A log with what its names tell.
-
-    Args:
-        source: the log.
-        named: its path from the folder that the user named.
-        siblings: see `tag_of_names`.
-    """
+    """Return a log with rank, host and attempt from its names, by its path from the folder that the user named."""
     path = PurePath(source.path or named)
     tag = tag_of_names(str(PurePath(*path.parts[-1 - len(PurePath(named).parts) :])), siblings)
     attempt = attempt_of(str(path))
@@ -121,7 +115,7 @@ def told_by_name(source: LogSource, named: str, siblings: Iterable[str] = ()) ->
 
 
 def beside(paths: Iterable[PurePath]) -> dict[PurePath, set[str]]:
-    """By folder, the names of the logs in it, and of the folders beside it that hold logs."""
+    """Return by folder the names of the logs in it, and of the folders beside it that hold logs."""
     found: dict[PurePath, set[str]] = {}
     folders: dict[PurePath, set[str]] = {}
     for path in paths:
@@ -131,7 +125,7 @@ def beside(paths: Iterable[PurePath]) -> dict[PurePath, set[str]]:
 
 
 def older_attempts(sources: Iterable[LogSource]) -> dict[str, str]:
-    """By id, the logs of attempts of a job of which a later one has written a log, and what says so (N2)."""
+    """Return by id the logs of attempts for which a later attempt has a log, and the proof of that (N2)."""
     found = [(source, match) for source in sources if (match := _ATTEMPTED.search(source.path or "")) is not None]
     newest: dict[str, int] = {}
     for source, match in found:
@@ -146,13 +140,12 @@ def older_attempts(sources: Iterable[LogSource]) -> dict[str, str]:
 
 
 def series_of(path: str) -> str:
-    """The name of a log but for its numbers, alike for those of runs one after the other; "" for one of a rank or a
-    worker, of which many are of one run."""
+    """Return a log's name without its numbers, equal for consecutive runs; "" for one of a rank or a worker."""
     return "" if _PART.search(path.rpartition("/")[2]) is not None else _NUMBERS.sub("#", path)
 
 
 def tag_of(source: LogSource) -> Tag:
-    """What the records of a log are tagged with, if their own lines don't say otherwise."""
+    """Return the default tag of a log's records."""
     if source.rank is None and not source.host:
         return NO_TAG
     return Tag(f"rank {source.rank}" if source.rank is not None else source.host, rank=source.rank, host=source.host)

@@ -1,8 +1,8 @@
-"""Which files are logs: expanding what the user named, and distinguishing logs from other files.
+"""Log files: expanding the names that the user gave, and telling logs from other files.
 
-What the user names as a file is always read. In a directory everything is read but known other
-kinds (data, sources, archives), hidden files, documents, and what turns out to be binary. JSON is read if it is a
-list of log entries or lines of a collector of logs, and so are recordings of a terminal.
+A file that the user names is always read. In a directory everything is read except known other kinds (data, sources,
+archives), hidden files, documents, and binary files. JSON is read if it is a list of log entries or lines of a
+collector of logs, and so are recordings of a terminal.
 """
 
 from __future__ import annotations
@@ -72,12 +72,7 @@ _KINDS: Final = (
 
 
 class Found(Struct, frozen=True):
-    """A file to read.
-
-    Attributes:
-        name: what to call it: its path below the directory that was named, or its own name.
-        named: the user (or a process's environment) named it itself.
-    """
+    """A file to read; `named`: the user (or a process's environment) named it itself."""
 
     path: Path
     name: str
@@ -85,14 +80,12 @@ class Found(Struct, frozen=True):
 
 
 class Scan(Struct):
-    """What a scan of the named places gave.
+    """Result of a scan of the named places.
 
     Attributes:
-        missing: names for which there is nothing now.
-        denied: directories that can't be listed, and what is below one.
+        denied: directories that can't be listed, and files below one.
         skipped: files in directories that are not text.
-        odd: what is neither file nor directory, and what it is: `a pipe`, `a device`, `a link to nothing`.
-        too_many: a directory held more files than are read.
+        odd: special files, with their kind: `a pipe`, `a device`, `a link to nothing`.
     """
 
     files: list[Found] = field(default_factory=list)
@@ -104,11 +97,11 @@ class Scan(Struct):
 
 
 def scan(named: str, known: frozenset[Path] = frozenset(), no_logs: frozenset[str] = frozenset()) -> Scan:
-    """What `named` (a file, a directory or a glob) stands for now.
+    """Expand `named` (a file, a directory or a glob).
 
     Args:
         named: as the user wrote it; `~` is expanded.
-        known: files of which the content need not be read again.
+        known: files whose content need not be read again.
         no_logs: suffixes of more files in directories that are no logs (`System.no_logs`).
     """
     result = Scan()
@@ -163,7 +156,7 @@ def _add_directory(result: Scan, top: Path, known: frozenset[Path], no_logs: fro
 
 
 def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int) -> Iterator[Path]:
-    """The regular files below `folder`, links followed, each directory once."""
+    """Yield the regular files below `folder`, links followed, each directory once."""
     try:
         status = target_files.status(folder)
         entries = sorted(target_files.entries(folder), key=lambda entry: entry.name)
@@ -200,7 +193,6 @@ def _walk(folder: Path, result: Scan, visited: set[tuple[int, int]], depth: int)
 
 
 def _kind(path: Path) -> str:
-    """What is neither a file nor a directory, in words."""
     try:
         mode = target_files.status(path).st_mode
     except FileNotFoundError:
@@ -211,12 +203,11 @@ def _kind(path: Path) -> str:
 
 
 def _suffix(name: str) -> str:
-    """The suffix that says the kind: `.log` of `a.log`, `a.log.1`, `a.log.2.gz`, `a.log-20260101`."""
+    """Return the suffix that tells the kind: `.log` of `a.log`, `a.log.1`, `a.log.2.gz`, `a.log-20260101`."""
     return Path(_ROTATED.sub("", name)).suffix.lower()
 
 
 def _holds_log(path: Path) -> bool:
-    """Whether a file holds entries of a log."""
     try:
         status = target_files.status(path)
         return _carries(path, status.st_mtime_ns, status.st_size)
@@ -226,7 +217,7 @@ def _holds_log(path: Path) -> bool:
 
 @lru_cache(maxsize=4096)
 def _carries(path: Path, mtime_ns: int, size: int) -> bool:
-    """The same; a file that has not changed is not read again."""
+    """Return whether a file holds log entries; a file that has not changed is not read again."""
     with target_files.open_binary(path) as file:
         head = file.read(_CARRIED)
     if transcript_in(head) is not None:
@@ -236,7 +227,7 @@ def _carries(path: Path, mtime_ns: int, size: int) -> bool:
 
 
 def looks_binary(path: Path) -> bool:
-    """Whether the beginning of a file is no text. What can't be read counts as text: reading it says why."""
+    """Return whether the beginning of a file is no text. An unreadable file counts as text: reading it says why."""
     try:
         with target_files.open_binary(path) as file:
             head = file.read(_SNIFFED)

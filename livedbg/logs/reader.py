@@ -1,4 +1,4 @@
-"""Random access to the records of logs, for the log screen: what a reader can do, and the one of a recording."""
+"""Random access to log records for the log screen: the protocol, and the reader of a recording."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ class LogReader(Protocol):
     """Reads records by number; thread-safe; memory does not grow with the size of a log."""
 
     def count(self, source: str) -> tuple[int, bool]:
-        """How many lines `source` is known to have so far, and whether that is all of it."""
+        """Return how many lines `source` is known to have so far, and whether that is all of it."""
         ...
 
     def read(self, source: str, start: int, count: int) -> Sequence[LogRecord]:
-        """Up to `count` lines from line `start` (from 0; negative counts from the end), one record a line."""
+        """Return up to `count` lines from line `start` (from 0; negative counts from the end), one record a line."""
         ...
 
     def search(
@@ -32,12 +32,11 @@ class LogReader(Protocol):
         backwards: bool = False,
         progress: Callable[[float], bool] | None = None,
     ) -> int | None:
-        """Number of the next line that `pattern` (a regular expression) is found in.
+        """Find the next line that matches `pattern` (a regular expression).
 
         Args:
-            source: id of a LogSource.
-            pattern: regular expression, case-insensitive when it is all lower case.
-            start: line to begin at.
+            pattern: regular expression, case-insensitive if it is all lower case.
+            start: line to begin at; negative counts from the end.
             backwards: towards the beginning.
             progress: called with the share done (0 to 1) now and then; returns False to give up.
 
@@ -50,37 +49,24 @@ class LogReader(Protocol):
         ...
 
     def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
-        """Numbers of all lines that `pattern` is found in.
+        """Find all lines that match `pattern`. Raises as `search` does.
 
-        Args:
-            source: id of a LogSource.
-            pattern: as for `search`.
-            found: called with more of them, in order, and the share that is done (0 to 1); returns False to give up.
-            start: line to begin at.
-
-        Raises:
-            ValueError: `pattern` is no regular expression.
+        `found` is called with line numbers, in order, and the share done (0 to 1); it returns False to give up.
         """
         ...
 
     def severe(self, source: str, least: Severity, found: Callable[[list[int], float], bool]) -> None:
-        """Numbers of all lines of records of at least the severity `least`, so of all lines of a traceback.
+        """Find all lines of records of at least the severity `least`, so all lines of a traceback.
 
-        Args:
-            source: id of a LogSource.
-            least: the least severity.
-            found: as for `matches`; the lines of one rank come in order.
+        For `found` see `matches`; the lines of one rank come in order.
         """
         ...
 
 
 class RecordedLogReader:
-    """Implements livedbg.logs.reader.LogReader over `snapshot.recent_logs`.
+    """A livedbg.logs.reader.LogReader over `snapshot.recent_logs`.
 
     A line's number here counts from the oldest record that the state has kept.
-
-    Args:
-        snapshot: gives the state at the moment that is shown.
     """
 
     def __init__(self, snapshot: Callable[[], Snapshot]) -> None:
@@ -89,11 +75,9 @@ class RecordedLogReader:
         self._lines: dict[str, list[LogRecord]] = {}
 
     def count(self, source: str) -> tuple[int, bool]:
-        """See LogReader."""
         return len(self._of_source(source)), True
 
     def read(self, source: str, start: int, count: int) -> Sequence[LogRecord]:
-        """See LogReader."""
         lines = self._of_source(source)
         begin = max(0, len(lines) + start) if start < 0 else start
         return lines[begin : begin + max(0, count)]
@@ -107,7 +91,6 @@ class RecordedLogReader:
         backwards: bool = False,
         progress: Progress | None = None,
     ) -> int | None:
-        """See LogReader."""
         matcher = compile_pattern(pattern)
         lines = self._of_source(source)
         start = max(0, len(lines) + start) if start < 0 else start
@@ -115,18 +98,16 @@ class RecordedLogReader:
         return next((n for n in numbers if matcher(lines[n].text.encode("utf-8", "replace"), False) is not None), None)
 
     def matches(self, source: str, pattern: str, found: Callable[[list[int], float], bool], start: int = 0) -> None:
-        """See LogReader."""
         matcher = compile_pattern(pattern)
         texts = (line.text.encode("utf-8", "replace") for line in self._of_source(source)[start:])
         found([start + n for n, text in enumerate(texts) if matcher(text, False) is not None], 1.0)
 
     def severe(self, source: str, least: Severity, found: Callable[[list[int], float], bool]) -> None:
-        """See LogReader."""
         lines = self._of_source(source)  # of one record each has the severity
         found([n for n, line in enumerate(lines) if line.severity.rank >= least.rank], 1.0)
 
     def _of_source(self, source: str) -> list[LogRecord]:
-        """One record a line, made once for each state."""
+        """Return one record a line, cached for each state."""
         recent = self._snapshot().recent_logs
         if recent is not self._of:
             self._of = recent

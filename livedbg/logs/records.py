@@ -1,10 +1,10 @@
-"""From lines to records: shape, severity, time, and what belongs together.
+"""Assembly of lines to records: shape, severity, time, and continuation lines.
 
 Invariants:
-    records.R1. Whatever the lines are, nothing is raised and no line that is not blank is lost: each is
-        in the text of exactly one record, without its wrappings (livedbg.logs.wrapping): these are fields of it.
+    records.R1. Whatever the lines are, nothing is raised and no line that is not blank is lost: each is in the text of
+        exactly one record, without its wrappings (livedbg.logs.wrapping): these are fields of it.
     records.R2. A record's `offset` and `line` are those of its first line.
-    records.R3. Lines of several ranks, hosts, containers or streams that share a log are put together by these.
+    records.R3. Lines of several ranks, hosts, containers or streams that share a log are assembled separately by these.
 """
 
 from __future__ import annotations
@@ -29,18 +29,7 @@ _First = tuple[str, int, "int | None", Header]  # a line with a header: text, of
 
 
 class RecordAssembler:
-    """Puts the lines of one source together into records.
-
-    Args:
-        source: id of the LogSource.
-        clock: maps its time stamps.
-        formats: the shapes to recognise, and more.
-        ended: called with each record and the numbers of its lines.
-        own: who writes the log, where its lines don't say otherwise.
-
-    Attributes:
-        door: takes the wrappings off its lines.
-    """
+    """Assembles the lines of one source into records; `ended` gets each with the numbers of its lines."""
 
     def __init__(
         self,
@@ -68,35 +57,31 @@ class RecordAssembler:
 
     @property
     def format(self) -> str | None:
-        """The shape of most records so far."""
+        """Return the shape of most records so far."""
         return self._recogniser.format
 
     @property
     def waiting(self) -> bool:
-        """Whether a record is held back because its end has not been seen."""
+        """Return whether a record is held back because its end has not been seen."""
         return self._first is not None or bool(self._pending) or self.door.waiting
 
     @property
     def mixed(self) -> bool:
-        """Whether records of several ranks are held back at once."""
+        """Return whether records of several ranks are held back at once."""
         return len(self._pending) > 1
 
     @property
     def anchors(self) -> tuple[bytes, ...]:
-        """What lines contain that set the log's clock."""
+        """Return the byte strings of lines that set the log's clock."""
         return self._anchors
 
     def recognises(self, text: str) -> bool:
-        """Whether a line begins with a header of a known shape."""
+        """Return whether a line begins with a header of a known shape."""
         texts = (text,) if self.door.bare(text) else self.door.peek(text)
         return any(self._recogniser.header(said) is not None for said in texts)
 
     def feed(self, lines: Iterable[Line]) -> list[LogRecord]:
-        """Take lines in order.
-
-        Returns:
-            The records that are complete now, in the order of their first lines.
-        """
+        """Take lines in order; return the records that are complete now, in the order of their first lines."""
         bare, take, add_bare, add_plain = self.door.bare, self.door.take, self._add_bare, self._add_plain
         header_of = self._header
         if not self.door.looked:
@@ -112,12 +97,12 @@ class RecordAssembler:
         return self._take()
 
     def flush(self) -> list[LogRecord]:
-        """End the records that are held back."""
+        """End the records that are held back, and return them."""
         self.close()
         return self._take()
 
     def close(self) -> None:
-        """End the records that are held back; they come out of the next `feed` or `flush`."""
+        """End the records that are held back; the next `feed` or `flush` returns them."""
         for plain in self.door.release():
             self._add_plain(plain)
         self._hold_first()
@@ -126,20 +111,15 @@ class RecordAssembler:
         self._pending.clear()
 
     def drop_newest(self) -> None:
-        """Forget the record that the last line began, so that the line can come again."""
+        """Forget the record that the last line began, so that the line can be fed again."""
         self._first = None
         self._pending.pop(self._newest, None)
 
     def add(self, text: str, offset: int, number: int | None) -> bool:
-        """Take one line; its record comes out of `feed` or `flush`. Wrappings are those that are known by now.
-
-        Args:
-            text: see Line.
-            offset: see Line.
-            number: see Line.
+        """Take one line with the wrappings known so far; `feed` or `flush` returns its record.
 
         Returns:
-            Whether it begins a record (of its writer).
+            True if it begins a record (of its writer).
         """
         if self.door.bare(text):
             return self._add_bare(text, offset, number, self._header(text) if text else None)
@@ -149,13 +129,7 @@ class RecordAssembler:
         return began
 
     def add_row(self, texts: Sequence[str], offsets: Sequence[int], number: int | None) -> int:
-        """Take lines in a row, up to the first one that may be wrapped; gives how many these are.
-
-        Args:
-            texts: see FrontDoor.bare_row; none is empty.
-            offsets: where they begin.
-            number: of the first one.
-        """
+        """Take consecutive lines, none empty, up to the first one that may be wrapped; return their number."""
         taken, header_of, end = self.door.bare_row(texts), self._header, self._end
         for text, offset in zip(texts[:taken], offsets, strict=False):
             header, first = header_of(text), self._first
@@ -168,12 +142,12 @@ class RecordAssembler:
         return taken
 
     def learn(self, lines: Iterable[Line]) -> None:
-        """See which wrappings and shapes the log has, from lines that come again."""
+        """Learn the log's wrappings and shapes from lines that will be fed again."""
         for plain in self.door.learn(lines):
             self._recogniser.header(plain.text)
 
     def single(self, line: Line) -> LogRecord:
-        """One line as one record, whatever comes before or after it."""
+        """Return one line as one record, whatever comes before or after it."""
         plains = self.door.alone(line)
         body = plains[-1].text
         text = body if len(plains) == 1 else "\n".join(plain.text for plain in plains)
@@ -183,7 +157,7 @@ class RecordAssembler:
         return _made(self._source, text, *place, header, wall_ns=last.wall_ns, whose=whose)
 
     def _add_bare(self, body: str, offset: int, number: int | None, header: Header | None) -> bool:
-        """Take a line without a wrapping: most are a record each, of which no more than the header is needed."""
+        """Take a line without a wrapping: most are a record each, of which only the header is needed."""
         if header is None or self._tagged:
             return self._add(body, offset, number, header)
         first = self._first
@@ -201,7 +175,6 @@ class RecordAssembler:
         return True
 
     def _end(self, first: _First) -> None:
-        """A record of one line is at its end."""
         body, offset, number, header = first
         if "(most recent call" in body or self._ended is not None:
             self._close(_Pending(body, offset, number, header, details=self._details))
@@ -209,14 +182,12 @@ class RecordAssembler:
         self._done.append(_made(self._source, body, offset, number, header, whose=self._own))
 
     def _hold_first(self) -> None:
-        """More may belong to a record of one line."""
         if self._first is not None:
             body, offset, number, header = self._first
             self._first = None
             self._pending[NO_TAG] = _Pending(body, offset, number, header, details=self._details)
 
     def _add_plain(self, plain: Plain) -> bool:
-        """Take a line without its wrappings."""
         text, line = plain.text, plain.line
         header = self._header(text) if text else None
         return self._add(text, line.offset, line.number, header, tag=plain.tag, wall_ns=plain.wall_ns)
@@ -255,7 +226,7 @@ class RecordAssembler:
         return True
 
     def _goes_on(self, body: str, number: int | None, tag: Tag) -> bool:
-        """Take a line without a rank that goes on with the record above it, whose writer tags only its first line."""
+        """Take a line without a rank that continues the record above it, whose writer tags only its first line."""
         near = (one for one in self._pending.values() if one.tag[2:] == tag[2:])
         tagged = (one for one in near if one.tag.rank is not None or (one.tag.writer and not tag.writer))
         above = next((one for one in tagged if number is not None and one.numbers[-1] == number - 1), None)
@@ -296,8 +267,6 @@ def _offset(record: LogRecord) -> int:
 
 
 class _Pending:
-    """A record whose end has not been seen."""
-
     __slots__ = ("_continuation", "_details", "head", "header", "numbers", "offset", "size", "tag", "texts", "wall_ns")
 
     def __init__(
@@ -324,7 +293,6 @@ class _Pending:
 
     @property
     def continuation(self) -> Continuation:
-        """Which lines go on with it. Most records have one line, and need none."""
         if self._continuation is None:
             header, text = self.header, self.texts[0]
             if header is None:
@@ -337,14 +305,12 @@ class _Pending:
 
     @property
     def held_traceback(self) -> bool:
-        """Whether there is a traceback in it."""
         if self._continuation is None and "(most recent call" not in self.texts[0]:
             return False
         return self.continuation.held_traceback
 
 
 def _belongs(pending: _Pending, header: Header | None, body: str) -> bool:
-    """Whether a line goes on with a record that is held back."""
     if header is None:
         return pending.continuation.takes(body)
     return bool(pending.head) and body.startswith(pending.head) and pending.continuation.follows(body[header.end :])
@@ -361,18 +327,7 @@ def _made(
     wall_ns: int | None = None,
     held_traceback: bool = False,
 ) -> LogRecord:
-    """A record.
-
-    Args:
-        source: id of the log.
-        text: its lines.
-        offset: where the first one begins.
-        number: of the first one.
-        wall_ns: when it was written, as a wrapping says: one clock for all lines of a log.
-        header: of the first one, if it has one.
-        whose: who wrote it.
-        held_traceback: there is a traceback in it.
-    """
+    """Make a record; `wall_ns` is a time from a wrapping."""
     if header is None:
         severity = guess_severity(text)
         if held_traceback and severity is Severity.INFO:
@@ -398,7 +353,6 @@ def _made(
 
 
 def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
-    """A record with what its wrappings say."""
     return replace(
         record,
         pid=tag.pid if record.pid is None else record.pid,
@@ -411,7 +365,7 @@ def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
 
 
 def _with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
-    """A record of several lines with their numbers, where these are not in a row."""
+    """Add the line numbers to a record of several lines if these are not consecutive."""
     first = record.line
     if first is None or all(number == first + below for below, number in enumerate(numbers)):
         return record

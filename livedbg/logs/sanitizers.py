@@ -1,8 +1,8 @@
-"""Reports of the compilers' sanitizers: what was wrong, and where in the user's code.
+"""Reports of the compilers' sanitizers: kind of error, and place in the user's code.
 
 Sources of the texts: compiler-rt and libsanitizer, asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp,
 tsan_report.cpp, ubsan_diag.cpp, sanitizer_stacktrace_printer.cpp (frames as asan, with a BuildId since LLVM 15, and as
-tsan, the module behind the place, print them).
+tsan, the module after the place, print them).
 
 Invariants:
     sanitizers.S1. Addresses and pids, which differ from run to run, are neither in the type nor in the message.
@@ -71,14 +71,7 @@ _NOT_OWN_MODULE: Final = lazy_re(
 
 
 class SanitizerReport(NamedTuple):
-    """What a sanitizer reported.
-
-    Attributes:
-        kind: ENDED or WARNED.
-        type: the sanitizer and what it found, `AddressSanitizer: heap-use-after-free`.
-        message: what it says of the access and of the memory.
-        stack: where it was.
-    """
+    """A sanitizer's report (ENDED or WARNED) of an error: `AddressSanitizer: heap-use-after-free`."""
 
     kind: str
     type: str
@@ -87,7 +80,7 @@ class SanitizerReport(NamedTuple):
 
 
 def sanitizer_report(lines: Sequence[str]) -> SanitizerReport | None:
-    """The report in some lines, the first if there are several."""
+    """Return the first report in some lines, or None."""
     lines = [line[:_LONGEST] for line in lines[:_LINES]]
     for number, line in enumerate(lines):
         if "Sanitizer: " in line and (head := _HEAD.match(line)) is not None:
@@ -98,7 +91,7 @@ def sanitizer_report(lines: Sequence[str]) -> SanitizerReport | None:
 
 
 def own_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Those of the user's own code (S2)."""
+    """Return the frames of the user's own code (S2)."""
     return tuple(
         frame
         for frame in frames
@@ -124,7 +117,7 @@ def _report(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
 
 
 def _details(text: str, lines: Sequence[str]) -> Iterator[str]:
-    """What it says besides, without what differs from run to run."""
+    """Yield further details, without those that differ from run to run."""
     access = _ACCESS.search(text)
     if access is not None:
         yield access[1]
@@ -150,7 +143,7 @@ def _details(text: str, lines: Sequence[str]) -> Iterator[str]:
 
 
 def place_of(stack: Sequence[Frame]) -> str:
-    """The first frame of the user's own code, in words; "" where there is none."""
+    """Return the first frame of the user's own code, in words, or ""."""
     frame = next(iter(own_frames(stack)), None)
     if frame is None:
         return ""
@@ -166,7 +159,7 @@ def _where(frame: Frame) -> str:
 
 
 def _undefined(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
-    """UBSan: one line, and frames with print_stacktrace=1."""
+    """Parse UBSan's report: one line, and frames with print_stacktrace=1."""
     text = head["text"].strip()
     kind, _, more = text.partition(": ")
     stack = _stack(lines, 0)
@@ -177,7 +170,6 @@ def _undefined(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
 
 
 def _stack(lines: Sequence[str], begin: int) -> tuple[Frame, ...]:
-    """The first stack from a line on."""
     frames: list[Frame] = []
     for line in lines[begin:]:
         match = _FRAME.match(line)

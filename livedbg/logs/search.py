@@ -1,11 +1,11 @@
-"""Searching the bytes of a log, block by block, forwards and backwards.
+"""Search of the bytes of a log, block by block, forwards and backwards.
 
 Literals go by `bytes.find`, the rest by a regular expression over a block of whole lines. A match counts only within
-one line. Escape sequences and CR are taken out of a block first, so that what is found is what is seen. Of a log whose
-lines are wrapped, what is shown of a line is searched, and not what stands in the file.
+one line. Escape sequences and CR are removed from a block first, so that results agree with the display. In a log whose
+lines are wrapped, the displayed text is searched, not the file.
 
 Invariants:
-    search.Q1. A line is found if and only if the pattern is found in it as a reader shows it, or in who wrote it.
+    search.Q1. A line is found if and only if the pattern is found in it as a reader shows it, or in its writer.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _SEQUENCE = lazy_re(
 
 
 class Matcher(Protocol):
-    """Finds lines in a block."""
+    """A matcher for the lines of a block."""
 
     def __call__(self, block: bytes, last: bool) -> int | None:
-        """Number in the block (from 0) of the first (or last) line that matches, or None."""
+        """Return the number in the block (from 0) of the first (or last) line that matches, or None."""
         ...
 
     def every(self, block: bytes) -> Iterator[int]:
-        """Numbers in the block (from 0) of all lines that match, in order."""
+        """Yield the numbers in the block (from 0) of all lines that match, in order."""
         ...
 
 
@@ -112,7 +112,6 @@ class _Expression(Generic[AnyStr]):
             found = self._next(text, counted + 1)
 
     def _next(self, text: AnyStr, position: int) -> int | None:
-        """Where the next match that stays within its line begins."""
         while (match := self._pattern.search(text, position)) is not None:
             if self._newline not in match[0]:
                 return match.start()
@@ -126,18 +125,17 @@ class _Expression(Generic[AnyStr]):
 
 
 def _folds(pattern: str) -> bool:
-    """Whether a pattern ignores case: one without capitals does."""
+    """Return whether a pattern ignores case: one without capitals does."""
     plain = re.sub(r"\\.", "", pattern)
     return plain == plain.lower()
 
 
 def _is_literal(pattern: str) -> bool:
-    """Whether a pattern is searched for as it stands."""
     return not _META.intersection(pattern) and (pattern.isascii() or not _folds(pattern))
 
 
 def compile_pattern(pattern: str) -> Matcher:
-    """A matcher for a regular expression, case-insensitive when `pattern` is all lower case.
+    """Return a matcher for a regular expression, case-insensitive if `pattern` is all lower case.
 
     Raises:
         ValueError: it is no regular expression.
@@ -159,7 +157,7 @@ def _decoded(block: bytes) -> str:
 
 
 def _seen(block: bytes) -> bytes:
-    """A block as it is shown: without escape sequences and CR."""
+    """Return a block as displayed: without escape sequences and CR."""
     if b"\x1b" in block:
         block = _SEQUENCE.sub(b"", block)
     return block.replace(b"\r\n", b"\n") if b"\r" in block else block
@@ -174,7 +172,7 @@ def search_forward(
     size: int,
     progress: Progress | None = None,
 ) -> int | None:
-    """Number of the first line that matches, from the line `number` that begins at `offset`."""
+    """Return the number of the first line that matches, from the line `number` that begins at `offset`, or None."""
     begin, rest = offset, b""
     for windows in count():
         data = read(offset, min(_WINDOW, size - offset))
@@ -193,13 +191,13 @@ def search_forward(
 
 
 def _lines(piece: bytes, cut: int) -> bytes:
-    """The lines before `cut` without the last one's end; all of the piece of a line that does not end in it."""
+    """Return the lines before `cut` without the last one's end; the whole piece if its line does not end in it."""
     end = cut or len(piece)
     return piece[: end - 1] if piece.endswith(b"\n", 0, end) else piece[:end]
 
 
 def _newlines(read: Callable[[int, int], bytes], begin: int, end: int) -> int:
-    """Line ends from `begin` to `end`: they are counted only if something was found."""
+    """Count line ends from `begin` to `end`, done only after a match."""
     return sum(read(place, min(_WINDOW, end - place)).count(b"\n") for place in range(begin, end, _WINDOW))
 
 
@@ -212,16 +210,10 @@ def search_all(
     size: int,
     found: Callable[[list[int], float], bool],
 ) -> None:
-    """All lines that match, from the line `number` that begins at `offset`.
+    """Find all lines that match, from the line `number` that begins at `offset`.
 
     Args:
-        read: reads (offset, count) of the log.
-        matcher: what to look for.
-        offset: where to begin.
-        number: of the line there.
-        size: bytes of the log.
-        found: called with the numbers of more lines that match, in order, and the share that is done; returns False to
-            give up.
+        found: called with the numbers of more matching lines, in order, and the share done; returns False to give up.
     """
     begin, rest, newest = offset, b"", -1
     while True:
@@ -246,7 +238,7 @@ def search_backward(
     line_at: Callable[[int], int],
     progress: Progress | None = None,
 ) -> int | None:
-    """Number of the last line that matches among those that begin before `end` (the end of a line)."""
+    """Return the number of the last match among lines that begin before `end` (the end of a line), or None."""
     position = end
     for windows in count():
         if position <= 0:
@@ -277,14 +269,7 @@ _COLOUR: Final = lazy_re(rb"\\u001[bB]\[[0-9;?]*[ -/]*[@-~]")
 
 
 class ShownMatcher:
-    """Finds lines in a block by what is shown of them; see `Matcher`.
-
-    Args:
-        pattern: what is searched for.
-        matcher: finds that.
-        door: knows how the log's lines are wrapped.
-        shown: makes of the text of a line what may be shown of it.
-    """
+    """A `Matcher` for lines as they are displayed: masked or cleaned by `shown`."""
 
     def __init__(self, pattern: str, matcher: Matcher, door: FrontDoor, shown: Callable[[str], str]) -> None:
         self._matcher = matcher
@@ -298,13 +283,11 @@ class ShownMatcher:
         self._words = tuple(dict.fromkeys(word.translate(_FOLD) if self._fold else word for word in words))
 
     def __call__(self, block: bytes, last: bool) -> int | None:
-        """See Matcher."""
         lines = self._lines(block)
         chosen = reversed(list(lines)) if last else lines
         return next((number for number, line in chosen if self._in(line)), None)
 
     def every(self, block: bytes) -> Iterator[int]:
-        """See Matcher."""
         return (number for number, line in self._lines(block) if self._in(line))
 
     def _in(self, line: bytes) -> bool:
@@ -314,7 +297,6 @@ class ShownMatcher:
         return any(self._matcher(self._shown(text).encode("utf-8", "replace"), False) is not None for text in texts)
 
     def _lines(self, block: bytes) -> Iterator[tuple[int, bytes]]:
-        """The lines that may hold it, with their numbers."""
         if b"\\u001" in block:
             block = _COLOUR.sub(b"", block)
         lines = block.split(b"\n")
@@ -331,10 +313,10 @@ class ShownMatcher:
 
 
 def _in_writers(pattern: str) -> str | None:
-    """What stands in every line of which the writer's name holds a pattern, or its text does.
+    """Return a word of every line whose writer or text can match a pattern.
 
     Returns:
-        A word of the pattern; "" if there is none; None if no name of a writer can hold the pattern.
+        A word of the pattern; "" if there is none; None if no name of a writer can match.
     """
     if _OF_NAMES.fullmatch(pattern) is None:
         return None
@@ -347,9 +329,9 @@ _BEGIN: Final = b'{"log":"'
 
 
 def with_escaped(words: Iterable[bytes]) -> tuple[bytes, ...]:
-    """Words and their forms in JSON: as Go writes them, and with all that is not ASCII escaped.
+    """Return words and their forms in JSON: as Go writes them, and with all but ASCII escaped.
 
-    A word that begins with a newline stands at the beginning of a line, which here is that of a string.
+    A word that begins with a newline is at the beginning of a line, which here is that of a string.
     """
     found: dict[bytes, None] = {}
     for word in words:

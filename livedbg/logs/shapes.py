@@ -1,8 +1,8 @@
-"""What a log shape is, which one a source has, and the words by which headers name a severity.
+"""Log shapes: their recognition in a source, and the words by which headers name a severity.
 
-A shape recognises the header of a record: severity, time, process. `Recogniser` tries the shapes
-that a source has shown most often first, so that each record costs about one match; every record
-can still have another shape than the one before it (a job's stderr is written by many).
+A shape recognises the header of a record: severity, time, process. `Recogniser` tries the shapes that a source has
+shown most often first, so that each record costs about one match; every record can still have another shape than the
+one before it (a job's stderr is written by many).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SEVERITY_OF_LETTER: Final = {"V": _D, "D": _D, "T": _D, "I": _I, "W": _W, "E": _
 
 
 def severity_of_word(word: str) -> Severity:
-    """The severity that a word or a letter of a header names; INFO for one that is not known."""
+    """Return the severity for a word or a letter of a header; INFO if unknown."""
     known = SEVERITY_OF_WORD.get(word)
     known = SEVERITY_OF_WORD.get(word.upper()) if known is None else known
     return SEVERITY_OF_LETTER.get(word, _I) if known is None else known
@@ -63,13 +63,11 @@ SYSLOG: Final = "syslog"
 
 
 class Header(Struct, frozen=True, gc=False):
-    """What the header of a record says.
+    """A parsed header of a record.
 
     Attributes:
-        shape: name of the shape, as in `LogSource.format`.
-        end: where the message begins.
         held: the shape prefixes each line of a record with the same header (glog and its kin).
-        quoted: the message may be a text in quotes that goes on in the next lines.
+        quoted: the message may be a text in quotes that continues in the next lines.
     """
 
     shape: str
@@ -84,14 +82,14 @@ class Header(Struct, frozen=True, gc=False):
 
 
 class Memory(Protocol):
-    """Headers of one log that come again."""
+    """Cache of recurring headers of one log."""
 
     def quick(self, line: str) -> Header | None:
-        """The header of a line, if it is known; None for what is to be read."""
+        """Return the header of a line from the cache, or None."""
         ...
 
     def read(self, match: re.Match[str], clock: SourceClock) -> Header:
-        """See Shape.read."""
+        """Read a header as Shape.read does, and cache it."""
         ...
 
 
@@ -99,14 +97,11 @@ class Shape(Struct, frozen=True):
     """A log shape.
 
     Attributes:
-        name: of the shape; its headers may say more exactly what they are (`Header.shape`).
         first: the characters that a line of this shape can begin with; empty: any.
-        pattern: matches the header at the beginning of a line.
-        read: makes the header of a match.
         general: it matches many things; it never comes before a shape that is not general.
-        anchor: what its lines contain that set the log's clock; they are read even where others are passed over.
-        holds: what each of its headers holds: a line without it is not tried.
-        memory: makes, for one log, what knows headers of this shape that come again.
+        anchor: byte string of lines that set the log's clock; they are read even where others are skipped.
+        holds: substring of each of its headers: a line without it is not tried.
+        memory: makes a cache of recurring headers for one log.
     """
 
     name: str
@@ -120,7 +115,7 @@ class Shape(Struct, frozen=True):
 
 
 class _Try(NamedTuple):
-    """A shape: its number, whether it may move up, and how it is tried."""
+    """A shape prepared for trying: its number, whether it may move up, and its functions."""
 
     number: int
     movable: bool
@@ -131,15 +126,7 @@ class _Try(NamedTuple):
 
 
 class Recogniser:
-    """Finds the headers of one source's lines.
-
-    Args:
-        shapes: the shapes to try, specific ones first.
-        clock: the source's clock.
-
-    Attributes:
-        counts: records seen by shape name.
-    """
+    """Finds the headers of one source's lines, by some shapes, specific ones first."""
 
     def __init__(self, shapes: Sequence[Shape], clock: SourceClock) -> None:
         self.clock = clock
@@ -150,7 +137,7 @@ class Recogniser:
         self._memories = {shape.pattern: shape.memory(clock) for shape in self._shapes if shape.memory is not None}
 
     def header(self, line: str) -> Header | None:
-        """The header that `line` begins with, if it has one of a known shape."""
+        """Return the header that `line` begins with, or None."""
         first = line[:1]
         candidates = self._of_first.get(first)
         if candidates is None:
@@ -187,19 +174,18 @@ class Recogniser:
         return _Try(number, movable, shape.holds, quick, shape.pattern.match, read)
 
     def _move_up(self, number: int) -> None:
-        """Try a shape earlier, which is seen more often than its neighbour."""
+        """Swap a shape with its neighbour, which is seen less often."""
         shapes, hits, before = self._shapes, self._hits, number - 1
         shapes[before], shapes[number] = shapes[number], shapes[before]
         hits[before], hits[number] = hits[number], hits[before]
         self._of_first.clear()
 
     def plain(self) -> None:
-        """A record without a header was seen."""
         self.counts[PLAIN] += 1
 
     @property
     def format(self) -> str | None:
-        """The shape of most records so far; a shape with headers wins over plain lines from a tenth on."""
+        """Return the shape of most records so far; a shape with headers wins over plain lines from a tenth on."""
         if not self.counts:
             return None
         headed = {name: count for name, count in self.counts.items() if name != PLAIN}
@@ -226,7 +212,7 @@ _HINTS = (
 
 
 def guess_severity(line: str) -> Severity:
-    """The severity of a line without a header, by the words that it begins with."""
+    """Guess the severity of a line without a header, by its first words."""
     start = line[:_GUESS_CHARACTERS].lower()
     if "] assertion `" in start:  # asserts of device code: they come by the hundred thousand
         return Severity.ERROR
@@ -242,9 +228,9 @@ def guess_severity(line: str) -> Severity:
 
 
 def may_hold_traceback(header: Header, text: str) -> bool:
-    """Whether a traceback below a record is of what it logs: else the program ended, and Python printed it.
+    """Return whether a traceback below a record may belong to it: else the program ended, and Python printed it.
 
-    C++ logs no traceback, nor do loggers with a header on each line; a warning that doesn't speak of an error has none.
+    C++ logs no traceback, nor do loggers with a header on each line; a warning that doesn't mention an error has none.
     """
     if header.severity is not Severity.WARNING:
         return True

@@ -1,17 +1,16 @@
-"""Reading a big log for its decoders only: records without a trigger are passed over unread.
+"""Skimming of a big log for its decoders: records without a trigger are skipped unread.
 
 The blocks are searched for all triggers at once (Hyperscan, which takes a third of the time of Aho-Corasick; where it
 has no wheel for this Python, the latter; a `bytes.find` for each takes ten times as long with 60 of them). Only around
-a hit are lines cut, decoded and put together. Line numbers stay right, because line ends are counted on the way.
+a hit are lines cut, decoded and assembled. Line numbers stay right, because line ends are counted on the way.
 
 Invariant:
-    skim.K1. Every record of one line, and every record whose trigger is in one of its first
-        LINES_BEFORE + 1 lines, comes out as it would of reading everything.
-    skim.K2. Of the lines with a beat that are passed over, the last before each such record comes out, and the last
-        of all.
+    skim.K1. Every record of one line, and every record whose trigger is in one of its first LINES_BEFORE + 1 lines,
+        comes out as it would of reading everything.
+    skim.K2. Of the lines with a beat that are skipped, the last before each such record comes out, and the last of all.
     skim.K3. So does every record with an alarm there, up to ALARMS_READ alarms; `unread` counts the bytes after them.
     skim.K4. A word that its exact form does not confirm is none; it hides no other.
-    skim.K5. So do the FOLLOWED lines behind a record that opens something.
+    skim.K5. So do the FOLLOWED lines after a record that opens something.
 """
 
 from __future__ import annotations
@@ -41,18 +40,15 @@ _DENSE = 100  # hits of a block from which on most of its lines are read
 
 
 class Skimmer:
-    """Takes the blocks of a log in order, gives the records that hold a trigger (and some others).
+    """Takes the blocks of a log in order, returns the records that hold a trigger (and some others).
 
     Args:
-        assembler: puts the lines together.
-        triggers: what to search for; what sets the log's clock (`Shape.anchor`) is searched for anyway.
-        offset: where the first block begins.
-        number: number of its first line.
-        beats: what lines contain of which the last in a row is enough (`LogDecoder.beats`).
-        alarms: what to search for too, until it was found ALARMS_READ times; one that begins with a newline stands at
-            the beginning of a line.
-        exact: of triggers and alarms, what must begin where they do for them to count (`LogDecoder.exact`).
-        opens: triggers behind which lines come out whatever is in them (`LogDecoder.opens`).
+        triggers: words to search for; anchors of the log's clock (`Shape.anchor`) are searched for anyway.
+        beats: words of lines of which the last of consecutive ones is enough (`LogDecoder.beats`).
+        alarms: further words, until found ALARMS_READ times; one that begins with a newline is at the beginning of a
+            line.
+        exact: patterns that must match where a trigger or alarm begins (`LogDecoder.exact`).
+        opens: triggers after which all lines come out (`LogDecoder.opens`).
 
     Attributes:
         unread: bytes that were searched for triggers only.
@@ -99,12 +95,12 @@ class Skimmer:
 
     @property
     def offset(self) -> int:
-        """Where the first line begins that has not ended."""
+        """Return the offset of the first line that has not ended."""
         return self._offset + self._searched
 
     @property
     def number(self) -> int | None:
-        """Number of that line."""
+        """Return the number of that line."""
         return None if self._number is None else self._number + self._rest.count(b"\n", 0, self._searched)
 
     def feed(self, data: bytes) -> list[LogRecord]:
@@ -125,14 +121,14 @@ class Skimmer:
         return self._assembler.feed(())
 
     def flush(self) -> list[LogRecord]:
-        """The records that are held back; the caller reads on at `offset`."""
+        """Return the records that are held back; the caller reads on at `offset`."""
         if not self._reading:
             self._beat(self._rest, 0, self._searched, self._number)
         self._reading = False
         return self._assembler.flush()
 
     def _search(self, body: bytes) -> tuple[int, int | None]:
-        """Read what matters of whole lines; gives how far lines were used up, and the number of the line there."""
+        """Read the relevant lines of `body`; return the offset after them, and the number of the line there."""
         self._hits, self._at, self._hit = self._hits_in(body), 0, -1
         position, used, until = self._searched, 0, -1
         counted, number = 0, self._number  # the number of the line that begins at `counted`
@@ -182,13 +178,7 @@ class Skimmer:
         return used, number
 
     def _read_row(self, shown: str, position: int, number: int | None) -> int:
-        """Read lines in a row each of which holds a trigger, where a log has many of them; gives how many.
-
-        Args:
-            shown: the block; it holds none of UNCALM.
-            position: where the first line begins.
-            number: of the first line.
-        """
+        """Read consecutive lines that each hold a trigger, in a block without UNCALM; return their number."""
         hits, simple, at, hit = self._hits, self._simple, self._at, self._hit
         texts, places, firsts = list[str](), list[int](), list[int]()
         while len(texts) < _ROW:
@@ -214,7 +204,7 @@ class Skimmer:
         return lines
 
     def _hits_in(self, body: bytes) -> Sequence[tuple[int, int, int]]:
-        """What is found in whole lines; alarms only while there were few."""
+        """Return the hits in whole lines; alarms only while there were few."""
         if self._alarms and self._alarms_left <= 0:
             self._matcher, self._alarms = finder(tuple(self._triggers)), []
             self._line_starts = ()
@@ -227,11 +217,11 @@ class Skimmer:
         return found
 
     def _is_simple(self, word: int) -> bool:
-        """Whether a word counts wherever it stands, and opens nothing."""
+        """Return whether a word counts anywhere, and opens nothing."""
         return word < len(self._triggers) and self._exact[word] is None and not self._opens[word]
 
     def _beat(self, body: bytes, begin: int, end: int, number: int | None) -> None:
-        """Take the last line with a beat of those that are passed over; `number` is that of the line at `begin`."""
+        """Take the last skipped line with a beat; `number` is that of the line at `begin`."""
         found = begin
         for beat in self._beats:
             found = max(found, body.rfind(beat, found, end) + 1)
@@ -250,7 +240,7 @@ class Skimmer:
         return not self._assembler.mixed or self._since_hit > _GRACE
 
     def _begin(self, body: bytes, lowest: int, hit: int) -> int:
-        """Where the record of a hit can begin: its line, or up to LINES_BEFORE lines before."""
+        """Return where the record of a hit can begin: its line, or up to LINES_BEFORE lines before."""
         start = first = max(lowest, body.rfind(b"\n", 0, hit) + 1)
         for _ in range(LINES_BEFORE):
             if self._assembler.recognises(line_text(body[start : start + 1024].partition(b"\n")[0])):
@@ -261,7 +251,6 @@ class Skimmer:
         return start if first - start < _LONGEST else first
 
     def _next_hit(self, body: bytes, position: int) -> int:
-        """Where the next trigger is, or the end of `body`."""
         hits, simple = self._hits, self._simple
         while self._hit < position:
             if self._opened:
@@ -286,29 +275,28 @@ class Skimmer:
 
 
 class Finder(Protocol):
-    """Finds words."""
+    """A search for a set of words."""
 
     def find(self, data: bytes) -> list[tuple[int, int, int]]:
-        """Which word, where it begins and where it ends, of all that there are; by where they end."""
+        """Return index, begin and end of all words found, ordered by their ends."""
         ...
 
 
 class _AhoCorasick:
-    """Takes 5 MB and 7 ms to be made. A smaller automaton takes twice the time to search."""
+    """A search that takes 5 MB and 7 ms to be made. A smaller automaton takes twice the time to search."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
         self._automaton = BytesAhoCorasick(words, implementation=Implementation.DFA)
 
     def find(self, data: bytes) -> list[tuple[int, int, int]]:
-        """See Finder."""
         return self._automaton.find_matches_as_indexes(data, overlapping=True)
 
 
 class _Hyperscan:
-    """Takes 0.3 MB and 14 ms to be made.
+    """A search that takes 0.3 MB and 14 ms to be made.
 
     Raises:
-        ImportError: there is none.
+        ImportError: Hyperscan is not installed.
     """
 
     def __init__(self, words: Sequence[bytes]) -> None:
@@ -322,7 +310,6 @@ class _Hyperscan:
         )
 
     def find(self, data: bytes) -> list[tuple[int, int, int]]:
-        """See Finder."""
         found: list[tuple[int, int, int]] = []
         sizes = self._sizes
 
@@ -336,7 +323,7 @@ class _Hyperscan:
 
 @lru_cache(maxsize=4)
 def finder(words: tuple[bytes, ...]) -> Finder:
-    """What finds some words: one for all logs."""
+    """Return a finder of some words, shared by all logs."""
     if words:
         try:
             return _Hyperscan(words)

@@ -1,4 +1,4 @@
-"""The forms in which programs list a stack in their logs, innermost frame first, and the frames of such a listing.
+"""Formats of stack listings in logs, innermost frame first, and their frames.
 
 Sources: gdb's `#0  0x… in f () at a.cpp:3`, a library's `frame #1: f + 0x1c (0x… in lib.so)`; UCX src/ucs/debug/debug.c
 (` 8 0x… f()  /src/a.c:3`, ` 2 /l.so(f+0xf09) [0x…]`); google/glog and abseil symbolize (`    @     0x… f`); LLVM
@@ -21,12 +21,11 @@ _NOTHING: Final = lazy_re(r"(?!)")
 
 
 class Listing(NamedTuple):
-    """How a stack is listed.
+    """A format of a stack listing.
 
     Attributes:
         pattern: finds its frames; its groups are fields of them, and one that ends with `_2` is another place of one.
-        language: as in `Frame.language`.
-        report: functions of the report itself, and of what ends a process: no frames.
+        report: functions of the report itself, and of the end of a process, to leave out.
     """
 
     pattern: re.Pattern[str]
@@ -132,14 +131,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
 
 
 def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tuple[Frame, ...]:
-    """The frames of a listing; no more than 200.
-
-    Args:
-        name: of its form.
-        text: lines.
-        begin: where the listing begins.
-        end: where it ends.
-    """
+    """Return the frames of a listing, at most 200."""
     form, frames = _LISTINGS[name], list[Frame]()
     for match in form.pattern.finditer(text, begin, len(text) if end is None else end):
         parts: dict[str, str] = {key.removesuffix("_2"): value for key, value in match.groupdict().items() if value}
@@ -162,7 +154,7 @@ def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tupl
 
 
 def native_frames(text: str, begin: int = 0) -> tuple[Frame, ...]:
-    """The frames of native code that a text lists in a debugger's form, with `frame #1: `, or as UCX does."""
+    """Return the native frames listed in a debugger's format, with `frame #1: `, or as UCX does."""
     if "==== backtrace (tid" in text:
         return listed("ucx", text, begin)
     return listed("native", text, begin) if "#" in text else ()

@@ -1,14 +1,14 @@
-"""Following one file through whatever happens to it.
+"""Following one file through rotation, truncation and removal.
 
-By polling `stat`, which works on every file system (inotify does not see what other hosts write to
-a network file system).
+By polling `stat`, which works on every file system (inotify does not see the writes of other hosts to a network file
+system).
 
 Invariants:
-    tail.T1. Every byte written to the file is read once, in order, as long as the tail is polled before
-        the file rotates twice or is truncated twice.
-    tail.T2. After a rotation by rename the rest of the old file is read before the new one begins; where it was closed
-        meanwhile because it was quiet, as long as it lies in the same folder.
-    tail.T3. What is not there yet is opened when it appears; what vanished is read to its end.
+    tail.T1. Every byte written to the file is read once, in order, as long as the tail is polled before the file
+        rotates twice or is truncated twice.
+    tail.T2. After a rotation by rename the rest of the old file is read before the new one begins; if it was closed
+        meanwhile because it was quiet, as long as it is in the same folder.
+    tail.T3. A missing file is opened when it appears; a removed one is read to its end.
 """
 
 from __future__ import annotations
@@ -38,26 +38,14 @@ Identity = tuple[int, int]
 
 
 class Piece(Struct, frozen=True):
-    """What a read gave.
-
-    Attributes:
-        data: the bytes; empty for a new beginning.
-        restart: the file was rotated or truncated: what comes next begins at offset 0 of a new one.
-    """
+    """Result of a read; `restart`: the file was rotated or truncated, and the next data begins at its offset 0."""
 
     data: bytes
     restart: bool = False
 
 
 class Tail:
-    """One followed file.
-
-    Args:
-        path: where it is, or will be.
-
-    Attributes:
-        problem: how a packed file ended before its end; "" of others.
-    """
+    """A followed file; `problem` says how a packed one ended early."""
 
     problem = ""
 
@@ -74,17 +62,14 @@ class Tail:
 
     @property
     def backlog(self) -> int:
-        """Bytes that are there and were not read."""
+        """Return the number of unread bytes."""
         return max(0, self.size - self.offset) + (1 if self._replaced else 0)
 
     def poll(self) -> bool:
-        """Check the file.
-
-        Returns:
-            Whether there is something to read.
+        """Check the file; return whether there is something to read.
 
         Raises:
-            SourceError: it is there and can't be read.
+            SourceError: it exists and can't be read.
         """
         try:
             status = target_files.status(self.path)
@@ -115,7 +100,7 @@ class Tail:
         return self.backlog > 0
 
     def read(self, limit: int) -> Piece | None:
-        """The next piece, of at most `limit` bytes; None when there is nothing now.
+        """Return the next piece, of at most `limit` bytes; None if there is nothing now.
 
         Raises:
             SourceError: it can't be read.
@@ -142,7 +127,6 @@ class Tail:
         return Piece(b"", restart=True)
 
     def seek(self, offset: int) -> None:
-        """Go on reading at `offset`."""
         self.offset = offset
 
     def release(self) -> None:
@@ -152,7 +136,6 @@ class Tail:
             self._file = None
 
     def close(self) -> None:
-        """Close the file."""
         self.release()
 
     def _open(self) -> None:
@@ -174,7 +157,7 @@ class Tail:
         self.identity = identity
 
     def _open_renamed(self) -> None:
-        """Open what was followed under its new name in its folder, if it was closed and more was written to it."""
+        """Open the followed file under its new name in its folder, if it was closed and has grown."""
         if self._file is not None or self.identity is None:
             return
         with contextlib.suppress(OSError):
@@ -191,25 +174,24 @@ class Tail:
                     return
 
     def _see_open(self) -> None:
-        """The size of what is open, whatever is at the path now."""
         if self._file is not None:
             self.size = os.fstat(self._file.fileno()).st_size
 
     def _head_changed(self) -> bool:
-        """Whether the file was truncated and has grown again beyond what was read."""
+        """Return whether the file was truncated and has grown again beyond the read offset."""
         if self._file is None or not self.head:
             return False
         return os.pread(self._file.fileno(), len(self.head), 0) != self.head
 
     def _truncated(self) -> bool:
-        """Whether what is open is itself what was replaced (truncation, not rename)."""
+        """Return whether the open file itself was replaced (truncation, not rename)."""
         if self._file is None:
             return False
         return os.fstat(self._file.fileno()).st_size < self.offset or self._head_changed()
 
 
 class PackedFile:
-    """A packed file read once from beginning to end; the same interface as Tail where it matters."""
+    """A packed file read once from beginning to end, with the interface of Tail."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -231,30 +213,28 @@ class PackedFile:
 
     @property
     def ahead(self) -> bytes:
-        """Bytes that will be read next, of which no more is kept than a piece."""
+        """Return the bytes to be read next, at most a piece."""
         return self._rest
 
     @property
     def problem(self) -> str:
-        """How it ended before its end, or ""."""
+        """Return how it ended early, or ""."""
         return self._pieces.problem
 
     @property
     def size(self) -> int:
-        """Bytes that were unpacked so far."""
+        """Return how many bytes were unpacked so far."""
         return self.offset + len(self._rest)
 
     @property
     def backlog(self) -> int:
-        """Whether there is more to read, as 0 or 1."""
+        """Return whether there is more to read, as 0 or 1."""
         return 0 if self._done else 1
 
     def poll(self) -> bool:
-        """Whether there is more to read."""
         return not self._done
 
     def read(self, limit: int) -> Piece | None:
-        """The next piece; None at the end."""
         data, self._rest = self._rest[:limit] or self._next()[:limit], self._rest[limit:]
         if not data:
             self._done = True
@@ -264,7 +244,7 @@ class PackedFile:
         return Piece(data)
 
     def seek(self, offset: int) -> None:
-        """A packed file goes on where it is."""
+        """Do nothing: a packed file is only read forwards."""
 
     def release(self) -> None:
         """Close the file if it was read to its end."""
@@ -272,7 +252,6 @@ class PackedFile:
             self._file.close()
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _next(self) -> bytes:
@@ -281,7 +260,7 @@ class PackedFile:
 
 
 def read_head(path: Path) -> bytes:
-    """The first bytes of a file, unpacked if it is packed; empty when it can't be read."""
+    """Return the first bytes of a file, unpacked if it is packed; empty if it can't be read."""
     try:
         with target_files.open_binary(path) as file:
             head = file.read(HEAD)
@@ -294,7 +273,7 @@ def read_head(path: Path) -> bytes:
 
 
 def unreadable(path: Path, error: OSError) -> SourceError:
-    """The error for a log that can't be read."""
+    """Return the error for a log that can't be read."""
     if isinstance(error, PermissionError):
         if is_privileged():
             sentence = f"{path} is not read: a target names it, and its user may not read it"

@@ -1,16 +1,16 @@
-"""Python tracebacks in the text of one record: which of several chained exceptions counts, and where it was raised.
+"""Python tracebacks in the text of one record: the relevant one of chained exceptions, and where it was raised.
 
 Sources of the texts: CPython Lib/traceback.py (also exception groups), Lib/multiprocessing/pool.py and
 concurrent/futures/process.py (remote tracebacks); libraries that print one inside of a message (`Original Traceback`);
 rich/traceback.py (boxes, in Unicode and in ASCII), IPython/core/ultratb.py (verbose and context mode), Ray
-python/ray/exceptions.py (RayTaskError): `plain_form` makes lines of Python's own form of these.
+python/ray/exceptions.py (RayTaskError): `plain_form` converts these to Python's own form.
 
 Invariants:
     tracebacks.T1. Of exceptions of which each was the direct cause of the next, the first one counts; a traceback
-        inside of a message comes before what holds it; of a group its first exception.
+        inside of a message comes before the exception with that message; of a group its first exception.
     tracebacks.T2. Of an exception that came while another one was handled, the earlier one counts only if the handler
-        itself raised the later one: else the handler tried something else, which failed. What came while Ctrl-C was
-        handled never counts.
+        itself raised the later one: else the handler tried something else, which failed. An exception that came while
+        Ctrl-C was handled never counts.
     tracebacks.T3. Frames without a head above them are a traceback only if the line below them names an exception.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
@@ -60,7 +60,7 @@ _BRIEF: Final = 200
 
 
 class _Link(StrEnum):
-    """How a traceback of a record relates to the one before it."""
+    """Relation of a traceback in a record to the one before it."""
 
     NONE = ""
     CAUSED = "caused"
@@ -69,11 +69,11 @@ class _Link(StrEnum):
 
 
 class _Block(Struct):
-    """One traceback.
+    """A traceback.
 
     Attributes:
-        quoted: its header says of what it is.
-        strict: its source stands at the beginning of lines, too: only a line that names an exception ends its frames.
+        quoted: its header says whose it is.
+        strict: its source lines may not be indented: only a line that names an exception ends its frames.
     """
 
     link: _Link
@@ -107,14 +107,12 @@ class _Block(Struct):
 
 
 class Raised(Struct, frozen=True):
-    """The exception of a record that counts.
+    """The relevant exception of a record.
 
     Attributes:
-        type: its type.
-        message: what it says; several lines.
-        stack: innermost first; frames of native code after it.
+        stack: innermost first; native frames after it.
         index: of the line of the record that names it.
-        related: what came of it, or what was handled when it came: `It led to RuntimeError: outer`.
+        related: its consequence, or the exception being handled: `It led to RuntimeError: outer`.
     """
 
     type: str
@@ -125,13 +123,13 @@ class Raised(Struct, frozen=True):
 
 
 def _python_frame(file: str, line: str, function: str) -> Frame:
-    """A frame of a traceback; a path of Windows with slashes, as others have them."""
+    """Make a frame of a traceback; a Windows path gets slashes, as others have them."""
     path = file.replace("\\", "/") if file[1:3] == ":\\" else file
     return Frame(function=function or "<module>", file=path, line=int(line), language="python")
 
 
 def innermost_raised(lines: Sequence[str]) -> Raised | None:
-    """The exception that counts (T1, T2), of the lines of one record without a launcher's prefixes."""
+    """Return the relevant exception (T1, T2) in the lines of one record without a launcher's prefixes, or None."""
     blocks = _blocks(plain_form(lines), any("Exception Group Traceback" in line for line in lines))
     if not blocks or (len(blocks) == 1 and not blocks[0].body and not blocks[0].frames):
         return None
@@ -147,7 +145,7 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
 
 
 def faulthandler_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
-    """The frames (innermost first already) of the current thread of a faulthandler dump; without one, of the first."""
+    """Return the frames (innermost first) of a faulthandler dump's current thread, or else of its first one."""
     current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), None)
     frames: list[Frame] = []
     for line in lines if current is None else lines[current + 1 :]:
@@ -160,7 +158,7 @@ def faulthandler_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
 
 
 def escaped_raised(text: str) -> Raised | None:
-    """The exception of a traceback that stands as a string of JSON, or of Python, in one line of a record."""
+    """Return the exception of a traceback that is a JSON or Python string in one line of a record, or None."""
     begin = text.find(_ESCAPED)
     if begin < 0:
         return None
@@ -175,7 +173,6 @@ def escaped_raised(text: str) -> Raised | None:
 
 
 def _closing(text: str, begin: int, quote: str) -> int:
-    """Where a string ends."""
     at = begin
     while (at := text.find(quote, at)) >= 0:
         if text[at - 1] != "\\" or quote == "\n":
@@ -224,7 +221,7 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
 
 
 def _add_frame(block: _Block, line: str) -> bool:
-    """Take a line of a traceback that names a frame; whether it does."""
+    """Take a line of a traceback if it names a frame; return whether it does."""
     match = _FILE.match(line)
     if match is not None:
         block.frames.append(_python_frame(match[1], match[2], match[3]))
@@ -232,16 +229,15 @@ def _add_frame(block: _Block, line: str) -> bool:
 
 
 def _add_source(frames: list[Frame], line: str) -> None:
-    """Give the newest frame the line of source that is printed below it."""
     text = line.strip(" \t|+")
     if frames and not frames[-1].source and text and not _NO_SOURCE.match(text):
         frames[-1] = replace(frames[-1], source=(text[:_SOURCE_LIMIT],), source_from=frames[-1].line or 0)
 
 
 def _repeated(before: str, following: str) -> str:
-    """The header that a logger repeats on each line: all that comes before `Traceback`, or only its beginning.
+    """Return the header that a logger repeats on each line: all text before `Traceback`, or only its beginning.
 
-    The rest of what comes before may be the logger's message: `[core.py:387] Engine failed: Traceback …`.
+    The rest of that text may be the logger's message: `[core.py:387] Engine failed: Traceback …`.
     """
     if not before or before.isspace():
         return ""
@@ -252,7 +248,6 @@ def _repeated(before: str, following: str) -> str:
 
 
 def _chosen(blocks: Sequence[_Block]) -> int:
-    """The block that counts."""
     at = 0
     while at + 1 < len(blocks):
         here, after = blocks[at], blocks[at + 1]
@@ -268,7 +263,7 @@ def _chosen(blocks: Sequence[_Block]) -> int:
 
 
 def _raised_by_handler(handled: _Block, raised: _Block) -> bool:
-    """Whether the function that handled an exception is the one that raised the next."""
+    """Return whether the function that handled an exception is the one that raised the next."""
     if not handled.frames or not raised.frames:
         return True
     handler, place = handled.frames[0], raised.frames[-1]
@@ -276,7 +271,7 @@ def _raised_by_handler(handled: _Block, raised: _Block) -> bool:
 
 
 def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
-    """Who called the function that caught the exception that counts: what came of it was raised below the same calls.
+    """Return the callers of the function that caught the relevant exception; its consequence was raised below them.
 
     The traceback of an exception begins at the function that caught it.
     """
@@ -295,7 +290,7 @@ def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
 
 
 def _related(blocks: Sequence[_Block], chosen: int) -> str:
-    """What the other exceptions of the record are to the one that counts; "" if they say the same."""
+    """Return how the record's other exceptions relate to the relevant one; "" if they say the same."""
     block, last = blocks[chosen], blocks[-1]
     if last is not block and last.body and last.message != block.message and block.message not in last.message:
         return f"it led to {_brief(last)}"
@@ -337,7 +332,7 @@ _GROUP: Final = lazy_re(r"^ *[|+] ?(-?\+?-{3,} \d{1,9} -{3,}$|-{10,}$)?")
 
 
 def plain_form(lines: Sequence[str]) -> list[str]:
-    """The same lines, with each traceback as CPython writes it; what a line has no place for becomes a filler."""
+    """Convert each traceback to CPython's form, line by line; a line without an equivalent becomes a filler."""
     text = lines
     if any("Exception Group Traceback" in line for line in text):
         text = [_ungrouped(line) for line in text]

@@ -1,19 +1,19 @@
-"""Files that hold a log as the entries of some format, written out as one line an entry before they are read.
+"""Files of log entries in some format, converted to one line an entry before they are read.
 
-How a file begins says which form it has. Lines come out that the front door (livedbg.logs.wrapping) unwraps: the
-entries themselves in one line of JSON each, or those of the journal. The forms are:
+The beginning of a file tells its form. The output is unwrapped by the front door (livedbg.logs.wrapping): the entries
+themselves in one line of JSON each, or those of the journal. The forms are:
 
 - systemd's Journal Export Format (`journalctl -o export`): a field of an entry in each line, a blank line after it.
 - Output of many hosts, gathered by host: `dshbak` of pdsh, and `clush -b`. A block begins with a rule, the hosts, and a
-  rule; lines of it are given with their host, so that each says whose it is.
+  rule; its lines are output with their host.
 - JSON over many lines, a list of entries or one after the other: `gcloud logging read --format json` (the newest entry
   first), `aws logs get-log-events`, Grafana's download, Kaggle's log of a kernel, `journalctl -o json-pretty`. The
   oldest entry comes out first.
-- Recordings of terminals by asciinema (asciicast 2 and 3): what the terminal was sent, without the times.
+- Recordings of terminals by asciinema (asciicast 2 and 3): the terminal's output, without the times.
 
 Invariant:
     transcripts.J1. Every entry of JSON comes out once, whole, in one line, whether it is known or not; so does one that
-        is cut off, and text that stands between entries.
+        is cut off, and text between entries.
 """
 
 from __future__ import annotations
@@ -37,11 +37,7 @@ Transcript = Callable[[BinaryIO], Iterator[bytes]]
 
 
 def transcript_of(head: bytes) -> Transcript | None:
-    """What writes out a file that begins like this; None for one that is read as it is.
-
-    Args:
-        head: the first `HEAD` bytes, or all.
-    """
+    """Return the converter for a file by its first `HEAD` bytes; None for a file that is read as it is."""
     if not head:
         return None
     if _is_cast(head):
@@ -63,21 +59,15 @@ _PIECE: Final = 64 * 1024
 
 
 def _is_export(head: bytes) -> bool:
-    """Whether a file begins with an entry."""
     return head.startswith(b"__CURSOR=") and b"\n__REALTIME_TIMESTAMP=" in head[:4096]
 
 
 def _journal_entry(**fields: str) -> bytes:
-    """A line of JSON as the journal writes it, which the front door unwraps."""
+    """Return a line of JSON as the journal writes it, which the front door unwraps."""
     return json.dumps({"MESSAGE": "", "__REALTIME_TIMESTAMP": "", **fields}, ensure_ascii=False).encode() + b"\n"
 
 
 def _journal_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The entries, one a line.
-
-    Args:
-        file: at its beginning.
-    """
     fields: dict[str, str] = {}
     lines: list[bytes] = []
     size = 0
@@ -116,7 +106,6 @@ _PIECE_BLOCKS: Final = 64 * 1024
 
 
 def _is_blocks(head: bytes) -> bool:
-    """Whether a file begins with a block, and another one follows right behind it."""
     lines = [line + b"\n" for line in head.split(b"\n")]
     first = _hosts_of(lines[:3])
     if first is None:
@@ -129,7 +118,7 @@ def _is_blocks(head: bytes) -> bool:
 
 
 def _hosts_of(lines: list[bytes]) -> str | None:
-    """The hosts of three lines that begin a block."""
+    """Return the hosts of three lines that begin a block, or None."""
     if len(lines) < 3 or _RULE.fullmatch(lines[0]) is None or lines[2] != lines[0]:
         return None
     match = _HOSTS.fullmatch(lines[1])
@@ -141,11 +130,6 @@ def _stem(hosts: str) -> str:
 
 
 def _block_lines(file: BinaryIO) -> Iterator[bytes]:
-    """The lines of all blocks, as many as there are in the file; the heads of blocks stay as they are.
-
-    Args:
-        file: at its beginning.
-    """
     host, out, size = "", list[bytes](), 0
     waiting: list[bytes] = []
     for line in file:
@@ -185,7 +169,7 @@ _LONGEST_DOCUMENTS: Final = 8 << 20  # bytes of an entry; what is longer is none
 
 
 def document_depth(head: bytes) -> int | None:
-    """In how many brackets the entries stand; None where a file holds none that a collector of logs writes."""
+    """Return the bracket depth of the entries; None if the file has none that a collector of logs writes."""
     match = _BEGIN.match(head)
     if match is None:
         return None
@@ -199,18 +183,13 @@ def document_depth(head: bytes) -> int | None:
 
 
 def _over_one_line(head: bytes) -> bool:
-    """Whether an entry is one line: such lines are read as they are."""
+    """Return whether an entry is one line: such lines are read as they are."""
     first = next(_Scan(0).feed(head), None)
     return first is None or b"\n" not in head[first[0] : first[1]].strip()
 
 
 def document_lines(file: BinaryIO, depth: int) -> Iterator[bytes]:
-    """The entries, one a line, the oldest first.
-
-    Args:
-        file: at its beginning.
-        depth: in how many brackets the entries stand.
-    """
+    """Yield the entries, at a bracket depth, one a line, the oldest first."""
     begin = file.tell()
     scan = _Scan(depth)
     places = array("Q")
@@ -245,11 +224,7 @@ def document_lines(file: BinaryIO, depth: int) -> Iterator[bytes]:
 
 
 class _Scan:
-    """Finds the objects at a depth of brackets, piece by piece.
-
-    Args:
-        depth: of brackets around an object.
-    """
+    """Finds the objects at a bracket depth, piece by piece."""
 
     def __init__(self, depth: int) -> None:
         self._wanted = depth
@@ -259,7 +234,7 @@ class _Scan:
         self._begin = -1  # of the object that has not ended, in the file
 
     def feed(self, piece: bytes) -> Iterator[tuple[int, int]]:
-        """Begin and end of the objects that end in the piece, and of text outside of all, as offsets in the file."""
+        """Yield the file offsets of objects that end in the piece, and of text outside of all."""
         data, position = self._rest + piece, 0
         while True:
             match = _TOKEN.match(data, position)
@@ -284,7 +259,6 @@ class _Scan:
         self._offset += position
 
     def rest(self) -> Iterator[tuple[int, int]]:
-        """An object that has not ended, or text behind the last one."""
         end = self._offset + len(self._rest)
         if self._begin >= 0:
             yield self._begin, end
@@ -293,7 +267,6 @@ class _Scan:
 
 
 def _line(entry: bytes) -> bytes:
-    """An entry in one line; other text as it is."""
     if not entry.startswith(b"{"):
         return entry.strip(_BETWEEN) + b"\n"
     try:
@@ -303,7 +276,6 @@ def _line(entry: bytes) -> bytes:
 
 
 def _time(entry: bytes) -> int:
-    """When an entry was written, ns; 0 where it doesn't say."""
     opened = entry_json(_line(entry).decode("utf-8", "replace"), SourceClock(0, 0))
     return 0 if opened is None or opened.wall_ns is None else opened.wall_ns
 
@@ -316,16 +288,10 @@ _event = msgspec.json.Decoder(list[Any])
 
 
 def _is_cast(head: bytes) -> bool:
-    """Whether a file begins with the header of a recording, and an event."""
     return head.startswith(b"{") and _BEGIN_TERMINAL.match(head) is not None
 
 
 def _shown_bytes(file: BinaryIO) -> Iterator[bytes]:
-    """What was shown.
-
-    Args:
-        file: at its beginning.
-    """
     file.readline()
     shown: list[bytes] = []
     size = 0

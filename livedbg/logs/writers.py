@@ -1,4 +1,4 @@
-"""Who wrote a line of a log: what its wrappings say of that, and the words for it."""
+"""Writers of log lines, by the lines' wrappings, and the words for them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 
 class Tag(NamedTuple):
-    """Who wrote a line, as far as its wrappings say so.
+    """The writer of a line, as far as its wrappings tell.
 
     Attributes:
-        writer: in words, which of those that share the log wrote it: `rank 3`, `worker TP1`, `node12`.
+        writer: which writer of a shared log: `rank 3`, `worker TP1`, `node12`.
         host: name of the host, node or address.
         stream: `stdout` or `stderr`.
         container: name of the container, pod or service.
@@ -28,13 +28,7 @@ NO_TAG: Final = Tag()
 
 
 class Opened(NamedTuple):
-    """A line without a wrapping.
-
-    Attributes:
-        text: what was wrapped.
-        wall_ns: when it was written, as the wrapping says.
-        part: the text goes on in the next line of the same writer.
-    """
+    """A line without a wrapping; a `part` continues in the next line of the same writer."""
 
     text: str
     tag: Tag = NO_TAG
@@ -44,7 +38,7 @@ class Opened(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def merged(outer: Tag, inner: Tag) -> Tag:
-    """What two wrappings say together; what is nearer to the text knows better."""
+    """Merge two tags; the one nearer to the text wins."""
     if outer is NO_TAG:
         return inner
     writer = " ".join(dict.fromkeys(word for word in (outer.writer, inner.writer) if word))
@@ -65,13 +59,7 @@ WORDS: Final = "rank pid pod worker container process or port job"
 
 
 def written_by(writer: str, host: str, pid: int | None) -> str:
-    """Who wrote a line, as far as its wrappings say so: `rank 3, 10.0.3.7, pid 4242`.
-
-    Args:
-        writer: see `LogRecord.writer`.
-        host: its host, which the writer's name may hold.
-        pid: its process, too.
-    """
+    """Describe the writer of a line: `rank 3, 10.0.3.7, pid 4242`. `writer` may already contain host and pid."""
     parts = [writer] if writer else []
     if host and host not in writer:
         parts.append(host)
@@ -81,6 +69,6 @@ def written_by(writer: str, host: str, pid: int | None) -> str:
 
 
 def rank_of(writer: str) -> int | None:
-    """The number of `rank 3`; None where a writer is no rank."""
+    """Return the number of `rank 3`; None if a writer is no rank."""
     word, _, number = writer.partition(" ")
     return int(number) if word == "rank" and number.isdecimal() else None

@@ -1,8 +1,8 @@
-"""Catchpoints: what is to be caught, in a user's words, and which types and messages match.
+"""Catchpoints: patterns of exception types, functions and signals, and the presets for them.
 
 A pattern is an exact type name (`std::runtime_error`), a glob (`std::*_error`), or a regular expression between slashes
-(`/Error$/`). It is compared with the demangled name of the thrown type and, where its bases can be read, of those.
-The name of a signal (`SIGSEGV`) means that signal. Behind `python:` a pattern is of Python exceptions.
+(`/Error$/`). It is compared with the demangled name of the thrown type and, where they can be read, with the names of
+its bases. The name of a signal (`SIGSEGV`) means that signal. A pattern after `python:` matches Python exceptions.
 
 Invariants:
     catchpoints.H1. A name or glob matches whole names: templates and namespaces are part of them.
@@ -29,7 +29,7 @@ HOLD_MOST_S: Final = 600
 
 
 class Moment(StrEnum):
-    """When something is caught."""
+    """The moment at which a catchpoint fires."""
 
     THROW = "throw"
     RETHROW = "rethrow"
@@ -43,7 +43,7 @@ class Moment(StrEnum):
 
 
 class CatchpointState(StrEnum):
-    """What has become of a catchpoint."""
+    """State of a catchpoint."""
 
     ARMING = "arming"
     ARMED = "armed"
@@ -52,20 +52,16 @@ class CatchpointState(StrEnum):
 
 
 class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One catchpoint, as panels and reports show it.
+    """A catchpoint, as panels and reports show it.
 
     Attributes:
-        process: identifier of the process; what it starts is included where `follow` is set.
+        process: identifier of the process; its children are included if `follow` is set.
         pattern: as the user wrote it: a type, a preset, a function.
-        message: only exceptions with this text in their message; "" for all.
-        engine: `probes` (kernel probes) or `registers` (debug registers), both without a stop; or `gdb`, which stops
-            a thread.
-        note: what it can't see, or why it failed.
-        remedy: what to do about that.
-        seen: all throws, whatever their type.
-        hits: those that matched.
-        lost: events that the kernel dropped; of `gdb`: threads that hit it while another one was stopped.
-        ending: how the process ended, in words, such as `was killed by SIGSEGV`; "" while it lives.
+        message: catch only exceptions with this text in their message; "" for all.
+        engine: `probes` (kernel probes) or `registers` (debug registers), both without a stop; or `gdb`, which stops a
+            thread.
+        lost: events that the kernel dropped; for `gdb`: threads that hit it while another one was stopped.
+        ending: how the process ended, such as `was killed by SIGSEGV`; "" while it lives.
         stopped_thread: identifier of the thread that is stopped at it now; `standing` in recordings and JSON.
         until_wall_ns: when that thread is resumed at the latest.
         until_why: why that is earlier than requested.
@@ -91,13 +87,7 @@ class Catchpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Preset(Struct, frozen=True, kw_only=True):
-    """A name for patterns.
-
-    Attributes:
-        patterns: of types; for `CALL` names of functions.
-        about: what it catches, in words.
-        but: names of types that it leaves out, with their children.
-    """
+    """A named set of patterns, and types that it leaves out (`but`) with their subclasses."""
 
     moment: Moment
     patterns: tuple[str, ...]
@@ -136,14 +126,14 @@ _SIGNAL: Final = lazy_re(r"SIG[A-Z][A-Z0-9]*")
 
 
 class Pattern:
-    """Matches names.
+    """A matcher for names.
 
     Args:
         text: exact name, glob, or `/regular expression/`.
-        but: names that don't match, whatever else they are.
+        but: names that never match.
 
     Raises:
-        UsageError: the regular expression is not one.
+        UsageError: the regular expression is invalid.
     """
 
     def __init__(self, text: str, but: Iterable[str] = ()) -> None:
@@ -159,11 +149,10 @@ class Pattern:
 
     @property
     def exact(self) -> bool:
-        """Whether it is one name."""
         return self._regex is None and not any(sign in self.text for sign in "*?[")
 
     def matches(self, names: Collection[str]) -> bool:
-        """Whether one of the names matches: a type and its bases."""
+        """Return whether any of the names (a type and its bases) matches."""
         if not self._but.isdisjoint(names):
             return False
         if self._regex is not None:
@@ -174,17 +163,13 @@ class Pattern:
 
 
 def patterns_of(text: str, presets: Mapping[str, Preset] = PRESETS) -> tuple[Moment | None, tuple[Pattern, ...]]:
-    """What a user's word means: a preset, or a pattern by itself.
-
-    Args:
-        text: the word.
-        presets: by name.
+    """Parse a user's pattern or preset name.
 
     Returns:
-        When it is caught (None: the user may choose), and the patterns.
+        The moment to catch at (None: the user may choose), and the patterns.
 
     Raises:
-        UsageError: it is empty, no regular expression, or no signal though it looks like one.
+        UsageError: the text is empty, an invalid regular expression, or looks like a signal but is none.
     """
     if not text.removeprefix(_PYTHON).strip():
         raise UsageError("The pattern is empty.", "name a type, such as std::runtime_error, or 'any'")

@@ -1,4 +1,4 @@
-"""What runs on the GPUs of a process at one moment, as immutable values (the invariants of livedbg.model hold).
+"""State of the GPUs of a process at one moment, as immutable values (the invariants of livedbg.model hold).
 
 A kernel runs as a grid of blocks; the threads of a block run in warps of some lanes each, and a warp is on an SM
 (streaming multiprocessor) of a device.
@@ -15,14 +15,7 @@ DUMP_READY = "dump-ready"
 
 
 class DeviceUnit(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One GPU.
-
-    Attributes:
-        number: the debugger's number of it.
-        machine: `sm_90`.
-        sms: how many it has.
-        busy_sms: how many of them have warps.
-    """
+    """A GPU; `busy_sms` is the number of SMs that have warps."""
 
     number: int
     name: str = ""
@@ -34,18 +27,14 @@ class DeviceUnit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One kernel that was launched and has not ended.
+    """A kernel that was launched and has not ended.
 
     Attributes:
-        number: the debugger's number of it, unique over all devices.
-        grid: number of its grid, unique on its device; negative where the device launched it.
-        name: its function.
-        arguments: as the debugger prints them.
-        status: `active`, `pending`, `sleeping`, …
+        number: the debugger's number of the kernel, unique over all devices.
+        grid: number of its grid, unique on its device; negative if the device launched it.
         grid_dim, block_dim: `(264,1,1)`.
-        sms: on how many SMs it runs.
-        blocks, warps, threads: how many of each are on the device now; 0 where that was not asked.
-        still_since_wall_ns: when an earlier sample saw it at the same place; None where none did.
+        blocks, warps, threads: how many of each are on the device now; 0 if not counted.
+        still_since_wall_ns: when an earlier sample saw it at the same place; None if none did.
     """
 
     number: int
@@ -65,19 +54,17 @@ class DeviceKernel(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One place in the code, and what of a kernel is there.
+    """A place in the code, and the warps of a kernel that are there.
 
     Attributes:
-        kernel: number of the kernel.
-        function: demangled; "" where no symbol is known.
-        line: None where the code has no line information.
-        address: lowest program counter of those that are here.
-        warps: whose active lanes are here.
-        divergent: how many of these have other lanes that wait elsewhere.
+        line: None if the code has no line information.
+        address: lowest program counter of these warps.
+        warps: warps whose active lanes are here.
+        divergent: warps among these with other lanes that wait elsewhere.
         threads: lanes that are here, active or not.
-        instruction: at `address`, where it could be disassembled.
-        meaning: what a warp that is here does, as a predicate: `waits at a block barrier`; "" where not known.
-        example: where one of them is: `block (0,0,0) thread (0,0,0)`.
+        instruction: disassembled at `address`; "" if that failed.
+        meaning: what a warp does here, as a predicate: `waits at a block barrier`; "" if not known.
+        example: one of the threads: `block (0,0,0) thread (0,0,0)`.
     """
 
     kernel: int
@@ -97,15 +84,11 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A device exception.
 
     Attributes:
-        code: its number; None where the debugger's name of it is not known.
         name: the debugger's name, `Warp Illegal Address`.
-        title: the kind of exception with its number and name, as a sentence about it begins; "" where only `name` is
-            known.
-        meaning: what it means, in words.
-        remedy: what to do next.
-        address: of the instruction that caused it, where the device says so.
-        example: one thread that has it, `block (0,0,0) thread (3,0,0)`, and where that runs.
-        warps, lanes: how many were seen to have it; not every warp is asked.
+        title: kind of exception with number and name, to begin a sentence; "" if only `name` is known.
+        address: of the faulting instruction, if the device reports it.
+        example: a faulting thread and its place, `block (0,0,0) thread (3,0,0)`.
+        warps, lanes: how many were seen to have it; not every warp is queried.
     """
 
     name: str
@@ -124,25 +107,19 @@ class DeviceFault(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One sample of a device.
+    """A sample of a device.
 
     Attributes:
-        target: identifier of the process, or `file:PATH` where only a core dump is there.
+        target: identifier of the process, or `file:PATH` if there is only a core dump.
         source: `core dump`, `dump on request`, `attach`.
-        path: the core dump.
-        taken_wall_ns: when the device was in this state: when the dump was written.
+        taken_wall_ns: when the device was in this state (when the dump was written).
         faults: the worst first.
         places: those with most warps first.
-        focus: the thread that the debugger chose.
-        stack: of that thread, innermost frame first.
-        barriers: what its warp waits at, in the debugger's words.
+        barriers: what the warp of `focus` waits at, in the debugger's words.
         contexts: `0x7f… on device 0, active`.
         managed: static managed variables, `name = value`.
-        notes: what could not be seen, one sentence each.
-        sampling_ns: how long the debugger took to answer.
-        tool: the debugger.
-        reopen: the command line that shows this state again; "" where it can't be had again.
-        repeat: the command line that takes a second sample, while the process runs.
+        reopen: command line that shows this state again; "" if it can't be shown again.
+        repeat: command line that takes another sample while the process runs.
     """
 
     target: str

@@ -1,6 +1,6 @@
-"""Dumped tensors as the state knows them: what there is, what one of them is like, how a dump compares with another.
+"""Dumped tensors in the state: entries, previews, and comparisons with a golden dump.
 
-Values themselves stay in their file; the state has numbers and pictures of fixed size, made when they are asked for.
+Values themselves stay in their file; the state has numbers and pictures of fixed size, made on request.
 
 Invariants:
     dumps.D1. Values are frozen, and their texts are sanitised (entities.M1, entities.M4).
@@ -24,13 +24,9 @@ class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One argument of one task at one stage.
 
     Attributes:
-        number: its place in the manifest.
-        task: identifier of the task.
         name: of the task, `r1t2`.
         stage: `before` or `after` the task ran.
-        role: `input`, `output`, `inout`.
-        note: what is wrong with its values, or a scalar's value.
-        there: there are values to show.
+        note: what is wrong with the values, or a scalar's value.
     """
 
     number: int
@@ -48,13 +44,13 @@ class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ValueDump(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A dump.
+    """A dump of tensors.
 
     Attributes:
-        path: of its manifest, or of its payload where it has none.
-        count: entries that it has; `rows` has the first `ROWS`, and those of tasks that differ.
+        path: its manifest, or its payload if it has none.
+        count: number of entries; `rows` has the first `ROWS`, and those of tasks that differ.
         problems: what is missing, in sentences.
-        replaced: a payload whose manifest has come: there is a dump of that path no more.
+        replaced: a payload whose manifest has appeared: the dump with this path no longer exists.
     """
 
     path: str
@@ -65,22 +61,13 @@ class ValueDump(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ValuePreview(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a tensor is like.
+    """Preview of a tensor.
 
     Attributes:
-        path: of its dump.
-        number: of its entry.
-        title: the entry in a line.
-        sample: which elements the numbers and pictures are of, where not of all.
-        goes_on: all are being read.
-        statistics: words and numbers.
+        sample: which elements were read, if not all.
         edges: of the histogram's bins, as text; one more than `counts`.
-        counts: elements in each bin.
-        heat: rows of the heat map: a digit a cell, 0 the least and 9 the greatest mean; N has NaN, I Inf, ? is
-            not there.
-        legend: what the digits mean.
+        heat: rows of the heat map: a digit a cell, 0 the least and 9 the greatest mean; N has NaN, I Inf, ? is missing.
         numbers: the values, as numpy prints them.
-        problem: why there is nothing to see.
     """
 
     path: str
@@ -98,13 +85,11 @@ class ValuePreview(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TaskComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A task that is not as in the golden run.
+    """A task that differs from the golden run.
 
     Attributes:
-        task: identifier of the task.
         verdict: `culprit`, `order`, `given`, `shape`, `inherited` or `uncompared` (livedbg.values.divergence); against
-            golden data also `candidate`: one of those that may have computed otherwise.
-        sentence: the same in words.
+            golden data also `candidate`: one of several that may have computed wrong values.
         arguments: which of its arguments differ, and how.
     """
 
@@ -115,17 +100,12 @@ class TaskComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ValueComparison(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A dump against a golden one.
+    """Comparison of a dump with a golden one.
 
     Attributes:
-        path: of the dump.
-        golden: of what it was compared with.
-        first: identifier of the task that diverges first; None where none does.
-        headline: what is to be said of that.
+        first: identifier of the task that diverges first, or None.
         summary: what was compared, and how exactly.
-        tasks: those that differ, in the order in which they were walked.
-        problem: why nothing could be compared.
-        running: it is still going on.
+        tasks: those that differ, in the order in which they were compared.
     """
 
     path: str
@@ -142,9 +122,9 @@ P = TypeVar("P", bound=PurePath)
 
 
 def places(paths: Sequence[P]) -> dict[str, P]:
-    """Dumps by the folder above theirs, seen from what all of them have in common.
+    """Name each dump by its grandparent folder, relative to what all have in common.
 
-    Where that is the same for two of them, it is their own folder, or all of the path.
+    If these names are not unique, the parent folder is used, then the whole path.
     """
     for folders in (
         {path: path.parent.parent.parts for path in paths},

@@ -32,17 +32,15 @@ class Process(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A target process.
 
     Attributes:
-        start_ticks: start time in clock ticks since boot (/proc/PID/stat field 22); with the pid
-            it identifies the process (pid reuse).
-        start_wall_ns: the same on the wall clock.
-        rank: its number in its job.
-        rank_by: what says so, where that is not its environment; from events of its own.
+        start_ticks: start time in clock ticks since boot (/proc/PID/stat field 22); identifies the process together
+            with the pid (pid reuse).
+        rank_by: the source of `rank`, if not the environment; set by `RanksSeen`.
         environment: the few variables that analyses and panels use (RANK and its like), never secrets.
-        target: whether it is one of the job; False for others that hold what a target waits for.
-        named: the user named it; False for those that were found through one.
-        notes: what is special about it (`zombie`, `kernel thread`, `pid namespace: 1`, …).
+        target: part of the job; False for others that hold what a target waits for.
+        named: the user named it; False if it was found through another process.
+        notes: special properties (`zombie`, `kernel thread`, `pid namespace: 1`, …).
         outside: what could wake its threads whatever they wait for (`handles SIGTERM`, `has a timer`); "" for nothing,
-            None where that was not checked, because not all of its threads wait.
+            None if not checked because not all of its threads wait.
     """
 
     id: str
@@ -72,28 +70,22 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An OS thread.
 
     Attributes:
-        process: identifier of its process.
         wait_channel: /proc/PID/task/TID/wchan, e.g. `futex_wait_queue`.
-        syscall: name of the system call it sits in.
-        waits_in: the same in a user's words, e.g. `pthread_mutex_lock`, `poll of 3 fds`, `sleep 30 s`.
-        wait: what kind of wait that is; None for a thread that waits for nothing.
-        sleeps_s: of a sleep, the time that it asked for.
-        timed: the wait has a time limit of its own (it will wake by itself).
-        cpu_ns: CPU time used so far.
+        waits_in: the blocking call in a user's words, e.g. `pthread_mutex_lock`, `poll of 3 fds`, `sleep 30 s`.
+        sleeps_s: requested duration of a sleep.
+        timed: the wait has a time limit of its own.
         switches: voluntary + involuntary context switches so far.
-        queued_ns: time so far in which it could run and waited for a CPU.
-        last_ran_mono_ns: when it last ran, as the kernel says of a thread that was blocked when it was first sampled.
-        marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far. Code
-            that only computes, or spins, makes none.
-        moved: of a main thread, how many bytes it has read and written so far, of files, pipes and sockets; None where
-            that isn't known.
-        ended_mono_ns: when it was seen to have ended.
-        start_ticks: start time in clock ticks since boot; its number may be another thread's later.
-        role: what its runtime has it for, e.g. `core 8 (AIV0)`; from events of its own.
-        given: the name that its author gave it in his language (`threading.Thread(name=…)`); from its stacks.
-        wakers: the processes whose threads could end its wait, if they are all that could; () where not known.
+        queued_ns: time so far in which it was runnable and waited for a CPU.
+        last_ran_mono_ns: when it last ran, from the kernel; for threads that were blocked at their first sample.
+        marks: reads, writes, voluntary waits and page faults of a running thread so far. Code that only computes, or
+            spins, makes none.
+        moved: bytes that a main thread has read and written so far (files, pipes, sockets); None if not known.
+        start_ticks: start time in clock ticks since boot; its tid may be reused later.
+        role: its role in its runtime, e.g. `core 8 (AIV0)`; set by `ThreadRolesSeen`.
+        given: its name in the program's language (`threading.Thread(name=…)`); from its stacks.
+        wakers: the processes whose threads could end its wait, if that list is complete; () if not known.
         outside: what else could end its wait (`a signal`, `any process that may open /tmp/fifo`), or why that is not
-            known; "" where it was not checked.
+            known; "" if not checked.
     """
 
     id: str
@@ -124,28 +116,26 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def title(self) -> str:
-        """Its role and its name: `core 8 (AIV0), python3`."""
+        """Return role and name: `core 8 (AIV0), python3`."""
         name = self.given or self.name
         return f"{self.role}, {name}" if self.role and name else self.role or name
 
 
 class Frame(Struct, frozen=True, omit_defaults=True):
-    """One frame of a stack, innermost first in its stack.
+    """A stack frame.
 
     Attributes:
-        function: demangled name, or `0x…` where no symbol is known.
+        function: demangled name, or `0x…` if no symbol is known.
         module: base name of the ELF file, or the Python module.
         language: `native` or `python`.
-        address: program counter, for native frames.
-        local_variables: `name=value` texts; empty unless asked for.
-        source: lines of its source around `line`; empty unless asked for.
-        source_from: number of the first of them.
-        source_note: why there is no source, or what may be wrong with it.
-        held_mono_ns: since when this frame and all outside it were in every sample of the thread; None where the stack
-            is no sample.
-        held_samples: how many samples these are.
-        column: of the call in its line; None where that isn't known.
-        inlined: the compiler put it into the next outer frame, which shares its address.
+        local_variables: `name=value` texts; only on request.
+        source: lines of its source around `line`; only on request.
+        source_from: number of the first of these lines.
+        source_note: why there is no source, or why it may be wrong.
+        held_mono_ns: since when this frame and all outer ones were in every sample of the thread; None if the stack is
+            no sample.
+        column: of the call in its line, if known.
+        inlined: inlined into the next outer frame, with the same address.
     """
 
     function: str
@@ -165,17 +155,17 @@ class Frame(Struct, frozen=True, omit_defaults=True):
 
 
 class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The stack of one thread at one moment, innermost frame first.
+    """The stack of a thread at one moment, innermost frame first.
 
     Attributes:
-        thread_name: the name that the language has for its thread, where its author gave one.
+        thread_name: name given to the thread in its language.
         partial: outer frames may be missing or wrong; `note` says why.
         source: how it was taken: `py-spy`, `no stop`, `sampled`, `glance`, `gdb`; merged: `no stop+py-spy`.
-        layer: `python` (Python frames only), `native` (native frames only) or `merged`. The store
-            keeps the newest stack of each layer and shows them merged (livedbg.state.stacks).
-        repeats_since_mono_ns: since when every sample was in one loop that only reads, with the same registers: the
-            thread spins. None where that is not known.
-        repeats: how many samples were the same as an earlier one.
+        layer: `python` (Python frames only), `native` (native frames only) or `merged`. The store keeps the newest
+            stack of each layer and shows them merged (livedbg.state.stacks).
+        repeats_since_mono_ns: since when every sample was in one loop that only reads, with the same registers (the
+            thread spins). None if not known.
+        repeats: samples that were the same as an earlier one.
     """
 
     thread: str
@@ -195,21 +185,18 @@ class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A unit of work of a runtime.
 
-    The store merges what several events say of one task: a `None` (or `UNKNOWN`) never
-    overwrites what is known.
+    The store merges several events about one task: a `None` (or `UNKNOWN`) never overwrites a known value.
 
     Attributes:
         name: its name inside its system (`r0t12`), the last part of its id.
-        kernel: name (or number) of what it runs.
+        kernel: name (or number) of the kernel it runs.
         since_mono_ns: when it entered its present state.
-        since_wall_ns: the same on the wall clock, where only a log's clock is known.
-        ends_wall_ns: when its runtime ends it with an error, if it has not completed by then.
+        since_wall_ns: the same on the wall clock, if only a log's clock is known.
+        ends_wall_ns: when its runtime fails it by timeout, unless it completes first.
         fanin_left: unmet dependencies.
-        fanin_total: all dependencies.
         where: identifiers or names of what it runs on (`core:SYSTEM/8`).
-        owner: who drives it (`scheduler thread 0`).
-        facts: what its system knows beyond that (livedbg.model.facts).
-        attributes: whatever else the runtime said, as text, for who shows it.
+        facts: further typed data of its system (livedbg.model.facts).
+        attributes: further data of its runtime, as text for display.
     """
 
     id: str
@@ -228,26 +215,24 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, str] = field(default_factory=dict)
 
     def shown(self) -> dict[str, str]:
-        """All that its system knows of it, as text by name."""
+        """Return all further data as text by name."""
         return {**self.attributes, **facts_shown(self.facts)}
 
 
 class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that is waited for or held. `holds` edges say who holds it.
+    """Something that is waited for or held. `holds` edges name the holders.
 
     Attributes:
-        kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `pipe`,
-            `socket`, `eventfd`, `flock`, `file`, `core`, `stream`, `ring`, `group`, `future`.
-        name: what a user would call it, e.g. `pipe 3 of worker`, `core 8 (AIV0)`.
-        state: free text of its state (`locked`, `3 waiters`, `busy`).
-        outside: why a wait for it may be ended by something that is not in the wait-for graph (a signal handler, a
-            timer, a process that may open it); "" for nothing.
-        idle: what an idle program waits for by it, in a user's words (`a key`); "" where none does.
-        lost: why nobody can end a wait for it, as far as is seen (`nothing else refers to it`).
-        listening: a socket that waits for connections.
-        wakes_itself: only its own process has the other end, and polls it: a way to wake itself.
-        facts: what its source knows beyond that (livedbg.model.facts).
-        attributes: whatever else is known, as text, for who shows it.
+        kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `pipe`, `socket`, `eventfd`,
+            `flock`, `file`, `core`, `stream`, `ring`, `group`, `future`.
+        name: name for the user, e.g. `pipe 3 of worker`, `core 8 (AIV0)`.
+        state: free text (`locked`, `3 waiters`, `busy`).
+        outside: why something outside the wait-for graph may end a wait for it (a signal handler, a timer, a process
+            that may open it); "" for nothing.
+        idle: what an idle program waits for here, in a user's words (`a key`); "" if waiting here does not mean idle.
+        lost: why nothing visible can end a wait for it (`nothing else refers to it`).
+        wakes_itself: only its own process has the other end, and polls it (a self-pipe).
+        facts: further typed data of its source (livedbg.model.facts).
     """
 
     id: str
@@ -263,7 +248,7 @@ class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     attributes: dict[str, str] = field(default_factory=dict)
 
     def shown(self) -> dict[str, str]:
-        """All that is known beyond its name and state, as text by name."""
+        """Return all data beyond name and state as text by name."""
         own = {
             "outside": self.outside,
             "idle": self.idle,
@@ -275,7 +260,7 @@ class Resource(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EdgeKey(NamedTuple):
-    """What identifies an edge."""
+    """Key of an edge."""
 
     kind: EdgeKind
     source: str
@@ -283,16 +268,15 @@ class EdgeKey(NamedTuple):
 
 
 class Edge(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One edge of the one graph. On the wire its ends are called `from` and `to`.
+    """An edge of the graph. On the wire its ends are called `from` and `to`.
 
     Attributes:
         evidence: where this was read, e.g. `futex 0x7f.. owner word = 4713`.
         since_mono_ns: since when it has been so.
-        any_of: for `waits_for` edges: the source waits for *any* of its `any_of` targets
-            (poll over several descriptors, a pipe with several writers); otherwise for all.
-            For `holds` edges on one resource: any one of the holders can serve it.
-        inferred: it was concluded, not read.
-        timed: the wait ends by itself (it has a time limit).
+        any_of: for `waits_for` edges: the source waits for *any* of its `any_of` targets (poll over several
+            descriptors, a pipe with several writers); otherwise for all. For `holds` edges on one resource: any of the
+            holders can serve it.
+        inferred: concluded, not read.
     """
 
     kind: EdgeKind

@@ -21,7 +21,6 @@ class LivedbgError(Exception):
     """Base of all errors that livedbg raises on purpose.
 
     Args:
-        message: what happened, one sentence.
         remedy: the command to run or the thing to do next, or "".
         code: a stable word for programs, e.g. `no-permission`.
     """
@@ -57,7 +56,7 @@ class TargetDenied(TargetError):
 
 
 class TargetUnsuitable(TargetError):
-    """The target is nothing that can be inspected (kernel thread, zombie, …)."""
+    """The target can't be inspected by its kind (kernel thread, zombie, …)."""
 
 
 class SourceError(LivedbgError):
@@ -65,14 +64,14 @@ class SourceError(LivedbgError):
 
 
 class RecordingError(SourceError):
-    """Not a recording, damaged, or of a version that this livedbg doesn't know."""
+    """The file is no recording, is damaged, or has an unknown version."""
 
 
 class ToolMissing(LivedbgError):
-    """A program that this action needs is not there."""
+    """A required program is missing."""
 
 
 class TouchRefused(LivedbgError):
-    """The action would touch the target, and that is forbidden here."""
+    """The action is intrusive, and that is forbidden here."""
 
     exit_code = 2

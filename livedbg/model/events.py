@@ -1,13 +1,13 @@
-"""The one stream: every event that an adapter can emit.
+"""The event stream: every event that an adapter can emit.
 
-An event is a fact about one source at one moment, stamped with the clocks of the host where
-it was seen. Live, recorded, remote and tested states are all folds of these (livedbg.state.store).
+An event is a fact about one source at one moment, stamped with the clocks of the host where it was seen. Live,
+recorded, remote and tested states are all folds of these (livedbg.state.store).
 
 Invariants:
     events.E1. Events are immutable, self-contained values; they refer to entities by identifier only.
     events.E2. `decode(encode(event)) == event` for every event (tested by property).
-    events.E3. An unknown event type or field in a stream of the same schema version is an error of that
-        one event, never of the stream: `decode_line` reports it and the reader goes on.
+    events.E3. An unknown event type or field in a stream of the same schema version is an error of that one event,
+        never of the stream: `decode_line` reports it and the reader goes on.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SCHEMA_VERSION = 1
 
 
 class EventBase(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="ev"):
-    """What all events carry.
+    """Fields that all events have.
 
     Attributes:
         host: name of the host where this was seen.
@@ -60,16 +60,15 @@ class EventBase(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field
 
 
 class Tick(EventBase, frozen=True, tag="tick"):
-    """Time went on: lets the state's clock advance while nothing else happens."""
+    """Time passed: advances the state's clock while nothing else happens."""
 
 
 class Looked(EventBase, frozen=True, tag="looked"):
-    """A source has looked at all that it watches, and has told what it found.
+    """A source has scanned all that it watches and reported what it found.
 
     Attributes:
-        source: name of the adapter.
-        since_mono_ns: CLOCK_MONOTONIC of the host when it began: what it has not taken back still held then. None: it
-            watches nothing any more.
+        since_mono_ns: CLOCK_MONOTONIC of the host at the start of the scan: facts not retracted held until then. None:
+            the source no longer watches anything.
     """
 
     source: str
@@ -77,11 +76,9 @@ class Looked(EventBase, frozen=True, tag="looked"):
 
 
 class ClaimsRead(EventBase, frozen=True, tag="claims"):
-    """The readings that claims rest on were taken again. A session that does so says it first, without any.
+    """The readings behind claims were taken again. A session that does so first emits this without any claims.
 
-    Attributes:
-        claims: these hold, or are claimed again and again and can't be confirmed (claims.C1, claims.C3).
-        withdrawn: keys of earlier ones that are claimed no more.
+    `claims` are those that hold, or that keep coming up and can't be confirmed (claims.C1, claims.C3).
     """
 
     claims: tuple[Claim, ...] = ()
@@ -89,17 +86,14 @@ class ClaimsRead(EventBase, frozen=True, tag="claims"):
 
 
 class ProcessSeen(EventBase, frozen=True, tag="process"):
-    """A process is there, or something about it changed. Replaces what was known of it but its rank by `RanksSeen`."""
+    """A process is new or changed. Replaces its former value except a rank set by `RanksSeen`."""
 
     process: Process
 
 
 class RanksSeen(EventBase, frozen=True, tag="ranks"):
-    """The ranks of processes as their runtime has them: these go before what their environment says. Unknown processes
-    get none.
-
-    Attributes:
-        by: what says so.
+    """The ranks of processes as their runtime numbers them; they override the environment's. Unknown processes are
+    ignored.
     """
 
     ranks: dict[str, int]
@@ -107,24 +101,20 @@ class RanksSeen(EventBase, frozen=True, tag="ranks"):
 
 
 class ProcessExited(EventBase, frozen=True, tag="process-exited"):
-    """A process ended.
-
-    Attributes:
-        status: wait status where it is known (negative: killed by that signal).
-    """
+    """A process ended; `status` is its wait status, if known (negative: killed by that signal)."""
 
     id: str
     status: int | None = None
 
 
 class ThreadsSeen(EventBase, frozen=True, tag="threads"):
-    """Threads that are new or changed; each replaces what was known of that thread but its role."""
+    """Threads that are new or changed; each replaces the thread's former value except its role."""
 
     threads: tuple[Thread, ...]
 
 
 class ThreadRolesSeen(EventBase, frozen=True, tag="thread-roles"):
-    """What threads are there for, as their runtime has it; "": not known any more. Unknown threads get none."""
+    """Roles of threads in their runtime; "" clears a role. Unknown threads are ignored."""
 
     roles: dict[str, str]
 
@@ -142,43 +132,39 @@ class StacksSeen(EventBase, frozen=True, tag="stacks"):
 
 
 class SamplesSeen(EventBase, frozen=True, tag="samples"):
-    """What running threads were doing, by samples; added to what is known of the same threads."""
+    """Samples of running threads; added to earlier ones of the same threads."""
 
     slices: tuple[ProfileSlice, ...]
 
 
 class TasksSeen(EventBase, frozen=True, tag="tasks"):
-    """Tasks that are new or changed; merged into what is known (model.Task)."""
+    """Tasks that are new or changed; merged into their known values (model.Task)."""
 
     tasks: tuple[Task, ...]
 
 
 class ResourcesSeen(EventBase, frozen=True, tag="resources"):
-    """Resources that are new or changed; each replaces what was known of it."""
+    """Resources that are new or changed; each replaces its former value."""
 
     resources: tuple[Resource, ...]
 
 
 class EdgesReplaced(EventBase, frozen=True, tag="edges"):
-    """All the edges of one scope, replacing the scope's former ones.
-
-    Attributes:
-        scope: who says so about what, e.g. `proc/process:box/4711`. An edge lives in one scope.
-    """
+    """All edges of a scope, e.g. `proc/process:box/4711` (source and subject); replaces the scope's former edges."""
 
     scope: str
     edges: tuple[Edge, ...]
 
 
 class EdgesAdded(EventBase, frozen=True, tag="edges-added"):
-    """Edges of a scope that are new or changed; the others of the scope stay."""
+    """Edges of a scope that are new or changed; the scope's other edges stay."""
 
     scope: str
     edges: tuple[Edge, ...]
 
 
 class EdgesRemoved(EventBase, frozen=True, tag="edges-removed"):
-    """Edges of a scope that are no more."""
+    """Edges to remove from a scope."""
 
     scope: str
     keys: tuple[tuple[EdgeKind, str, str], ...]
@@ -197,11 +183,11 @@ class LogsSeen(EventBase, frozen=True, tag="logs"):
 
 
 class CounterSeen(EventBase, frozen=True, tag="counter"):
-    """A number of progress, e.g. (`ring:SYSTEM/1`, `completed`, 3).
+    """A progress counter, e.g. (`ring:SYSTEM/1`, `completed`, 3).
 
     Attributes:
-        total: what it will be at the end, where known.
-        per_s: how much it rises in a second, where its source measured that: then it surely rises.
+        total: its final value, if known.
+        per_s: how much it rises in a second, if its source measured that: it surely rises then.
     """
 
     entity: str
@@ -212,7 +198,7 @@ class CounterSeen(EventBase, frozen=True, tag="counter"):
 
 
 class DiagnosticSeen(EventBase, frozen=True, tag="diagnostic"):
-    """A runtime reported something about its own health; a newer one with the same id replaces it."""
+    """A runtime reported something about its own health; replaces a former one with the same id."""
 
     diagnostic: Diagnostic
 
@@ -224,73 +210,67 @@ class ExceptionSeen(EventBase, frozen=True, tag="exception"):
 
 
 class CatchpointSeen(EventBase, frozen=True, tag="catchpoint"):
-    """A catchpoint as it is now; replaces its former state."""
+    """Current state of a catchpoint; replaces the former one."""
 
     catchpoint: Catchpoint
 
 
 class DeviceSeen(EventBase, frozen=True, tag="device"):
-    """What runs on the devices of a process; replaces what was seen there before."""
+    """Sample of the devices of a process; replaces the former one."""
 
     device: DeviceState
 
 
 class LaunchesSeen(EventBase, frozen=True, tag="launches"):
-    """What threads launched; each replaces what was known of that thread."""
+    """Launches of threads; each replaces the thread's former value."""
 
     trails: tuple[LaunchTrail, ...]
 
 
 class DumpSeen(EventBase, frozen=True, tag="dump"):
-    """A dump of tensors was found, or has changed."""
+    """A dump of tensors was found or changed."""
 
     dump: ValueDump
 
 
 class ValuesSeen(EventBase, frozen=True, tag="values"):
-    """What a dumped tensor is like; was asked for."""
+    """Preview of a dumped tensor, made on request."""
 
     preview: ValuePreview = field(name="look")  # recordings of all versions call it so
 
 
 class DumpCompared(EventBase, frozen=True, tag="dump-compared"):
-    """How a dump compares with a golden one; replaces its former comparison."""
+    """Comparison of a dump with a golden one; replaces the former one."""
 
     comparison: ValueComparison
 
 
 class Touched(EventBase, frozen=True, tag="touched"):
-    """The target was touched."""
+    """An intrusive action was done to the target."""
 
     intrusion: Intrusion
 
 
 class StatusSeen(EventBase, frozen=True, tag="status"):
-    """How well an adapter sees its source now; replaces its former word on that target and code."""
+    """Health of an adapter's source now; replaces its former status of that target and code."""
 
     status: SourceStatus
 
 
 class StateCleared(EventBase, frozen=True, tag="cleared"):
-    """The events from here to the next Keyframe stand for all earlier ones."""
+    """The events from here to the next Keyframe replace all earlier ones."""
 
 
 class Keyframe(EventBase, frozen=True, tag="keyframe"):
-    """What the state has kept of earlier events beside the entities; ends the events that stand for a state.
+    """State kept from earlier events beside the entities; ends the events that restore a state.
 
     Attributes:
-        clocks: newest stamp of each host.
-        activity: by thread.
-        counters: all.
-        kernels: system, kernel, how long its completed runs took.
-        log_count: log records so far.
         exited_threads: oldest first.
         exited_processes: those that exited with 0 or an unknown status, oldest first.
         failed_processes: the others, oldest first.
-        forgotten_processes: how many are no longer kept.
-        older_touches: intrusive actions that are no longer kept one by one, by target.
-        looks: by source and host, the moment that its newest look at all it watches began.
-        claims: those that hold; None where nobody reads claims again.
+        older_touches: by target, intrusive actions that are no longer kept one by one.
+        looks: by source and host, when its newest scan began.
+        claims: those that hold; None if nobody reads claims again.
     """
 
     clocks: dict[str, Clock]
@@ -346,7 +326,7 @@ _decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
 
 
 def encode(event: Event) -> bytes:
-    """One event as one line of JSON, without the newline; file names that aren't UTF-8 are made so (`clean`)."""
+    """Encode an event as a line of JSON, without the newline; file names that aren't UTF-8 are cleaned (`clean`)."""
     try:
         return _encoder.encode(event)
     except (UnicodeEncodeError, OverflowError):
@@ -354,7 +334,7 @@ def encode(event: Event) -> bytes:
 
 
 def decode(line: bytes | bytearray | memoryview | str) -> Event:
-    """The event of one line of JSON.
+    """Decode an event from a line of JSON.
 
     Raises:
         msgspec.DecodeError: not JSON, not an event, or of a type that this version does not know.
@@ -371,10 +351,9 @@ class Stamp(TypedDict):
 
 
 class Stamper(Struct, frozen=True):
-    """Gives the `host`, `mono_ns`, `wall_ns` that every event needs: `Tick(**stamper())`."""
+    """Source of `host`, `mono_ns`, `wall_ns`, which every event needs: `Tick(**stamper())`."""
 
     host: str
 
     def __call__(self) -> Stamp:
-        """The stamp of now."""
         return {"host": self.host, "mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}

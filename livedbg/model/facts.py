@@ -1,12 +1,12 @@
-"""What a system knows of a task, a resource or a diagnostic beyond the fields that all have: one tagged value.
+"""Facts: the data of a task, resource or diagnostic that only its system knows, as one tagged value.
 
-Each system, and each source of the core, owns its Struct; the model knows none of them but those below: of the kernel's
-and the C library's resources, and of messages in logs. In a recording a value is an object with its tag; one whose tag
-nobody here knows is kept and shown as it is.
+Each system, and each source of the core, owns its Struct; the model defines only those below: for resources of the
+kernel and the C library, and for messages in logs. In a recording a value is an object with its tag; a value with an
+unknown tag is kept and shown as it is.
 
 Invariants:
-    facts.F1. What was emitted is read back as the same value, live and from a recording.
-    facts.F2. Facts of another kind than the one that is asked for, of an unknown tag, or with damaged fields are none.
+    facts.F1. A value is read back as it was emitted, live and from a recording.
+    facts.F2. A value of another kind than requested, of an unknown tag, or with damaged fields reads as empty facts.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ F = TypeVar("F", bound="Facts")
 
 
 class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="of"):
-    """Base of all of them; a subclass has a tag, and a default for each field."""
+    """Base of all facts; a subclass has a tag, and a default for each field."""
 
 
 class LockFacts(Facts, frozen=True, kw_only=True, tag="lock"):
-    """Of a lock.
+    """Facts of a lock.
 
     Attributes:
-        ended_owner: number of the thread that its owner word names, where no living thread of the process has it.
+        ended_owner: thread id in its owner word, if no living thread of the process has it.
         forked: why it is believed to have been held when its process was forked: `owner`, its owner is a thread of the
             parent; `likely`, a thread of the parent has the same lock now, and none of the child.
-        inherited: what shows that, in words.
+        inherited: evidence for that, in words.
     """
 
     ended_owner: int | None = None
@@ -41,20 +41,14 @@ class LockFacts(Facts, frozen=True, kw_only=True, tag="lock"):
 
 
 class GroupFacts(Facts, frozen=True, kw_only=True, tag="cgroup"):
-    """Of a control group that holds its processes back.
+    """Facts of a control group that holds back its processes.
 
     Attributes:
-        frozen_by: the file that says so.
-        throttled: share of the last scheduling periods in which it had no CPU time left.
-        cores: so many it may use.
-        throttled_by: the file with that limit.
-        cpu_stat: the file with the counts.
-        under_oom: its tasks wait for memory, and none may be ended for it.
-        memory_stalled: share of the last 10 s that went into waiting for memory.
+        frozen_by: the file that shows it is frozen.
+        throttled: share of the last scheduling periods in which its CPU quota was used up.
+        under_oom: its tasks wait for memory, and none may be killed for it.
+        memory_stalled: share of the last 10 s spent waiting for memory.
         killed: tasks that were killed for memory while it was watched.
-        memory_file: the file with its memory limit.
-        memory_limit: bytes; None for none.
-        memory_used: share of it.
     """
 
     frozen_by: str = ""
@@ -71,19 +65,18 @@ class GroupFacts(Facts, frozen=True, kw_only=True, tag="cgroup"):
 
 
 class DescriptorFacts(Facts, frozen=True, kw_only=True, tag="descriptors"):
-    """Of the open files of a process: `limit`, how many it may have."""
+    """Facts of the open files of a process; `limit` is their maximum number."""
 
     limit: int = 0
 
 
 class SocketFacts(Facts, frozen=True, kw_only=True, tag="socket"):
-    """Of a socket.
+    """Facts of a socket.
 
     Attributes:
-        servers: of one that listens, the processes that have it open.
-        accepted: inodes of the connections to it that the process has open.
-        other_end: inode of that; 0 where that isn't known.
-        unread: bytes that were sent to the other end, and that nobody has read there.
+        accepted: inodes of connections to it that the process has open.
+        other_end: inode of the peer socket; 0 if not known.
+        unread: bytes that were sent and not yet read at the other end.
     """
 
     servers: tuple[int, ...] = ()
@@ -93,25 +86,20 @@ class SocketFacts(Facts, frozen=True, kw_only=True, tag="socket"):
 
 
 class RequestFacts(Facts, frozen=True, kw_only=True, tag="request"):
-    """Of a task: `held_up`, it answers a request of a server, and waits for what only its own process can give."""
+    """Facts of a task; `held_up`: it serves a request and waits for something that only its own process can provide."""
 
     held_up: bool = False
 
 
 class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):
-    """Of a message that a log has.
+    """Facts of a message in a log.
 
     Attributes:
-        signature: id of the signature that found it; "" where none did.
-        ends: what it says to have ended (livedbg.signatures.model.Ends); "" where no signature found it.
-        first, last: numbers of the first and the last line of its record; 0 where they are not known.
-        count: how often it came.
-        pid: of the process that it is about.
-        steps: what to do.
-        over: a later line says that it is over.
-        warned: it was logged as a warning.
-        marks: what its signature says of it (`marks`).
-        values: what its signature took from it (`attributes`), by name.
+        signature: id of the signature that matched; "" if none did.
+        ends: what ended according to it (livedbg.signatures.model.Ends); "" if no signature matched.
+        first, last: numbers of the first and the last line of its record; 0 if not known.
+        over: a later line says that the problem is over.
+        values: `attributes` that its signature extracted, by name.
     """
 
     signature: str = ""
@@ -127,12 +115,12 @@ class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):
     values: dict[str, str] = field(default_factory=dict)
 
     def read(self, kind: type[F]) -> F:
-        """What its signature took from it, as typed values."""
+        """Return the extracted values as typed facts."""
         return facts_from(self.values, kind)
 
 
 def facts_of(value: object, kind: type[F]) -> F:
-    """The facts if they are of this kind, else those of which nothing is known (F2)."""
+    """Return the facts if they are of this kind, else empty facts (F2)."""
     if isinstance(value, kind):
         return value
     if isinstance(value, dict) and value.get("of") == kind.__struct_config__.tag:
@@ -144,7 +132,7 @@ def facts_of(value: object, kind: type[F]) -> F:
 
 
 def facts_from(texts: Mapping[str, object], kind: type[F]) -> F:
-    """The facts that texts say by the names of their fields, `yes` for true; damaged ones are none (F2)."""
+    """Build facts from texts by field name, `yes` for true; empty facts if they are damaged (F2)."""
     flags = _flags(kind)
     said = {name: text == "yes" if name in flags and isinstance(text, str) else text for name, text in texts.items()}
     given = {name: value for name, value in said.items() if value != ""}
@@ -156,13 +144,10 @@ def facts_from(texts: Mapping[str, object], kind: type[F]) -> F:
 
 @cache
 def _flags(kind: type[Facts]) -> frozenset[str]:
-    """The names of the fields that are true or false."""
     return frozenset(one.encode_name for one in structs.fields(kind) if one.type in (bool, bool | None))
 
 
 class _Known(Protocol):
-    """A task, a resource or a diagnostic."""
-
     @property
     def facts(self) -> Any: ...
 
@@ -171,12 +156,12 @@ class _Known(Protocol):
 
 
 def read_facts(one: _Known, kind: type[F]) -> F:
-    """The facts of a task, a resource or a diagnostic; in recordings of before they are texts."""
+    """Return the facts of a task, a resource or a diagnostic; old recordings have them as texts."""
     return facts_of(one.facts, kind) if one.facts is not None else facts_from(one.attributes, kind)
 
 
 def facts_shown(value: object) -> dict[str, str]:
-    """Facts as text by name, for who shows what it does not understand."""
+    """Return facts as text by name, for display of unknown kinds."""
     plain: Any = msgspec.to_builtins(value)
     if not isinstance(plain, Mapping):
         return {}

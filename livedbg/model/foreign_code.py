@@ -1,10 +1,10 @@
-"""Calls code of other packages: whatever it raises is an exception that can be told, and what it prints is no output.
+"""Calls into code of other packages: any exception becomes an `Exception`, and what it prints does not mix with output.
 
 Invariants:
-    foreign_code.F1. What foreign code raises that is no Exception (SystemExit, KeyboardInterrupt, GeneratorExit, one of
-        its own) ends nothing: it becomes a `ForeignError`.
-    foreign_code.F2. A signal that comes meanwhile does what it always does, whatever the code makes of it.
-    foreign_code.F3. What code prints as it is imported, by whatever means, goes to standard error.
+    foreign_code.F1. An exception of foreign code that is no `Exception` (SystemExit, KeyboardInterrupt, GeneratorExit,
+        a class of its own) ends nothing: it becomes a `ForeignError`.
+    foreign_code.F2. A signal that arrives meanwhile has its usual effect, even if the code swallows it.
+    foreign_code.F3. Output of code while it is imported, by whatever means, goes to standard error.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _OWN: Final = "livedbg"
 
 
 class ForeignError(Exception):
-    """What foreign code raised, where that is no Exception: as text, `SystemExit: 3`."""
+    """An exception of foreign code that is no `Exception`, as text: `SystemExit: 3`."""
 
 
 def in_words(error: BaseException) -> str:
-    """`ValueError: no such thing`."""
+    """Format an exception: `ValueError: no such thing`."""
     if isinstance(error, ForeignError):
         return str(error)
     return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def is_foreign(module: str) -> bool:
-    """Whether a module is of another package."""
+    """Return whether a module belongs to another package."""
     return module.partition(".")[0] != _OWN
 
 
 def plain(error: BaseException) -> Exception:
-    """What foreign code raised, as an Exception.
+    """Return an exception of foreign code as an `Exception`.
 
     Raises:
-        BaseException: the same, on the main thread, where a signal may have raised it (F2).
+        BaseException: the same exception, on the main thread, where a signal may have raised it (F2).
     """
     if isinstance(error, Exception):
         return error
@@ -57,13 +57,13 @@ def plain(error: BaseException) -> Exception:
 
 @contextlib.contextmanager
 def foreign(*, imports: bool = False) -> Iterator[None]:
-    """Foreign code runs inside.
+    """Run foreign code in the `with` block.
 
     Args:
-        imports: it is imported: what it prints goes aside (F3).
+        imports: the code is imported: redirect its output (F3).
 
     Raises:
-        Exception: what it raised (F1).
+        Exception: what the code raised (F1).
     """
     with _signals_noted() as came:
         try:
@@ -79,7 +79,7 @@ def foreign(*, imports: bool = False) -> Iterator[None]:
 
 
 def only_exceptions(value: T) -> T:
-    """A function of another package that raises nothing but Exceptions (F1); any other value as it is."""
+    """Wrap a foreign function so that it raises only `Exception`s (F1); return any other value as it is."""
     if not isfunction(value):
         return value
     function: Callable[..., Any] = value
@@ -110,7 +110,7 @@ def only_exceptions(value: T) -> T:
 
 @contextlib.contextmanager
 def _signals_noted() -> Iterator[list[int]]:
-    """Which signals came inside. If the code made nothing of one, it is handled again at the end (F2)."""
+    """Record the signals that arrive in the block. One that the code swallowed is handled again at the end (F2)."""
     came: list[int] = []
     if threading.current_thread() is not threading.main_thread():  # handlers run on the main thread
         yield came
@@ -136,7 +136,7 @@ def _signals_noted() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _aside() -> Iterator[None]:
-    """Standard output is standard error meanwhile, also for what prints by the C library or by a program."""
+    """Redirect standard output to standard error, also for the C library and child processes."""
     printed, sys.stdout = sys.stdout, sys.stderr
     kept = -1
     with contextlib.suppress(OSError, ValueError, AttributeError):  # there may be none
@@ -155,7 +155,6 @@ def _aside() -> Iterator[None]:
 
 
 def _flush_c() -> None:
-    """What the C library has not written yet goes where it was meant to go."""
     import ctypes  # 5 ms, where no other package is there
 
     ctypes.CDLL(None).fflush(None)

@@ -1,7 +1,7 @@
-"""The one gate between those who make events and the state: what passes holds no control character.
+"""The gate between event producers and the state: cleans all strings of control characters.
 
-Adapters clean what they read (entities.M4). This gate does not rely on it, for a name that one place forgot would reach
-the terminal; and a recording may be made by hand.
+Adapters clean what they read (entities.M4). The gate does not rely on it: a single forgotten name would reach the
+terminal, and a recording may be made by hand.
 
 Invariants:
     gate.G1. Each string of an event that has passed is clean (livedbg.text.sanitize), and each integer fits into 64
@@ -25,12 +25,12 @@ _WIDE: Final = lazy_re(rb"[0-9]{19}")  # digits of an integer that may need more
 
 
 def gated(events: Iterable[Event]) -> list[Event]:
-    """Events of a live session, clean."""
+    """Clean the events of a live session."""
     return [_gated(event) for event in events]
 
 
 def gated_line(line: bytes) -> Event:
-    """The event of one line of a recording, clean.
+    """Decode and clean the event of a recording's line.
 
     Raises:
         msgspec.DecodeError: not JSON, not an event, or of a type that this version does not know.

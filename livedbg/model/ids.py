@@ -1,8 +1,7 @@
-"""Entity identifiers: how they are spelt, built and taken apart.
+"""Entity identifiers: building and parsing.
 
-An identifier is `KIND:PATH`, PATH being parts joined by `/`. It is stable for the life of
-the entity, unique over all hosts of a job, and what users see in `report --json`
-(docs/report-schema.md lists every kind).
+An identifier is `KIND:PATH`, PATH being parts joined by `/`. It is stable for the life of the entity, unique over all
+hosts of a job, and shown in `report --json` (docs/report-schema.md lists every kind).
 """
 
 from __future__ import annotations
@@ -17,24 +16,19 @@ _PROCESS: Final = lazy_re(r"process:[^/\s]{1,255}/\d+")
 
 
 class EntityRef(Struct, frozen=True):
-    """An identifier taken apart.
-
-    Attributes:
-        kind: what comes before the first colon, e.g. `thread`.
-        parts: what comes after it, split at `/`.
-    """
+    """A parsed identifier."""
 
     kind: str
     parts: tuple[str, ...]
 
     @property
     def short(self) -> str:
-        """The last part: the tid of a thread, the address of a lock, the name of a task."""
+        """Return the last part: the tid of a thread, the address of a lock, the name of a task."""
         return self.parts[-1]
 
 
 def parse(entity_id: str) -> EntityRef:
-    """Take an identifier apart.
+    """Parse an identifier.
 
     Raises:
         ValueError: `entity_id` has no kind or no path.
@@ -46,54 +40,50 @@ def parse(entity_id: str) -> EntityRef:
 
 
 def process(host: str, pid: int) -> str:
-    """`process:HOST/PID`."""
+    """Return `process:HOST/PID`."""
     return f"process:{host}/{pid}"
 
 
 def thread(host: str, pid: int, tid: int) -> str:
-    """`thread:HOST/PID/TID` (tids of the host's PID namespace)."""
+    """Return `thread:HOST/PID/TID` (tids of the host's PID namespace)."""
     return f"thread:{host}/{pid}/{tid}"
 
 
 def lock(kind: str, host: str, pid: int, address: int) -> str:
-    """`KIND:HOST/PID/0xADDRESS` for what lives in a process's memory.
+    """Return `KIND:HOST/PID/0xADDRESS` for an object in a process's memory, e.g. a `mutex` or a `pylock`.
 
-    Args:
-        kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `gil`, `pylock`, `futex`, `future`.
-        host: the host's name.
-        pid: the process; for a process-shared object, the lowest pid that is known to map it.
-        address: its address in that process.
+    The pid of a process-shared object is the lowest one that is known to map it.
     """
     return f"{kind}:{host}/{pid}/{address:#x}"
 
 
 def fd_object(kind: str, host: str, number: int | str) -> str:
-    """`KIND:HOST/INODE` for kernel objects: `pipe`, `socket`, `eventfd`, `flock`, `file`."""
+    """Return `KIND:HOST/INODE` for a kernel object: `pipe`, `socket`, `eventfd`, `flock`, `file`."""
     return f"{kind}:{host}/{number}"
 
 
 def task(system: str, *names: str) -> str:
-    """`task:SYSTEM/[rankN/]NAME`, e.g. `task:toy/r0t12`."""
+    """Return `task:SYSTEM/[rankN/]NAME`, e.g. `task:toy/r0t12`."""
     return f"task:{system}/{'/'.join(names)}"
 
 
 def core(system: str, number: int) -> str:
-    """`core:SYSTEM/N`, e.g. `core:toy/8`."""
+    """Return `core:SYSTEM/N`, e.g. `core:toy/8`."""
     return f"core:{system}/{number}"
 
 
 def collective(group: str, sequence: int | str) -> str:
-    """`task:collective/PG/SEQ`, of what has no number `task:collective/PG/recv.0.1.7`."""
+    """Return `task:collective/PG/SEQ`; without a number `task:collective/PG/recv.0.1.7`."""
     return f"task:collective/{group}/{sequence}"
 
 
 def rank(number: int) -> str:
-    """`rank:N`."""
+    """Return `rank:N`."""
     return f"rank:{number}"
 
 
 def process_of(entity_id: str) -> str | None:
-    """The process that a thread, or an object in the memory of a process, belongs to; a process is its own.
+    """Return the process of a thread or of an object in its memory; a process is its own.
 
     None for what outlives a process: kernel objects, tasks, devices.
     """
@@ -107,5 +97,5 @@ def process_of(entity_id: str) -> str | None:
 
 
 def processes_in(scope: str) -> frozenset[str]:
-    """The processes that the name of a scope of edges mentions, e.g. `proc/process:box/4711/threads`."""
+    """Return the processes in the name of a scope of edges, e.g. `proc/process:box/4711/threads`."""
     return frozenset(_PROCESS.findall(scope))

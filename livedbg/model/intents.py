@@ -1,4 +1,4 @@
-"""What a user (a panel, a command) can ask of the session. Values only; the session routes them.
+"""Intents: requests of a user (a panel, a command) to the session. Values only; the session routes them.
 
 A panel never acts on a process or a file itself: it sends one of these.
 """
@@ -39,14 +39,7 @@ VALUES_GOLDEN = "values.golden"
 
 
 class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
-    """Take stacks now.
-
-    Attributes:
-        process: its identifier.
-        threads: thread identifiers; empty means all threads of the process.
-        native: native frames too, not only Python's.
-        local_variables: local variables too: Python's, and native ones where there is debug information.
-    """
+    """Take the stacks of threads now (empty: of all threads of the process), also with local variables."""
 
     process: str
     threads: tuple[str, ...] = ()
@@ -55,23 +48,17 @@ class WantStacks(Struct, frozen=True, kw_only=True, tag="want-stacks"):
 
 
 class Glance(Struct, frozen=True, kw_only=True, tag="glance"):
-    """Take the native stacks of running threads now: each is stopped for well under a millisecond.
-
-    Attributes:
-        process: its identifier.
-        threads: thread identifiers; empty means all threads of the process.
-    """
+    """Take the native stacks of running threads (empty: all of the process); each is stopped for well under 1 ms."""
 
     process: str
     threads: tuple[str, ...] = ()
 
 
 class SampleFaster(Struct, frozen=True, kw_only=True, tag="sample-faster"):
-    """Sample running threads often for a while; who looks at the samples sends it again before that ends.
+    """Sample running threads often for a while. To keep the rate, send it again before it ends.
 
     Attributes:
-        of: a thread, or a process: all of its threads; None for all threads of the targets.
-        seconds: for how long.
+        of: a thread, or a process (all of its threads); None for all threads of the targets.
     """
 
     of: str | None = None
@@ -82,15 +69,12 @@ class Catch(Struct, frozen=True, kw_only=True, tag="catch"):
     """Set a catchpoint.
 
     Attributes:
-        process: identifier of the process.
         pattern: type, glob, /regular expression/ or preset; for `CALL` a function.
-        moment: when; None where the pattern says it, else when it is thrown.
-        message: only with this text in the message.
-        count: take it out after so many hits; 0 never.
-        follow: processes that it starts too.
-        files: files that the process has not loaded and may load: probed from the moment they are loaded.
+        moment: None: as the pattern implies, else when thrown.
+        count: remove it after so many hits; 0 never.
+        files: files that the process may load later: probed as soon as they are loaded.
         stop: stop the thread at each hit, and read its frames, variables and source with an attached gdb.
-        hold_s: with `stop`: how long it stays stopped after that, unless `Resume` is sent.
+        hold_s: with `stop`: how long it then stays stopped, unless `Resume` is sent.
     """
 
     process: str
@@ -117,12 +101,9 @@ class Uncatch(Struct, frozen=True, kw_only=True, tag="uncatch"):
 
 
 class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
-    """Have the driver write a GPU core dump of a process, and read it: its kernels are stopped meanwhile.
+    """Have the driver write a GPU core dump of a process, and read it. The kernels are stopped meanwhile.
 
-    Attributes:
-        process: its identifier.
-        may_abort: also where the driver may end the process after it.
-        limit_s: how long the dump is waited for.
+    With `may_abort`, go on even if the driver may end the process after it.
     """
 
     process: str
@@ -134,9 +115,7 @@ class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
     """Trace what a process launches on its devices, or stop tracing.
 
     Attributes:
-        process: its identifier.
-        on: trace.
-        share: of the launching threads' time that this may take; 0 for the usual.
+        share: limit of the overhead, as a share of the launching threads' time; 0 for the default.
     """
 
     process: str
@@ -145,35 +124,25 @@ class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
 
 
 class PreviewValues(Struct, frozen=True, kw_only=True, tag="preview-values"):
-    """Preview a tensor of a dump that was found.
-
-    Attributes:
-        path: of the dump.
-        number: of the entry.
-    """
+    """Preview a tensor of a dump that was found."""
 
     path: str
     number: int
 
 
 class CompareValues(Struct, frozen=True, kw_only=True, tag="compare-values"):
-    """Compare a dump that was found with another, or with golden data.
-
-    Attributes:
-        path: of the dump.
-        golden: of a second dump, of a run's folder, or of a folder with in/ and out/.
-    """
+    """Compare a dump that was found with another one, a run's folder, or golden data (in/ and out/)."""
 
     path: str
     golden: str
 
 
 class Refresh(Struct, frozen=True, kw_only=True, tag="refresh"):
-    """Sample everything now instead of at the next turn."""
+    """Sample everything now instead of at the next interval."""
 
 
 class OpenLog(Struct, frozen=True, kw_only=True, tag="open-log"):
-    """Start to read one more log file or directory."""
+    """Start reading another log file or directory."""
 
     path: str
 

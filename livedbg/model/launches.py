@@ -1,4 +1,4 @@
-"""Launches of kernels: what each thread of a process has handed to a device lately.
+"""Kernel launches, traced by thread.
 
 Invariants:
     launches.D1. Values are frozen, and their texts are sanitised (entities.M1, entities.M4).
@@ -30,18 +30,14 @@ BEAT_NS: Final = 500_000_000
 
 
 class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One call that launches.
+    """One launch call.
 
     Attributes:
-        function: that was called, such as `cuLaunchKernel`.
-        kernel: its name; None if unknown.
-        handle: what the call names the kernel by: a CUfunction, the address of a host function, a graph.
+        function: the launching function, such as `cuLaunchKernel`.
+        handle: the call's handle of the kernel: a CUfunction, the address of a host function, a graph.
         grid: blocks; None for a graph.
         block: threads of a block; None for a graph.
-        shared_bytes: dynamic shared memory of a block.
         stream: its handle; 0 is the default stream.
-        mono_ns: when, CLOCK_MONOTONIC.
-        wall_ns: when, since the Unix epoch.
     """
 
     function: str
@@ -56,18 +52,15 @@ class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one thread launched since tracing began.
+    """Launches of a thread since tracing began.
 
     Attributes:
-        thread: its identifier.
-        process: that of its process.
-        count: launches that were seen one by one; those that were only counted belong to no thread.
-        rate_per_s: launches a second, over the last second or so.
+        count: launches that were traced one by one; launches that were only counted belong to no thread.
         last: the newest ones, oldest first.
-        seen: its launches are traced one by one now. While they are not, for there are too many, it may launch more
-            than `count` and `last` say, and `rate_per_s` is the last one that was seen.
-        seen_since_mono_ns: since when that is so without a gap.
-        first_mono_ns: its first launch that was seen.
+        seen: its launches are traced one by one now. While they are not (there are too many), it may launch more than
+            `count` and `last` show, and `rate_per_s` is the last rate measured.
+        seen_since_mono_ns: since when they are traced without a gap.
+        first_mono_ns: its first traced launch.
         beats: half seconds (`BEAT_NS`) in which it was seen to launch.
     """
 
@@ -83,12 +76,12 @@ class LaunchTrail(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def kernel_text(launch: Launch) -> str:
-    """Which kernel, or which graph."""
+    """Return the name of the kernel, or its handle or the graph's."""
     return launch.kernel or f"{'kernel' if launch.grid is not None else 'graph'} {launch.handle:#x}"
 
 
 def launch_text(launch: Launch) -> str:
-    """A launch in one line."""
+    """Format a launch in one line."""
     where = f"stream {launch.stream:#x}  by {launch.function}"
     if launch.grid is None or launch.block is None:
         return f"{kernel_text(launch)}  {where}"
@@ -98,14 +91,7 @@ def launch_text(launch: Launch) -> str:
 
 
 class SampledStack(Struct, frozen=True, omit_defaults=True):
-    """A stack that some samples of a thread had.
-
-    Attributes:
-        frames: innermost first.
-        cpu_ns: CPU time of the thread that these samples represent.
-        samples: how many they are.
-        whole: the outermost frame is there.
-    """
+    """A stack, and the CPU time of the thread that its samples represent; `whole`: the outermost frame is there."""
 
     frames: tuple[Frame, ...]
     cpu_ns: int
@@ -114,14 +100,7 @@ class SampledStack(Struct, frozen=True, omit_defaults=True):
 
 
 class ProfileSlice(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What one thread was doing for a moment.
-
-    Attributes:
-        start_mono_ns: when its first sample was taken.
-        end_mono_ns: when its last sample was taken.
-        stacks: of the samples, equal ones together.
-        unknown: samples without a stack: they could not be unwound, or came too fast.
-    """
+    """Samples of one thread over a short time, equal stacks merged; `unknown` is the number without a stack."""
 
     thread: str
     start_mono_ns: int

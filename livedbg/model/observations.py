@@ -1,4 +1,4 @@
-"""What sources report beside the entities: log records, diagnostics, exceptions, intrusions, and their own health.
+"""Reports of sources beside the entities: log records, diagnostics, exceptions, intrusions, and their own health.
 
 The invariants of livedbg.model.entities hold for these values too.
 """
@@ -42,24 +42,23 @@ NO_ACCESS: Final = frozenset({"other-user", "ptrace-scope", "not-dumpable", "con
 
 
 class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One log that is being read.
+    """A log that is being read.
 
     Attributes:
         id: `log:HOST/PATH`, or `log:HOST/PID/stdout`.
         name: short name for the screen (`scheduler`, `device-0`, `stderr`).
-        format: which shape was recognised (`syslog`, `glog`, `plain`, …).
-        lines: lines seen so far, `None` while they are still being counted.
-        size: bytes.
+        format: recognised format (`syslog`, `glog`, `plain`, …).
+        lines: lines read so far, None while they are still being counted.
         last_wall_ns: the newest time stamp of its records.
         errors: records of severity ERROR or worse that no decoder understands.
-        first_error_line: number of the line in which the first of them begins, where it is known.
+        first_error_line: number of the line in which the first of them begins, if known.
         first_error: the first line of the first of them.
-        last_error: that of the last of them.
-        unread: bytes of a big log in which such records were not looked for, because there were too many before.
-        pending: bytes that are there and were not read yet; of a packed log 1 where there is more.
-        rank: of the job, where the name of the log or of a folder says whose log it is.
-        host: name of the host, node or pod, where a name says it.
-        attempt: which start of the job wrote it, where a folder says it.
+        last_error: the first line of the last of them.
+        unread: bytes of a big log that were not searched for errors, because there were too many before.
+        pending: bytes not read yet; for a compressed log 1 if there is more.
+        rank: of the job, if the name of the log or of a folder has it.
+        host: name of the host, node or pod, if a name has it.
+        attempt: number of the job's start that wrote it, if a folder has it.
     """
 
     id: str
@@ -82,23 +81,20 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """One record of one log; `text` may hold several lines, joined by newline.
+    """A record of a log; `text` may hold several lines, joined by newline.
 
     Attributes:
-        source: id of its LogSource.
-        wall_ns: its own time stamp on the wall clock, where it has one.
-        mono_ns: its own time stamp on CLOCK_MONOTONIC, where it has one.
         line: number of its first line in the source, from 1.
         offset: byte offset of its first line.
-        lines: numbers of all its lines, where other lines stand between them or several of them in one line of the log.
-        links: entities that it speaks of.
-        head: so many characters of the text are a header (time, severity, process), of which the other fields are made.
-        writer: in words, which of those that share the log wrote it, as a launcher or collector tags its lines: `rank
-            3`, `worker TP1`, `node12`; the tag is not in the text.
-        rank: of the job, where that is what the tag says.
-        host: name of the host, node or address, as the tag says.
-        stream: `stdout` or `stderr`, as the tag says.
-        container: name of the container, pod or service, as the tag says.
+        lines: numbers of all its lines, if they are not consecutive or several share a line of the log.
+        links: entities that it mentions.
+        head: number of leading characters that form a header (time, severity, process), parsed into the other fields.
+        writer: which writer of a shared log, by the tag of a launcher or collector: `rank 3`, `worker TP1`, `node12`;
+            the tag is not in the text.
+        rank: of the job, from the tag.
+        host: name of the host, node or address, from the tag.
+        stream: `stdout` or `stderr`, from the tag.
+        container: name of the container, pod or service, from the tag.
     """
 
     source: str
@@ -120,33 +116,31 @@ class LogRecord(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     lines: tuple[int, ...] = ()
 
     def line_at(self, number: int) -> int | None:
-        """Number in the log (from 1) of a line of the text (from 0), where it is known."""
+        """Return the number in the log (from 1) of a line of the text (from 0), or None if not known."""
         if self.line is None:
             return None
         return self.lines[min(number, len(self.lines) - 1)] if self.lines else self.line + number
 
     @property
     def last_line(self) -> int | None:
-        """Number in the log of the last line of the text, where it is known."""
+        """Return the number in the log of the text's last line, or None if not known."""
         return self.line if "\n" not in self.text else self.line_at(self.text.count("\n"))
 
     def place(self, name: str, number: int = 0) -> str:
-        """`name:LINE` of a line of the text; the name alone where the line's number is not known."""
+        """Return `name:LINE` of a line of the text; the name alone if the line's number is not known."""
         line = self.line_at(number)
         return name if line is None else f"{name}:{line}"
 
 
 class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a claim rests on.
+    """Evidence for a claim.
 
     Attributes:
         kind: `memory`, `proc`, `log`, `file`, `stack`, `counter`, `inference`.
-        text: what was read.
-        source: where it was read, if that is no file: `futex 0x7f12…`, `/proc/4711/task/4712/syscall`.
+        source: where it was read, if not in a file: `futex 0x7f12…`, `/proc/4711/task/4712/syscall`.
         file: name of the log, or path of the file.
-        line: number of the line in it, from 1; None where it is not known, or all of it is meant.
-        at_wall_ns: when.
-        log: id of the LogSource, where it is a line of a log.
+        line: number of the line in it, from 1; None if not known, or if the whole file is meant.
+        log: id of the LogSource, for a line of a log.
     """
 
     kind: str
@@ -159,39 +153,34 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of_record(cls, record: LogRecord, file: str, text: str, number: int = 0) -> Evidence:
-        """A line of a record of a log, by its number in the record's text, from 0."""
+        """Make evidence of a line of a log record, by its index in the record's text."""
         return cls(
             kind="log", text=text, file=file, line=record.line_at(number), at_wall_ns=record.wall_ns, log=record.source
         )
 
     @property
     def place(self) -> str:
-        """Where it was read, for the user: `err.txt:214`, `futex 0x7f12…`."""
+        """Return where it was read, for the user: `err.txt:214`, `futex 0x7f12…`."""
         if not self.file:
             return self.source
         return self.file if self.line is None else f"{self.file}:{self.line}"
 
 
 class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something a runtime itself said about its health, taken from its log or its files.
+    """A runtime's statement about its own health, from its log or its files.
 
     Attributes:
         system: name of the system, `python`, …
-        code: stable word for the kind of statement, lower case with dashes, e.g. `timeout-exit`,
-            `stall-summary`, `fatal`, `terminate`, `traceback`, `run-complete`.
-        severity: how bad the runtime's statement is.
-        sentence: what it means, one sentence for the user.
-        entities: what it is about.
-        facts: the fields it carried (livedbg.model.facts).
+        code: stable word for the kind of statement, lower case with dashes, e.g. `timeout-exit`, `stall-summary`,
+            `fatal`, `terminate`, `traceback`, `run-complete`.
+        facts: its typed fields (livedbg.model.facts).
         attributes: others, as text (`sub_class`, `error_code`, …).
-        resolved: it no longer holds.
-        late: it was written when all was over.
-        cause: how near to the cause of an end it is; None where it is about no end. While an error stands that is not
-            `resolved`, the verdict is never better than `unknown` (rule `error-reported`); with a cause it is `crashed`
-            where nobody lives.
-        writer: `rank 3`, `worker TP1`: which of those that share a log wrote it, or "".
-        does: the sentence without who it is about, where it begins with that: `timed out in all_reduce` of `Rank 3
-            timed out in all_reduce`.
+        late: it was written after the end.
+        cause: how near it is to the cause of an end; None if it is about no end. While an error is not `resolved`, the
+            verdict is never better than `unknown` (rule `error-reported`); with a cause it is `crashed` if no process
+            lives.
+        writer: which writer of a shared log: `rank 3`, `worker TP1`, or "".
+        does: the sentence without its subject: `timed out in all_reduce` of `Rank 3 timed out in all_reduce`.
     """
 
     id: str
@@ -212,39 +201,34 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def message(self) -> MessageFacts:
-        """Its facts as a message of a log."""
+        """Return its facts as those of a log message."""
         return facts_of(self.facts, MessageFacts)
 
     @property
     def log(self) -> str:
-        """Id of the log that shows it; "" for none."""
+        """Return the id of the log that shows it, or ""."""
         return self.evidence[0].log if self.evidence else ""
 
 
 class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something thrown, failed or aborted.
+    """An exception, failure or abort.
 
     Attributes:
-        type: demangled type name.
         at_wall_ns: when it was seen last.
-        first_wall_ns: when it was seen first.
-        history: how many came in each second up to the one of `at_wall_ns`, the newest last.
-        count: how many times the same thing (type, message, stack) was seen.
-        catchpoint: which catchpoint (or log rule) saw it.
-        paused_ms: how long the target was paused.
-        partial: the stack is not whole.
-        source: the log that shows it.
-        line: number of the last line of that record.
+        history: occurrences in each second up to the one of `at_wall_ns`, the newest last.
+        count: how many times the same (type, message, stack) was seen.
+        catchpoint: the catchpoint (or log rule) that caught it.
+        line: number of the last line of its record.
         first_line: number of its first line.
         raised_line: number of the line that names the exception.
-        related: what came of it, or what was handled when it came: `it led to RuntimeError: outer`.
-        survived: what shows that its program went on after it, or "".
-        cause: how near to the cause of an end it is; None: as its type and message say.
-        writer: `rank 3`, `worker TP1`: which of those that share the log wrote it, or "".
+        related: its consequence, or the exception being handled: `it led to RuntimeError: outer`.
+        survived: evidence that the program went on after it, or "".
+        cause: how near it is to the cause of an end; None: derived from type and message.
+        writer: which writer of a shared log: `rank 3`, `worker TP1`, or "".
         rank: of the process, in the job that its runtime knows.
-        operation: of a runtime, that the thread was in: `all_reduce #5 of group 0`; "" for none.
-        sent: of a signal: another process sent it.
-        logged: a logger wrote it, with a header, so that the program had it in hand.
+        operation: operation of a runtime that the thread was in: `all_reduce #5 of group 0`; "" for none.
+        sent: for a signal: another process sent it.
+        logged: a logger wrote it, with a header: the program caught it.
     """
 
     id: str
@@ -275,14 +259,7 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One touch of the target, for the ledger.
-
-    Attributes:
-        what: `attach`, `glance`, `catchpoint`, `probe`, …
-        why: who asked for it and for what.
-        paused_ns: how long the target was paused.
-        measured: `paused_ns` was measured (not estimated).
-    """
+    """An intrusive action on the target (`attach`, `glance`, `catchpoint`, `probe`, …), for the ledger."""
 
     target: str
     what: str
@@ -294,14 +271,12 @@ class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SourceStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How well one adapter sees one target, for the user.
+    """Health of an adapter's view of a target, for the user.
 
     Attributes:
         source: adapter's name (`proc`, `python`, `native`, `logs`, …).
         target: entity id or path that it reads.
         code: stable word for the situation (`no-permission`, `zombie`, `gdb-missing`, …), or "".
-        sentence: the problem, in one sentence.
-        remedy: the command or setting that fixes it.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""What a session is asked to do: which processes and logs, and how far its adapters may go."""
+"""The request of a session: processes, logs, and how intrusive its adapters may be."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CORES: Final = "cores.wanted"
 
 
 class Level(IntEnum):
-    """How intrusive an adapter is, from reading only to attaching gdb (docs/glossary.md)."""
+    """Intrusiveness of an adapter, from reading only to attaching gdb (docs/glossary.md)."""
 
     OBSERVE = 0
     TRACE = 1
@@ -34,9 +34,8 @@ class TargetProcess(Struct, frozen=True):
     Attributes:
         pid: its pid in the PID namespace of livedbg.
         start_ticks: its start time when it was named (clock ticks since boot), against pid reuse.
-        stdout: file that its standard output is captured in, when livedbg launched it.
-        stderr: the same for its standard error.
-        cwd: the folder that livedbg launched it in; it may end before anybody can ask it.
+        stdout: file that captures its standard output, if livedbg launched it.
+        cwd: the folder that livedbg launched it in; the process may end before it can be read.
     """
 
     pid: int
@@ -47,21 +46,16 @@ class TargetProcess(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What a session debugs, and how.
+    """The targets and settings of a session.
 
     Attributes:
-        host: name of this host, as in identifiers.
-        processes: the processes that were named.
         logs: files, directories and globs to read.
         signatures: folders of failure texts besides those of the systems and the user's own.
-        ends_with_processes: it is over when they have ended, also where logs were named.
-        tree: follow the child processes too.
-        interval_s: shortest time between two samples of a process.
-        stacks: take stacks: `none`, `python`, or `native` (Python and native merged).
-        local_variables: local variables in stacks.
+        ends_with_processes: the session is over when the processes have ended, even if logs were named.
+        stacks: `none`, `python`, or `native` (Python and native merged).
         once: one sample for a report: an adapter reads what is there and settles.
-        read_only: no touch of any kind, whatever is asked for (livedbg.touch.config.refuse_touch).
-        read_only_by: what forbids it, where that is not `--read-only`.
+        read_only: refuse every intrusive action (livedbg.touch.config.refuse_touch).
+        read_only_by: what forbids it, if not `--read-only`.
         redact: mask what looks like a password, a token or a key (livedbg.session.redaction).
         gdb: path of the gdb to use, or None to find one.
         options: settings of single adapters, `adapter.key` -> value.
@@ -84,11 +78,13 @@ class Request(Struct, frozen=True):
     options: dict[str, str] = field(default_factory=dict)
 
     def asked(self, service: str) -> str | None:
-        """The address at which a service of a runtime is to be asked (`--ask SERVICE[=ADDRESS]`): "" for its usual one;
-        None where it is not to be asked."""
+        """Return the address at which to query a runtime's service (`--ask SERVICE[=ADDRESS]`).
+
+        "" for its usual address; None if it is not to be queried.
+        """
         return self.options.get(f"{_ASK}.{service}")
 
     @staticmethod
     def ask(services: Iterable[str]) -> dict[str, str]:
-        """The options of `--ask`: `SERVICE` or `SERVICE=ADDRESS` each."""
+        """Return the options for `--ask`: `SERVICE` or `SERVICE=ADDRESS` each."""
         return {f"{_ASK}.{name}": at for name, _, at in (service.partition("=") for service in services)}

@@ -3,8 +3,8 @@
 Invariants:
     snapshot.S1. A snapshot never changes; two snapshots share what didn't change between them.
     snapshot.S2. `EMPTY` is a valid snapshot: every reader works on it.
-    snapshot.S3. What is judged is the state as of the last look (`as_of_looks`), never what would be if nothing had
-        moved since: looks may be seconds apart.
+    snapshot.S3. Verdicts are about the state as of the last scan (`as_of_looks`), never about the present: scans may be
+        seconds apart.
 """
 
 from __future__ import annotations
@@ -47,28 +47,28 @@ _TOGETHER_NS = 10_000_000_000
 
 
 class Clock(NamedTuple):
-    """The newest stamp seen from one host."""
+    """The newest stamp seen from a host."""
 
     mono_ns: int
     wall_ns: int
 
 
 class LookKey(NamedTuple):
-    """What identifies the looks of one source."""
+    """Key of a source's scans."""
 
     host: str
     source: str
 
 
 class CounterKey(NamedTuple):
-    """What identifies a counter."""
+    """Key of a counter."""
 
     entity: str
     name: str
 
 
 class StatusKey(NamedTuple):
-    """What identifies a status."""
+    """Key of a status."""
 
     source: str
     target: str
@@ -76,7 +76,7 @@ class StatusKey(NamedTuple):
 
 
 class Touches(Struct, frozen=True):
-    """Some touches of targets in total."""
+    """Totals of intrusive actions."""
 
     count: int = 0
     stops: int = 0
@@ -84,21 +84,17 @@ class Touches(Struct, frozen=True):
 
     @classmethod
     def of(cls, touch: Intrusion) -> Touches:
-        """A single one."""
         return cls(1, touch.stops, touch.paused_ns)
 
     def plus(self, other: Touches) -> Touches:
-        """Both together."""
         return Touches(self.count + other.count, self.stops + other.stops, self.paused_ns + other.paused_ns)
 
 
 class Counter(Struct, frozen=True):
-    """A number of progress and when it last changed.
+    """A progress counter and when it last changed.
 
     Attributes:
-        changed_mono_ns: when the value last changed.
-        changes: how many times it changed since it was first seen.
-        per_s: how much it rises in a second, where its source measured that.
+        per_s: how much it rises in a second, if its source measured that.
     """
 
     value: float
@@ -110,26 +106,22 @@ class Counter(Struct, frozen=True):
 
 
 class Activity(Struct, frozen=True):
-    """What was seen of a thread's progress.
+    """Observed progress of a thread.
 
     Attributes:
-        first_mono_ns: its first sample.
-        changed_mono_ns: last sample in which anything had changed (CPU used, state, system call,
-            context switches).
+        changed_mono_ns: last sample in which anything had changed (CPU used, state, system call, context switches).
         cpu_ns: CPU time between the last two samples that differed.
-        window_ns: time between those two samples.
         cpu_total_ns: CPU time since the first sample.
-        queued_total_ns: time since then in which it could run and waited for a CPU.
+        queued_total_ns: time since then in which it was runnable and waited for a CPU.
         runs: how often it was put on a CPU since the first sample, as far as the kernel counts that.
-        waiting_since_mono_ns: since when it sits in the same system call with no CPU used; None
-            while it makes progress.
-        steps: samples that show progress: a call, a wait, a page fault, another stack. Code that only computes
-            shows none, nor does code that spins.
-        step_mono_ns: the last of these samples; the first sample where there was none.
-        moved: bytes that it has read and written since the first sample; None where that isn't known.
-        limited: the wait with a time limit that it was last seen in; None where its last wait had none.
+        waiting_since_mono_ns: since when it has been in the same system call with no CPU used; None while it makes
+            progress.
+        steps: samples that show progress: a call, a wait, a page fault, another stack. Code that only computes, or
+            spins, shows none.
+        step_mono_ns: the last of these samples, else the first sample.
+        moved: bytes read and written since the first sample; None if not known.
+        limited: the last wait with a time limit; None if the thread's last wait had none.
         stack_since_mono_ns: since when all its stacks are in the same functions; None without a stack.
-        stack_samples: how many these are.
     """
 
     first_mono_ns: int
@@ -149,13 +141,7 @@ class Activity(Struct, frozen=True):
 
 
 class Durations(Struct, frozen=True):
-    """How long a kernel's completed runs took.
-
-    Attributes:
-        count: completed runs seen.
-        total_ns: their sum.
-        longest_ns: the longest one.
-    """
+    """Run times of a kernel's completed runs."""
 
     count: int
     total_ns: int
@@ -163,7 +149,6 @@ class Durations(Struct, frozen=True):
 
     @property
     def mean_ns(self) -> float:
-        """Mean run time."""
         return self.total_ns / self.count if self.count else 0.0
 
 
@@ -181,28 +166,19 @@ class Snapshot:
 
     Attributes:
         clocks: host -> newest stamp.
-        looks: when the newest look of each source at all that it watches began.
+        looks: when each source's newest scan of all that it watches began.
         stacks: by thread id.
         edges: by (kind, source, target).
-        dependencies: the pending `depends_on` edges that block now (those of tasks, but for those on a
-            process): the numbers of both ends. There can be millions.
-        waits: all other pending edges.
-        names: the numbers.
-        recent_logs: the newest records, oldest first (bounded; the whole log is read through the
-            session's log reader).
-        log_count: all records seen.
-        kernels: (system, kernel) -> how long its completed runs took.
-        activity: by thread id.
-        forgotten_processes: how many exited processes are no longer kept.
+        dependencies: the pending `depends_on` edges that block now (between tasks, not on a process): the numbers of
+            both ends. There can be millions.
+        recent_logs: the newest records, oldest first (bounded; the whole log is read through the session's log reader).
+        kernels: (system, kernel) -> durations of its completed runs.
         intrusions: the newest ones (bounded), oldest first.
-        older_touches: target -> the total of its older ones; "": of targets that were forgotten.
-        devices: what was seen on devices last, by process identifier or `file:PATH`.
-        launches: by thread id, what it launched.
-        profiles: by thread id, what it was doing in the last minute in which it was sampled, oldest first.
-        dumps: of tensors, by path.
+        older_touches: target -> totals of its older ones; "": of targets that were forgotten.
+        devices: last sample, by process identifier or `file:PATH`.
+        profiles: by thread id, samples of the last minute in which it was sampled, oldest first.
         value_previews: the newest previews of tensors, by path and number.
-        comparisons: of dumps with golden ones, by path.
-        claims: those that were read again, by key; None where nobody reads claims again.
+        claims: confirmed claims by key; None if nobody reads claims again.
     """
 
     revision: int = 0
@@ -239,13 +215,13 @@ class Snapshot:
     claims: Mapping[str, Claim] | None = None
 
     def now(self, host: str | None = None) -> Clock:
-        """The newest stamp of `host`, or of the host with the newest event."""
+        """Return the newest stamp of `host`, or of the host with the newest event."""
         if host is not None:
             return self.clocks.get(host, Clock(0, 0))
         return max(self.clocks.values(), key=lambda clock: clock.wall_ns, default=Clock(0, 0))
 
     def as_of_looks(self) -> Snapshot:
-        """The same state with clocks that stand where all sources had looked: nobody knows what has moved since."""
+        """Return the same state with clocks set back to the last scan of all sources."""
         clocks = dict(self.clocks)
         for key, look in self.looks.items():
             if key.host in clocks and look.mono_ns < clocks[key.host].mono_ns:
@@ -254,26 +230,25 @@ class Snapshot:
 
     @property
     def touches(self) -> Touches:
-        """All touches in total."""
         return reduce(Touches.plus, chain(self.older_touches.values(), map(Touches.of, self.intrusions)), Touches())
 
     def touches_of(self, target: str) -> Touches:
-        """The touches of one target in total."""
         newest = (Touches.of(touch) for touch in self.intrusions if touch.target == target)
         return reduce(Touches.plus, newest, self.older_touches.get(target, Touches()))
 
     @property
     def paused_ns(self) -> int:
-        """Total time for which targets were paused."""
         return self.touches.paused_ns
 
     def threads_of(self, process: str) -> list[Thread]:
-        """The threads of a process that are alive, by tid."""
+        """Return the living threads of a process, by tid."""
         found = [t for t in self.threads.values() if t.process == process and not t.exited]
         return sorted(found, key=lambda thread: thread.tid)
 
     def players(self, state: str = "") -> list[Thread]:
-        """The threads that play a core of a chip, in a simulator; with `state` (`busy`) only those whose core is so."""
+        """Return the threads that simulate a core of a chip; with `state` (`busy`) only those whose core has that
+        state.
+        """
         known = [thread for thread in self.threads.values() if thread.role and not thread.exited]
         if not known:
             return []
@@ -282,7 +257,7 @@ class Snapshot:
         return [one for one, does in zip(known, plays, strict=True) if does]
 
     def last_threads(self) -> list[Thread]:
-        """The threads that are alive; of processes that have ended, those that were alive until then.
+        """Return the living threads; for ended processes, those that were alive until the end.
 
         While a target lives, only processes that the user named are shown after their end: a job may start thousands.
         """
@@ -301,7 +276,7 @@ class Snapshot:
 
 
 def _with_process(thread: Thread, until_mono_ns: int | None) -> bool:
-    """Whether a thread ended together with its process, whose last thread ended then."""
+    """Return whether a thread ended together with its process, whose last thread ended at `until_mono_ns`."""
     if until_mono_ns is None:
         return False
     return thread.ended_mono_ns is None or until_mono_ns - thread.ended_mono_ns <= _TOGETHER_NS

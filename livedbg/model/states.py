@@ -1,4 +1,4 @@
-"""The words for states, kinds and severities of entities; livedbg.model has the entities."""
+"""Enumerations for states, kinds and severities of entities (livedbg.model)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ThreadState(StrEnum):
 
 
 class WaitKind(StrEnum):
-    """What a blocked thread waits in: the closed set that rules ask for, instead of the words of `Thread.waits_in`."""
+    """Kind of a blocked thread's wait: the closed set that rules test, instead of the words of `Thread.waits_in`."""
 
     MUTEX = "mutex"
     RWLOCK = "rwlock"
@@ -48,7 +48,7 @@ class WaitKind(StrEnum):
 
 
 class TaskState(StrEnum):
-    """State of a runtime's unit of work: submitted, ready, running, completed, or failed.
+    """State of a runtime's unit of work.
 
     Being stalled is no state but a finding about a task.
     """
@@ -62,7 +62,7 @@ class TaskState(StrEnum):
 
 
 class EdgeKind(StrEnum):
-    """What an edge says about its source and its target."""
+    """Relation between an edge's source and target."""
 
     DEPENDS_ON = "depends_on"  # task -> task that must complete before it
     WAITS_FOR = "waits_for"  # entity -> what it waits for now
@@ -72,7 +72,7 @@ class EdgeKind(StrEnum):
 
 
 class EdgeState(StrEnum):
-    """Whether an edge still blocks."""
+    """State of an edge."""
 
     PENDING = "pending"  # blocks now
     SATISFIED = "satisfied"  # was met
@@ -90,7 +90,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 (debug) to 4 (critical), for comparisons."""
+        """Return 0 (debug) to 4 (critical), for comparisons."""
         return _SEVERITY_RANK[self]
 
 
@@ -98,7 +98,7 @@ _SEVERITY_RANK = {severity: number for number, severity in enumerate(Severity)}
 
 
 class CauseClass(StrEnum):
-    """How near to the cause of a job's end an error is, the nearest first."""
+    """Nearness of an error to the cause of a job's end, the nearest first."""
 
     HOST = "host"  # hardware and the kernel: a GPU's memory or links, the OOM killer, a node, a limit of the scheduler
     DEVICE = "device"  # a fault of a program on a device
@@ -108,7 +108,7 @@ class CauseClass(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 (host) to 4 (summary), for comparisons."""
+        """Return 0 (host) to 4 (summary), for comparisons."""
         return _CAUSE_RANK[self]
 
 
@@ -116,7 +116,7 @@ _CAUSE_RANK = {cause: number for number, cause in enumerate(CauseClass)}
 
 
 class SourceHealth(StrEnum):
-    """How well an adapter sees its source."""
+    """Health of an adapter's source."""
 
     OK = "ok"
     DEGRADED = "degraded"  # partial data: `sentence` names what is missing, `remedy` how to fix it

@@ -1,8 +1,8 @@
-"""Tables whose snapshots cost what changed, not what they hold.
+"""Tables with copy-on-write snapshots: a snapshot costs what changed, not what the table holds.
 
-A table is a list of dicts, the shards. A small one has a single shard and keeps the order of insertion, as a
-dict does; one that grows beyond SPLIT is split once, by a checksum of the key's beginning, into SHARDS of them. A
-snapshot shares all shards; the first write to a shared shard copies that one.
+A table is a list of dicts, the shards. A small one has a single shard and keeps the order of insertion, as a dict does;
+one that grows beyond SPLIT is split once, by a checksum of the key's beginning, into SHARDS of them. A snapshot shares
+all shards; the first write to a shared shard copies that one.
 
 Invariants:
     tables.H1. A frozen table never changes.
@@ -35,18 +35,16 @@ D = TypeVar("D")
 
 
 def _place(text: str, shards: int) -> int:
-    """Keys that differ in their last characters only share a shard: tasks are numbered, and neighbours are
-    read and change together."""
+    """Return the shard of a key.
+
+    Keys that differ in their last characters only share a shard: tasks are numbered, and neighbours are read and change
+    together.
+    """
     return crc32(text[:-_TAIL].encode("utf-8", "surrogatepass")) % shards if shards > 1 else 0
 
 
 class FrozenTable(Mapping[K, V]):
-    """One state of a table.
-
-    Args:
-        shards: never written to again.
-        text: what of a key decides on its shard.
-    """
+    """An immutable state of a table; `text` returns the text of a key that selects its shard."""
 
     __slots__ = ("_length", "_text", "shards")
 
@@ -66,7 +64,6 @@ class FrozenTable(Mapping[K, V]):
     def get(self, key: K, default: V | D, /) -> V | D: ...
 
     def get(self, key: K, default: V | D | None = None, /) -> V | D | None:
-        """The value of a key, or `default`."""
         shards = self.shards
         return shards[_place(self._text(key), len(shards))].get(key, default)
 
@@ -84,11 +81,11 @@ class FrozenTable(Mapping[K, V]):
         return self._length
 
     def values(self) -> ValuesView[V]:
-        """A view of the values, as fast to go through as a dict's."""
+        """Return a view of the values, as fast to iterate as a dict's."""
         return _Values(self)
 
     def items(self) -> ItemsView[K, V]:
-        """A view of keys and values, as fast to go through as a dict's."""
+        """Return a view of keys and values, as fast to iterate as a dict's."""
         return _Items(self)
 
 
@@ -107,11 +104,7 @@ class _Items(ItemsView[K, V]):
 
 
 class Table(Generic[K, V]):
-    """A table that is written to. Not thread-safe; what `freeze` gives may be read anywhere.
-
-    Args:
-        text: what of a key decides on its shard.
-    """
+    """A mutable table. Not thread-safe; the result of `freeze` may be read anywhere. For `text` see FrozenTable."""
 
     def __init__(self, text: Callable[[K], str]) -> None:
         self._text = text
@@ -120,11 +113,10 @@ class Table(Generic[K, V]):
         self._frozen: FrozenTable[K, V] | None = None
 
     def get(self, key: K) -> V | None:
-        """The value of a key, or None."""
         return self._shards[_place(self._text(key), len(self._shards))].get(key)
 
     def put(self, key: K, value: V) -> bool:
-        """Set the value of a key; False when it has that value already, and nothing was written."""
+        """Set the value of a key; return False if it has that value already."""
         shards = self._shards
         place = _place(self._text(key), len(shards))
         if shards[place].get(key) == value and key in shards[place]:
@@ -135,20 +127,17 @@ class Table(Generic[K, V]):
         return True
 
     def discard(self, key: K) -> None:
-        """Forget a key, if it is there."""
         place = _place(self._text(key), len(self._shards))
         if key in self._shards[place]:
             del self._own(place)[key]
 
     def freeze(self) -> FrozenTable[K, V]:
-        """The table as it is now."""
         if self._frozen is None:
             self._shared = [True] * len(self._shards)
             self._frozen = FrozenTable(tuple(self._shards), self._text)
         return self._frozen
 
     def copy(self) -> Table[K, V]:
-        """A table of its own with the same entries."""
         other: Table[K, V] = Table(self._text)
         other._frozen = self.freeze()
         other._shards = list(self._shards)
@@ -156,7 +145,7 @@ class Table(Generic[K, V]):
         return other
 
     def _own(self, place: int) -> dict[K, V]:
-        """A shard, to write to."""
+        """Return a shard for writing; copy it if it is shared."""
         self._frozen = None
         if self._shared[place]:
             self._shards[place] = self._shards[place].copy()
@@ -172,11 +161,7 @@ class Table(Generic[K, V]):
 
 
 class Numbering:
-    """Numbers from 0, in the order in which names come.
-
-    Attributes:
-        names: number -> name. Only ever appended to.
-    """
+    """Numbers from 0 for names, in the order in which they come; `names` is only ever appended to."""
 
     __slots__ = ("_lock", "_numbers", "names")
 
@@ -186,7 +171,7 @@ class Numbering:
         self._lock = threading.Lock()
 
     def of(self, name: str) -> int:
-        """The number of a name, which is given one if it has none."""
+        """Return the number of a name; assign one if it has none."""
         number = self._numbers.get(name)
         if number is None:
             with self._lock:
@@ -198,11 +183,9 @@ class Numbering:
         return number
 
     def get(self, name: str) -> int | None:
-        """The number of a name, or None."""
         return self._numbers.get(name)
 
     def copy(self) -> Numbering:
-        """A numbering of its own that begins as this one is."""
         other = Numbering()
         with self._lock:
             other.names = self.names.copy()

@@ -1,14 +1,11 @@
 """Samples of running threads by the kernel's clock: registers and the top of the stack, without ptrace and signals.
 
-An event `cpu-clock` (perf_event_open(2)) runs while its thread runs; at each period the kernel copies the user
-registers and the top of the user stack in an interrupt of some microseconds. A thread that is blocked gives none.
+A `cpu-clock` event (perf_event_open(2)) counts while its thread runs; at each period the kernel copies the user
+registers and the top of the user stack in an interrupt of some microseconds. A blocked thread gives no samples.
 
-Why the kernel takes no samples for us, and how to allow them.
-
-Threads that repeat themselves: in a loop that only reads, with the same registers whenever it is sampled.
-
-Such a loop has no state of its own, so it ends only when somebody else changes what it reads: it spins. A computation
-has state: a counter or an address in a register, a sum in a vector register, something that it stores.
+`Repeats` finds threads that spin: in a loop that only reads, with the same registers whenever it is sampled. Such a
+loop has no state of its own, so it ends only when somebody else changes what it reads. A computation has state: a
+counter or an address in a register, a sum in a vector register, something that it stores.
 
 Invariants:
     clock_samples.C1. Only the threads that are followed have an event, and nothing inherits it; `close` ends all.
@@ -53,15 +50,12 @@ _LOST, _SAMPLE = 2, 9  # PERF_RECORD_*
 
 
 class _Clock(NamedTuple):
-    """The event of one thread and its ring."""
-
     file: int
     ring: mmap.mmap
     ring_bytes: int
     period_ns: int
 
     def close(self) -> None:
-        """End both."""
         self.ring.close()
         os.close(self.file)
 
@@ -70,10 +64,10 @@ class ClockSamples:
     """Samples of the threads that are followed. A context manager.
 
     Args:
-        stack_bytes: how much of the stack a sample brings: a multiple of 8.
-        ring_bytes: of the ring of each thread, a power of two; less where no more memory may be locked.
-        wake: each sample wakes who waits for one (`wait`).
-        counted: what else is counted than CPU time; periods are in its unit then.
+        stack_bytes: stack bytes of each sample, a multiple of 8.
+        ring_bytes: ring size of each thread, a power of two; less if no more memory may be locked.
+        wake: each sample wakes `wait`.
+        counted: the counted event; periods are in its unit.
 
     Raises:
         NoPerf: samples of this machine can't be read.
@@ -114,7 +108,7 @@ class ClockSamples:
         """Follow these threads and no others; those that are gone, and more than `THREADS`, are left out.
 
         Args:
-            periods: thread -> its CPU time between two samples (ns). A clock that is not too far from that is kept.
+            periods: thread -> CPU time between two samples (ns). An existing clock of a similar period is kept.
 
         Raises:
             NoPerf: not allowed; or more memory would be locked, or more files open, than is allowed, for even one.
@@ -135,7 +129,7 @@ class ClockSamples:
                 return  # perf_event_mlock_kb, or RLIMIT_NOFILE: those that there are have to do
 
     def read(self) -> list[Sample]:
-        """What came since the last time, in the order of time; `source` is 0."""
+        """Return the samples since the last call, in the order of time; `source` is 0."""
         samples = []
         for tid, clock in self._clocks.items():
             for kind, _, record in records(clock.ring, clock.ring_bytes):
@@ -147,15 +141,12 @@ class ClockSamples:
         return samples
 
     def take_lost(self) -> Counter[int]:
-        """How many samples of each thread the kernel has dropped since this was last asked."""
+        """Return how many samples of each thread the kernel has dropped since the last call."""
         lost, self._lost = self._lost, Counter()
         return lost
 
     def wait(self, seconds: float) -> list[int]:
         """Wait for a sample; only with `wake`.
-
-        Args:
-            seconds: how long at most.
 
         Returns:
             The threads that have new ones.
@@ -166,12 +157,12 @@ class ClockSamples:
         return [by_file[file] for file, _ in self._poll.poll(seconds) if file in by_file]
 
     def period_ns(self, tid: int) -> int:
-        """CPU time between two samples of a thread; 0 of one that is not followed."""
+        """Return the CPU time between two samples of a thread; 0 if it is not followed."""
         clock = self._clocks.get(tid)
         return clock.period_ns if clock is not None else 0
 
     def ran_ns(self, tid: int) -> int:
-        """For how long a thread has run since it is followed, as its samples count it.
+        """Return the CPU time of a thread since it is followed.
 
         Raises:
             OSError: it is not followed.
@@ -182,7 +173,6 @@ class ClockSamples:
         return int.from_bytes(os.read(clock.file, 8), "little")
 
     def close(self) -> None:
-        """Follow no thread any more."""
         if self._poll is not None:
             self._poll.close()
         for clock in self._clocks.values():
@@ -190,12 +180,7 @@ class ClockSamples:
         self._clocks.clear()
 
     def _open(self, tid: int, period_ns: int) -> _Clock:
-        """The clock of a thread, running.
-
-        Raises:
-            ProcessLookupError: the thread is gone.
-            NoPerf: not allowed.
-        """
+        """Start the clock of a thread."""
         if not room_for_files(1):
             raise NoPerf(errno.EMFILE, "too many open files")
         try:
@@ -218,7 +203,7 @@ class ClockSamples:
         return _Clock(file, ring, ring_bytes, period_ns)
 
     def _ring(self, file: int) -> tuple[mmap.mmap, int]:
-        """The ring of an event, and its size.
+        """Map the ring of an event, smaller if need be; return it with its size.
 
         Raises:
             OSError: not even a small one.
@@ -239,13 +224,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class Refused(NamedTuple):
-    """Why.
-
-    Attributes:
-        code: stable word.
-        sentence: why, for a user.
-        remedy: how to allow it.
-    """
+    """The reason why the kernel takes no samples."""
 
     code: str
     sentence: str
@@ -253,7 +232,7 @@ class Refused(NamedTuple):
 
 
 def refused(error: NoPerf) -> Refused:
-    """What to tell a user of an error of the kernel."""
+    """Return the reason of an error of the kernel, for a user."""
     what = "No native stacks of running threads"
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return Refused("samples-files", f"{what}: too many files are open.", "ulimit -n 65536")
@@ -279,7 +258,7 @@ def refused(error: NoPerf) -> Refused:
 
 
 def refused_here() -> Refused | None:
-    """Why this host takes no samples for us; None where it does: a thread of our own is tried."""
+    """Return why this host takes no samples for us; None if it does. Tries a thread of our own."""
     try:
         with ClockSamples() as clocks:
             clocks.follow({threading.get_native_id(): _SECOND_NS})
@@ -289,19 +268,14 @@ def refused_here() -> Refused | None:
 
 
 class Repeated(NamedTuple):
-    """How long a thread has repeated itself.
-
-    Attributes:
-        since_ns: CLOCK_MONOTONIC of the first sample.
-        samples: how many were the same as an earlier one.
-    """
+    """The repetition of a thread: CLOCK_MONOTONIC of the first sample, and how many equalled an earlier one."""
 
     since_ns: int
     samples: int
 
 
 class _Loop:
-    """A loop that a thread is in, and its registers at each instruction that was sampled."""
+    """A loop that a thread is in, and the registers at each sampled instruction."""
 
     def __init__(self, addresses: frozenset[int], since_ns: int) -> None:
         self.addresses = addresses
@@ -310,7 +284,7 @@ class _Loop:
         self.same = 0
 
     def takes(self, sample: Sample) -> bool:
-        """Whether a sample is in it and contradicts no earlier one (E1)."""
+        """Return whether a sample is in the loop and contradicts no earlier one (E1)."""
         pc = sample.registers[PC]
         registers = tuple(sample.registers[place] for place in (*GENERAL, SP))
         if pc not in self.addresses:
@@ -321,10 +295,8 @@ class _Loop:
 
 
 class Repeats:
-    """Which threads repeat themselves.
-
-    Args:
-        floats: loops may also compute in floating-point registers, which samples don't have.
+    """Finds threads that repeat themselves; with `floats`, also loops with floating-point registers, which samples
+    lack.
     """
 
     def __init__(self, *, floats: bool = False) -> None:
@@ -332,7 +304,7 @@ class Repeats:
         self._loops: dict[int, _Loop] = {}
 
     def seen(self, pid: int, sample: Sample) -> Repeated | None:
-        """One more sample of a thread of a process; None if it does not repeat itself, or not yet."""
+        """Add a sample of a thread; return None if the thread does not repeat itself, or not yet."""
         loop = self._loops.get(sample.tid)
         if loop is None or not loop.takes(sample):
             loop = self._loops[sample.tid] = _Loop(self._loop_at(pid, sample.registers[PC]), sample.mono_ns)
@@ -345,7 +317,7 @@ class Repeats:
             del self._loops[tid]
 
     def _loop_at(self, pid: int, pc: int) -> frozenset[int]:
-        """The loop that only reads around a program counter, if it is in one."""
+        """Return the loop that only reads around a program counter; empty if there is none."""
         base = pc - REACH
         try:
             code = memory.read(pid, base, 2 * REACH)

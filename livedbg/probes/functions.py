@@ -35,25 +35,21 @@ come between (seen on Linux 6.18), and longer where a hypervisor takes the CPU."
 
 
 class FunctionNotFound(LookupError):
-    """The process has no such function in any file that can be read."""
+    """No readable file of the process has such a function."""
 
 
 class NotTraceable(LookupError):
-    """A file has the function, but it is not known what to read there; the text says why, for users."""
+    """A file has the function, but its arguments are not known; the text says why, for users."""
 
 
 class Probed(NamedTuple):
-    """A function at one place, with the event that is defined for it."""
+    """A function at one place, and the trace event defined for it."""
 
     found: Found
     event: TraceEvent
 
     def source(self, wanted: str = "") -> Source:
-        """What counts its calls.
-
-        Args:
-            wanted: a filter on the fields of the event, for the kernel; "" for none.
-        """
+        """Return the event source that counts its calls; `wanted` is a kernel filter on the event's fields, or ""."""
         return Source(TRACEPOINT, self.event.number, wanted=wanted)
 
 
@@ -65,8 +61,8 @@ class _Armed:
     each sample its own time, 10 to 30 microseconds apart (perf_tp_event in kernel/events/core.c; seen on Linux 6.18).
 
     Attributes:
-        since_ns: earlier calls belong to the events before these.
-        next: the events that came after these: later calls belong to them. None while these are the newest.
+        since_ns: earlier calls belong to the previous events.
+        next: the events that replaced these; later calls belong to them. None while these are the newest.
         early: by thread, its last sample before `since_ns`.
         first_ns: by thread, the time of its first sample since `since_ns`.
         last_ns: by thread, the time of its last sample before `next` began.
@@ -83,7 +79,6 @@ class _Armed:
     past: set[int] = field(default_factory=set)
 
     def read(self) -> list[Sample]:
-        """The samples that came since the last time, in the order of time."""
         samples = self.events.read()
         for sample in samples:
             if sample.mono_ns < self.since_ns:
@@ -93,7 +88,7 @@ class _Armed:
         return samples
 
     def covers(self, sample: Sample) -> bool:
-        """Whether the call of a sample is for these events to give; asked once a sample, in the order of time."""
+        """Return whether these events report the call of a sample. Call it once a sample, in the order of time."""
         if sample.mono_ns < self.since_ns:
             return False
         if self.next is None:
@@ -107,7 +102,7 @@ class _Armed:
         return self._over_the_change(sample, self.next)
 
     def _over_the_change(self, sample: Sample, after: _Armed) -> bool:
-        """Whether the first call of a thread that came here after the change began before it.
+        """Return whether the first call of a thread that came here after the change began before it.
 
         A thread is at one call at a time. Either that call came to the next events just before the change, or it began
         before they were there.
@@ -120,24 +115,18 @@ class _Armed:
 
 
 class FunctionProbes:
-    """Probe events on some functions.
-
-    Only one thread at a time calls its methods, but for `files`.
+    """Probe events on some functions. Not thread-safe, except `files`.
 
     Args:
-        processes: in which the functions are traced.
-        functions: their names.
-        arguments: gives what the kernel reads at a place (Documentation/trace/uprobetracer.rst); may raise
-            NotTraceable, or OSError where the file is gone.
-        stack_bytes: how much of the stack a sample brings: a multiple of 8, at least 8.
-        ring_bytes: of the rings of one set of events together, at most.
+        arguments: returns what the kernel reads at a place (Documentation/trace/uprobetracer.rst); may raise
+            NotTraceable, or OSError if the file is gone.
+        stack_bytes: stack bytes of each sample: a multiple of 8, at least 8.
+        ring_bytes: upper limit of the rings of one set of events together.
         wake: samples wake the reader; without that each costs the target less.
         later: files that the process may load: traced before it does.
 
     Attributes:
-        unread: files that could not be searched.
         refused: why functions that were found are not traced.
-        lost: calls that the kernel had to drop.
 
     Raises:
         NoTracefs: not allowed.
@@ -171,32 +160,27 @@ class FunctionProbes:
 
     @property
     def probed(self) -> tuple[Probed, ...]:
-        """The places that are known, in the order in which they were found."""
+        """The known places, in the order in which they were found."""
         return tuple(self._probed.values())
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files in which they are, as the processes have them. Any thread may ask."""
+        """The files of the places, as the processes name them. Thread-safe."""
         return tuple(dict.fromkeys(one.found.file for one in self.probed))
 
     @property
     def armed(self) -> bool:
-        """Whether calls are sampled."""
         return bool(self._armed)
 
     def threads(self) -> list[int]:
-        """The threads of the processes."""
         return self._processes.threads()
 
     def filenos(self) -> list[int]:
-        """Descriptors that are readable when there are samples."""
+        """Return the descriptors that are readable when there are samples."""
         return [armed.events.fileno() for armed in self._armed]
 
     def find(self) -> bool:
-        """Search for the functions in files that were not searched before.
-
-        Returns:
-            Whether there are places that were not known.
+        """Search files that were not searched before for the functions; return whether new places were found.
 
         Raises:
             OSError: no place is known, and the process is gone or its mappings may not be read.
@@ -216,7 +200,7 @@ class FunctionProbes:
         return len(self._probed) > before
 
     def forget(self) -> None:
-        """Forget all places, because other arguments are to be read there; what is armed stays until `arm`."""
+        """Forget all places, because other arguments are to be read there; armed events stay until `arm`."""
         self._probed.clear()
         self._searched.clear()
         self._unsearched = self._later
@@ -238,10 +222,7 @@ class FunctionProbes:
                 self._probed[key] = Probed(one, event)
 
     def arm(self, wanted: str = "") -> None:
-        """Sample the calls at all places in all threads; events that were armed before give way to these.
-
-        Args:
-            wanted: a filter on the fields of the events, for the kernel; "" for none.
+        """Sample the calls at all places in all threads, in place of the events that were armed before.
 
         Raises:
             NoPerf: not allowed.
@@ -269,7 +250,7 @@ class FunctionProbes:
             armed.events.keep(alive)
 
     def read(self) -> list[tuple[Sample, Probed]]:
-        """The calls since the last time, in the order of time; events that gave way a while ago are closed."""
+        """Return the calls since the last call, in the order of time; close events that were replaced a while ago."""
         over_ns = time.monotonic_ns() - _LATE_NS
         # The older first: a sample of the newer that belongs before one of the older is in its ring by then.
         samples = [(armed, armed.read()) for armed in self._armed]
@@ -294,6 +275,6 @@ class FunctionProbes:
         self._armed.clear()
 
     def close(self) -> None:
-        """Disarm, and take the definitions out."""
+        """Disarm, and remove the definitions."""
         self.disarm()
         self._trace.close()

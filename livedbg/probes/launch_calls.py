@@ -1,8 +1,7 @@
-"""A call that launches work or looks a kernel up, and what is known of the functions that do so.
+"""Calls that launch kernels or look them up, and the functions that do so.
 
-Which functions those are, and where their arguments are, a system declares (`System.launch_functions`).
-
-What a call of a known function means, in words instead of registers: `Describe`, and what descriptions share.
+A system declares these functions and where their arguments are (`System.launch_functions`). `Describe` functions turn
+the arguments of a call into words.
 
 Invariants:
     launch_calls.K1. A launch that the runtime hands on to the driver is one launch, not two.
@@ -19,16 +18,16 @@ from livedbg.probes.perf_records import Sample
 
 
 class LaunchCall(NamedTuple):
-    """A call.
+    """A kernel launch or lookup.
 
     Attributes:
-        handle: of the kernel; of a lookup, where the handle will be put.
-        name: of the kernel, where a lookup gives it.
+        handle: handle of the kernel; for a lookup, the address where it will be stored.
+        name: name of the kernel, of a lookup.
         stack: the stack pointer at the function's first instruction.
         mono_ns: CLOCK_MONOTONIC.
-        is_lookup: it launches nothing: it gives the handle of a kernel for its name.
-        by_runtime: the runtime's function, which may hand the launch on to the driver, and whose handle is the address
-            of a host function.
+        is_lookup: it launches nothing: it gets the handle of a kernel by name.
+        by_runtime: a function of the runtime, which may hand the launch on to the driver, and whose handle is the
+            address of a host function.
     """
 
     function: str
@@ -48,12 +47,12 @@ class LaunchCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LaunchFunctions:
-    """The functions of a runtime that launch.
+    """The launch functions of a runtime.
 
     Attributes:
-        arguments: what the kernel reads at a call of each (Documentation/trace/uprobetracer.rst).
-        lookups: those of them that launch nothing, but look a kernel up.
-        call: makes a call of a function's name, a sample at its first instruction, and the fields of its event.
+        arguments: by function, what the kernel reads at a call (Documentation/trace/uprobetracer.rst).
+        lookups: functions that only look a kernel up.
+        call: makes a LaunchCall of a function's name, a sample at its first instruction, and the fields of its event.
     """
 
     arguments: Mapping[str, tuple[str, ...]]
@@ -62,7 +61,7 @@ class LaunchFunctions:
 
 
 def all_functions(runtimes: Iterable[LaunchFunctions]) -> LaunchFunctions:
-    """The functions of several runtimes. Of two with one name, that of the first runtime counts."""
+    """Merge the functions of several runtimes; for equal names the first runtime wins."""
     owners: dict[str, LaunchFunctions] = {}
     for runtime in runtimes:
         for name in runtime.arguments:
@@ -75,9 +74,9 @@ def all_functions(runtimes: Iterable[LaunchFunctions]) -> LaunchFunctions:
 
 
 def is_nested(outer: LaunchCall, inner: LaunchCall) -> bool:
-    """Whether a call is how the runtime carries out the one before it in the same thread: K1.
+    """Return whether `inner` is how the runtime carries out `outer`, the call before it in the same thread (K1).
 
-    It is deeper in the stack, launches the same, and the outer one is the runtime's, the inner the driver's.
+    It is deeper in the stack and launches the same; `outer` is of the runtime, `inner` of the driver.
     """
     return (
         outer.by_runtime
@@ -93,17 +92,12 @@ they point to, as text ("" where they point to none)."""
 
 
 def source_line(file: str, line: int) -> str:
-    """A place in the source.
-
-    Args:
-        file: its name, or "" if it could not be read.
-        line: its number, as the register has it.
-    """
+    """Return a source position as text: the file ("" if unreadable), and the line as the register has it."""
     number = line & 0xFFFFFFFF
     return f"{file}:{number}" if file else f"line {number}"
 
 
 def failure(name: str, message: str, place: str) -> str:
-    """A failure in one line. Name and message may be "": a process that has ended leaves only numbers."""
+    """Describe a failure in one line. Name and message may be "": a process that has ended leaves only numbers."""
     text = ": ".join(filter(None, (name, message)))
     return f"{text} ({place})" if text else place

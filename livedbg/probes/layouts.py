@@ -1,7 +1,7 @@
-"""Which code processes have mapped where, kept up to date by the kernel's records of what is mapped and executed.
+"""Executable mappings of processes, kept up to date by the kernel's records of mmap, fork and exec.
 
-/proc/PID/maps is gone with its process; a process that lives for a millisecond is not in time to be read. Its records
-in the ring are (perf_event_open(2), PERF_RECORD_MMAP2, PERF_RECORD_FORK, PERF_RECORD_COMM).
+/proc/PID/maps is gone with its process, and a process that lives for a millisecond can't be read in time. Its records
+are in the ring (perf_event_open(2), PERF_RECORD_MMAP2, PERF_RECORD_FORK, PERF_RECORD_COMM).
 
 Invariants:
     layouts.Y1. What was read of a process overrides older records, and newer records over what was read.
@@ -31,12 +31,12 @@ _RINGS: Final = 64 << 10  # bytes: the least; who is not root has not much for a
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The mappings of a process, in rising order of address.
+    """The mappings of a process, in ascending order of address.
 
     Attributes:
         read_ns: when they were read from /proc; older records are in them.
-        reported_ns: of the newest record in them.
-        whole: no record is missing: they were read, or recorded since the program was executed.
+        reported_ns: time of the newest record in them.
+        whole: no record is missing: they were read, or recorded since the exec.
     """
 
     mappings: tuple[Mapping, ...] = ()
@@ -46,13 +46,7 @@ class _Layout:
 
 
 class Layouts:
-    """The layouts of a process and of what it starts.
-
-    Only the thread that owns it calls its methods, but for `of` and `read`.
-
-    Args:
-        pid: the process.
-    """
+    """The mappings of a process and of its children. Not thread-safe, except `of` and `read`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -60,11 +54,7 @@ class Layouts:
         self._events: PerfEvents | None = None
 
     def watch(self, threads: Callable[[], Iterable[int]], *, follow: bool) -> None:
-        """Have the kernel report changes; without this, or where it is not allowed, only `know` does.
-
-        Args:
-            threads: whose changes, and what they start; children too where they are followed.
-            follow: children too.
+        """Have the kernel report changes of threads and what they start; else only `know` adds mappings.
 
         Raises:
             OSError: not allowed (NoPerf), or too many files would be open.
@@ -72,27 +62,27 @@ class Layouts:
         self._events = PerfEvents.in_threads([Source(LAYOUT)], threads, follow=follow, ring_bytes=_RINGS)
 
     def keep(self, alive: Iterable[int]) -> None:
-        """Forget the threads that have ended."""
+        """Close the events of threads that have ended."""
         if self._events is not None:
             self._events.keep(set(alive))
 
     def update(self) -> None:
-        """Take in what the kernel has reported."""
+        """Apply the changes that the kernel has reported."""
         if self._events is not None:
             self._events.read()
             for change in self._events.take_changes():
                 self._apply(change)
 
     def of(self, pid: int) -> tuple[Mapping, ...]:
-        """The mappings of a process as they are known, also when it has ended; () where nothing is known."""
+        """Return the known mappings of a process, also after its end; () if nothing is known."""
         layout = self._known.get(pid)
         return layout.mappings if layout is not None else ()
 
     def read(self, pid: int) -> tuple[int, tuple[Mapping, ...]]:
-        """What /proc has now, and since when that holds: for `know`.
+        """Read /proc; return the time and the mappings, for `know`.
 
         Raises:
-            OSError: it has ended or is about to, or may not be read.
+            OSError: the process has ended or is about to, or may not be read.
         """
         now_ns = time.monotonic_ns()
         found = tuple(parse_maps(pid))
@@ -101,13 +91,13 @@ class Layouts:
         return now_ns, found
 
     def know(self, pid: int, read_ns: int, mappings: tuple[Mapping, ...]) -> None:
-        """Take in what was read; while it was, the kernel may have reported something newer, which stays."""
+        """Take in what was read, unless the kernel has reported something newer meanwhile."""
         before = self._known.get(pid)
         if before is None or not before.whole or before.reported_ns < read_ns:
             self._put(pid, _Layout(mappings, read_ns, whole=True))
 
     def close(self) -> None:
-        """Have the kernel report nothing any more; what is known stays."""
+        """Stop the kernel's reports; known mappings stay."""
         if self._events is not None:
             self._events.close()
             self._events = None
@@ -135,7 +125,7 @@ class Layouts:
 
 
 def _with(mappings: tuple[Mapping, ...], fresh: Mapping) -> tuple[Mapping, ...]:
-    """The mappings after one was mapped over whatever was there."""
+    """Return the mappings after one was mapped over whatever was there."""
     first = bisect_left(mappings, fresh.start, key=lambda mapping: mapping.end - 1)
     last = bisect_left(mappings, fresh.end, key=lambda mapping: mapping.start)
     return (*mappings[:first], fresh, *mappings[last:])

@@ -1,4 +1,4 @@
-"""A dictionary with a bound: what was put in last stays."""
+"""A dictionary that keeps the newest entries."""
 
 from __future__ import annotations
 
@@ -11,11 +11,7 @@ _Value = TypeVar("_Value")
 
 
 class Newest(OrderedDict[_Key, _Value], Generic[_Key, _Value]):
-    """Keeps what was put in last.
-
-    Args:
-        most: how many.
-    """
+    """A dictionary of the newest `most` entries."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

@@ -63,15 +63,14 @@ _ROUNDS: Final = 5  # of searching for threads that were born meanwhile
 class PerfEvents:
     """Events in the threads that are added, and their samples. A context manager.
 
-    Every thread has one event a source and CPU: only such can be inherited by threads born later and still write into
-    a shared ring.
+    Every thread has one event a source and CPU: only such can be inherited by threads born later and still write into a
+    shared ring.
 
     Args:
-        sources: what to sample.
-        stack_bytes: how much of the stack a sample brings: a multiple of 8. Every sample takes that much of the ring,
-            also where the stack is shorter.
+        stack_bytes: stack bytes of each sample: a multiple of 8. Every sample takes that much of the ring, also where
+            the stack is shorter.
         follow: child processes inherit the events too.
-        ring_bytes: of its rings together, at most; it gets half of what is left, but 64 KB a CPU at least.
+        ring_bytes: upper limit of its rings together; it gets half of what is left, but 64 KB a CPU at least.
         wake: `fileno` is readable at each sample; else only when a ring is half full, and a sample costs less.
 
     Raises:
@@ -113,15 +112,10 @@ class PerfEvents:
         ring_bytes: int = RING_BYTES,
         wake: bool = True,
     ) -> PerfEvents:
-        """Events in some threads, those born meanwhile too.
+        """Open events in threads, including those born meanwhile. The keyword arguments are those of the class.
 
         Args:
-            sources: what to sample.
             threads: as for `add_all`.
-            stack_bytes: as for the class; so are those after it.
-            follow: child processes, too.
-            ring_bytes: of its rings together, at most.
-            wake: samples wake the reader.
 
         Raises:
             NoPerf: not allowed.
@@ -145,7 +139,7 @@ class PerfEvents:
 
     @property
     def ring_bytes(self) -> int:
-        """Bytes of its rings together."""
+        """Size of its rings together, in bytes."""
         return self._rings.size
 
     @property
@@ -154,18 +148,18 @@ class PerfEvents:
         return frozenset(self._events)
 
     def fileno(self) -> int:
-        """A descriptor that is readable when there are samples."""
+        """Return a descriptor that is readable when there are samples."""
         return self._rings.fileno()
 
     def room_for(self, threads: int) -> bool:
-        """Whether so many more threads can be added: each takes a descriptor a source and CPU."""
+        """Return whether so many more threads can be added: each takes a descriptor a source and CPU."""
         return room_for_files(threads * len(self._sources) * len(self._rings.files))
 
     def add_all(self, threads: Callable[[], Iterable[int]]) -> None:
-        """Sample all threads; of those born meanwhile nobody knows whether they inherited: they are added too.
+        """Sample all threads. Those born meanwhile are added too, since they may not have inherited the events.
 
         Args:
-            threads: lists them; asked again until there is none that is not known.
+            threads: lists them; called again until there is no new one.
 
         Raises:
             NoPerf: not allowed.
@@ -220,7 +214,7 @@ class PerfEvents:
             del self._own_since_ns[tid]
 
     def read(self) -> list[Sample]:
-        """What came since the last time, in the order of time."""
+        """Return the samples since the last call, in the order of time."""
         samples = []
         for kind, misc, record in self._rings.drain():
             if kind == _SAMPLE:
@@ -235,17 +229,18 @@ class PerfEvents:
         return samples
 
     def take_changes(self) -> list[Change]:
-        """What the processes did to their memory up to the last `read`, in the order of time; of a source LAYOUT."""
+        """Return the memory changes of the processes up to the last `read`, in the order of time; needs a source
+        LAYOUT.
+        """
         changes, self._changes = self._changes, []
         return sorted(changes, key=lambda change: change.mono_ns)
 
     def take_lost(self) -> int:
-        """How many samples the kernel has dropped since this was last asked."""
+        """Return how many samples the kernel has dropped since the last call."""
         lost, self._lost = self._lost, 0
         return lost
 
     def close(self) -> None:
-        """End all of it."""
         for file in chain(self._over, *self._events.values()):
             os.close(file)
         self._over.clear()

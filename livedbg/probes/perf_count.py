@@ -1,10 +1,9 @@
-"""Counts calls by perf events that hand over nothing: exact, and of the threads that were asked about alone.
+"""Counts calls by perf events without samples: exactly, and only in the given threads.
 
-The count of a trace event in tracefs (`uprobe_profile`) holds the calls of every process in which somebody traces
-the same function; that of a perf event (perf_event_open(2), read) holds those of its thread and of what it starts.
+The count of a trace event in tracefs (`uprobe_profile`) has the calls of every process in which somebody traces the
+same function; that of a perf event (perf_event_open(2), read) only those of its thread and of what it starts.
 
-What a trap costs on this very box: measured in our own process, at a function of the C library that nobody needs.
-
+Also measures what a trap costs on this machine, in our own process, at a function of the C library that nobody needs.
 It differs much: some 2 µs on bare metal, tens of µs in some virtual machines.
 
 Invariants:
@@ -37,12 +36,10 @@ has been passed by, though the sample that another takes of that call is of late
 
 
 class Tally:
-    """The calls of some trace events in some threads, and in what those start.
+    """Counts calls of trace events in threads, and in what those start.
 
     Args:
-        sources: the events.
-        threads: which threads; those that are gone are left out.
-        follow: child processes too.
+        threads: the threads; those that are gone are left out.
 
     Attributes:
         since_ns: from then on all of them count (CLOCK_MONOTONIC); the first began some milliseconds before.
@@ -68,13 +65,7 @@ class Tally:
 
     @classmethod
     def of_all(cls, sources: Sequence[Source], threads: Callable[[], Iterable[int]], *, follow: bool) -> Self:
-        """A tally of all threads: those born before their parent was in it have inherited nothing (T1).
-
-        Args:
-            sources: as for the class; so are `follow` and what is raised.
-            threads: lists them.
-            follow: child processes too.
-        """
+        """Return a tally of all threads: those born before their parent was in it have inherited nothing (T1)."""
         for last in reversed(range(_ROUNDS)):
             known = frozenset(threads())
             tally = cls(sources, known, follow=follow)
@@ -88,11 +79,10 @@ class Tally:
         return tally
 
     def total(self) -> int:
-        """How many there were by now; threads that have ended are in it."""
+        """Return the number of calls so far, including those of threads that have ended."""
         return sum(int.from_bytes(os.read(file, 8), "little") for file in self._files)
 
     def close(self) -> None:
-        """Count no more."""
         for file in self._files:
             os.close(file)
         self._files.clear()
@@ -105,12 +95,7 @@ _REST_S: Final = 0.0003
 
 
 class TrapCosts(NamedTuple):
-    """Nanoseconds that a call takes longer.
-
-    Attributes:
-        each: where each call is sampled.
-        counted: where calls are only counted.
-    """
+    """Nanoseconds that a probe adds to a call: `each` if it is sampled, `counted` if it is only counted."""
 
     each: float
     counted: float
@@ -122,7 +107,7 @@ UNKNOWN: Final = TrapCosts(100_000.0, 40_000.0)
 
 @cache
 def trap_costs() -> TrapCosts:
-    """Measure, once; takes some hundred milliseconds.
+    """Measure the cost of a trap, once; takes some hundred milliseconds.
 
     Raises:
         OSError: the kernel or our rights allow no probes (NoPerf, NoTracefs).
@@ -147,7 +132,7 @@ def trap_costs() -> TrapCosts:
 
 
 def _typical(call: Callable[[int], int]) -> float:
-    """Nanoseconds of a call that comes after a rest, as launches do: one that follows another is cheaper by half."""
+    """Return the nanoseconds of a call after a rest, as launches are: one right behind another costs half as much."""
     took = []
     for _ in range(_CALLS):
         time.sleep(_REST_S)

@@ -1,6 +1,9 @@
 """Opens perf events: perf_event_open(2) and struct perf_event_attr (linux/perf_event.h, PERF_ATTR_SIZE_VER7).
 
-x86-64 only: aarch64's registers are not read.
+x86-64 only: aarch64's registers are not read. Functions that open an event raise:
+- ProcessLookupError: the thread is gone.
+- NoPerf: not allowed.
+- OSError: too many files are open, or (EINVAL) the kernel doesn't understand the filter.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ _libc.syscall.restype = ctypes.c_long
 
 
 class Counted(IntEnum):
-    """What the kernel counts of a thread, to sample it now and then."""
+    """The counter that triggers samples of a thread."""
 
     CPU_CLOCK = 0
     """Nanoseconds in which it ran (PERF_COUNT_SW_CPU_CLOCK)."""
@@ -55,13 +58,13 @@ class NoPerf(OSError):
 
 
 class Source(NamedTuple):
-    """What is sampled.
+    """A sampled event.
 
     Attributes:
         kind: type of the event: TRACEPOINT, BREAKPOINT, LAYOUT or another of the kernel's.
-        config: which event of that type.
-        wanted: a filter on the event's fields (Documentation/trace/events.rst); "" for all.
-        address: for BREAKPOINT: of the instruction.
+        config: the event within that type.
+        wanted: a filter on the event's fields (Documentation/trace/events.rst), or "".
+        address: address of the instruction, for BREAKPOINT.
     """
 
     kind: int
@@ -71,17 +74,12 @@ class Source(NamedTuple):
 
 
 def supported() -> bool:
-    """Whether the samples of this machine can be read."""
+    """Return whether samples of this machine can be read."""
     return os.uname().machine in _SYSCALLS
 
 
 def open_ring(cpu: int) -> int:
-    """An event of a CPU that never counts anything, to have a ring that outlives every thread.
-
-    Raises:
-        NoPerf: not allowed.
-        OSError: too many files are open.
-    """
+    """Open an event of a CPU that never counts anything: its ring outlives every thread."""
     try:
         return _opened(_attr(_SOFTWARE, _DUMMY, _DISABLED | _CLOCK), -1, cpu)
     except NoPerf:  # a whole CPU is for CAP_PERFMON; rings of a CPU take events of any thread
@@ -89,20 +87,11 @@ def open_ring(cpu: int) -> int:
 
 
 def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follow: bool, wake: bool = True) -> int:
-    """An event of one thread on one CPU, which what the thread starts inherits; it counts nothing until it is enabled.
+    """Open an event of one thread on one CPU, inherited by what the thread starts; it counts after `enable`.
 
     Args:
-        source: what is sampled.
-        tid: the thread.
-        cpu: the CPU.
-        stack_bytes: how much of the stack a sample brings.
         follow: child processes inherit it, and not threads only.
         wake: each sample wakes who waits for the ring; without that, a sample costs the target less.
-
-    Raises:
-        ProcessLookupError: the thread is gone.
-        NoPerf: not allowed.
-        OSError: too many files are open.
     """
     flags = _DISABLED | _CLOCK | _INHERIT | (0 if follow else _INHERIT_THREAD)
     if source.kind == LAYOUT:
@@ -112,32 +101,19 @@ def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follo
 
 
 def open_event(source: Source, tid: int) -> int:
-    """An event of one thread, which nothing inherits and which has no ring: see livedbg.probes.stop_signal.
+    """Open an event of one thread, not inherited and without a ring (livedbg.probes.stop_signal).
 
     Returns:
-        Its file descriptor; it counts nothing until it is enabled (`enable`).
-
-    Raises:
-        ProcessLookupError: the thread is gone.
-        NoPerf: not allowed.
-        OSError: too many files are open, or (EINVAL) the kernel doesn't understand the filter.
+        Its file descriptor; it counts after `enable`.
     """
     flags = _DISABLED | (_NO_KERNEL if source.address else 0)
     return _filtered(_opened(_attr(source.kind, source.config, flags, address=source.address), tid, -1), source)
 
 
 def open_to_count(source: Source, tid: int, *, follow: bool) -> int:
-    """An event of one thread and of what it starts, which counts and samples nothing: read(2) gives the count.
+    """Open an event of one thread and of what it starts that only counts: read(2) returns the count.
 
-    Args:
-        source: a trace event.
-        tid: the thread.
-        follow: child processes too, and not threads only.
-
-    Raises:
-        ProcessLookupError: the thread is gone.
-        NoPerf: not allowed.
-        OSError: too many files are open, or (EINVAL) the kernel doesn't understand the filter.
+    With `follow`, child processes inherit it too, and not threads only.
     """
     flags = _DISABLED | _INHERIT | (0 if follow else _INHERIT_THREAD)
     return _filtered(_opened(_attr(source.kind, source.config, flags, period=0), tid, -1), source)
@@ -146,21 +122,15 @@ def open_to_count(source: Source, tid: int, *, follow: bool) -> int:
 def open_clock(
     tid: int, period_ns: int, stack_bytes: int, wake: bool = False, counted: Counted = Counted.CPU_CLOCK
 ) -> int:
-    """A clock of one thread, which runs while the thread does and samples its registers and stack; nothing inherits it.
+    """Open a clock of one thread that samples registers and stack while the thread runs; it is not inherited.
 
-    Only what the thread does in user space is sampled. It counts nothing until it is enabled.
+    Only what the thread does in user space is sampled. It counts after `enable`.
 
     Args:
-        tid: the thread.
         period_ns: CPU time of the thread between two samples.
-        stack_bytes: how much of the stack a sample brings: a multiple of 8.
+        stack_bytes: stack bytes of each sample: a multiple of 8.
         wake: each sample wakes who waits for the event.
-        counted: what else is counted, with a period in its own unit.
-
-    Raises:
-        ProcessLookupError: the thread is gone.
-        NoPerf: not allowed.
-        OSError: too many files are open.
+        counted: the counted event; the period is in its unit.
     """
     flags = _DISABLED | _CLOCK | _NO_KERNEL
     return _opened(_attr(_SOFTWARE, counted, flags, stack_bytes, period=period_ns, wake=wake), tid, -1)
@@ -177,7 +147,6 @@ def _filtered(file: int, source: Source) -> int:
 
 
 def enable(file: int) -> None:
-    """Have an event count."""
     fcntl.ioctl(file, _ENABLE, 0)
 
 
@@ -197,16 +166,11 @@ def _opened(attr: bytes, tid: int, cpu: int) -> int:
 def _attr(
     kind: int, config: int, flags: int, stack: int = 0, address: int = 0, *, period: int = 1, wake: bool = True
 ) -> bytes:
-    """struct perf_event_attr: sampled at each event, or at each `period` of them.
+    """Return struct perf_event_attr.
 
     Args:
-        kind: type of the event.
-        config: the event.
         flags: the bits behind read_format.
-        stack: bytes of the stack in each sample; 0 for an event that gives none.
-        address: of the instruction that a breakpoint is for.
-        period: events a sample (nanoseconds of a clock); 0 for an event that only counts.
-        wake: the reader is woken each time; else when the ring is half full.
+        period: events between two samples (nanoseconds of a clock); 0 for an event that only counts.
     """
     kind_of_breakpoint, length = (_EXECUTE, _WORD) if address else (0, 0)
     sampled, registers = _IDENTIFIER, 0

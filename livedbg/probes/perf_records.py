@@ -1,4 +1,4 @@
-"""The records of a perf ring: samples, and what a process does to its memory (linux/perf_event.h, PERF_RECORD_*)."""
+"""The records of a perf ring: samples, and changes of a process's memory (linux/perf_event.h, PERF_RECORD_*)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _SAMPLE_ID: Final = 24  # bytes at the end of a record: pid and tid, time, ident
 
 
 class Sample(NamedTuple):
-    """One.
+    """One sample.
 
     Attributes:
-        source: its number, as they were given.
-        mono_ns: when, CLOCK_MONOTONIC.
+        source: index of the source.
+        mono_ns: CLOCK_MONOTONIC.
         raw: the fields of a trace event; b"" for others.
         registers: in the order of livedbg.linux.registers.
         stack: the bytes from the stack pointer upwards.
-        ran_ns: for how long its thread had run by then, as its clock counts (`ClockSamples.ran_ns`); 0 of other events.
+        ran_ns: CPU time of its thread by then, by its clock (`ClockSamples.ran_ns`); 0 for other events.
     """
 
     source: int
@@ -51,7 +51,7 @@ class Mapped(NamedTuple):
 
 
 class Forked(NamedTuple):
-    """A process was started as a copy of another."""
+    """A process was forked."""
 
     pid: int
     mono_ns: int
@@ -59,7 +59,7 @@ class Forked(NamedTuple):
 
 
 class Executed(NamedTuple):
-    """A process runs another program from now on."""
+    """A process executed another program."""
 
     pid: int
     mono_ns: int
@@ -69,12 +69,9 @@ Change: TypeAlias = Mapped | Forked | Executed
 
 
 def layout_change(kind: int, misc: int, record: bytes) -> Change | None:
-    """What a record reports of a process's memory; None when it is of another kind, or of a thread.
+    """Return the change of a process's memory in a record; None if the record is of another kind, or of a thread.
 
-    Args:
-        kind: of the record.
-        misc: flags of its header.
-        record: with its header, and the identity at its end (sample_id_all).
+    The record is with its header, and the identity at its end (sample_id_all).
     """
     (mono_ns,) = struct.unpack_from("<Q", record, len(record) - _SAMPLE_ID + 8)
     if kind == _FORK:
@@ -94,14 +91,7 @@ def layout_change(kind: int, misc: int, record: bytes) -> Change | None:
 
 
 def sample_of(record: bytes, number: int, has_fields: bool, *, has_count: bool = False) -> Sample | None:
-    """The sample of a record; None of a thread of the kernel.
-
-    Args:
-        record: of the kind PERF_RECORD_SAMPLE, with its header.
-        number: of its source.
-        has_fields: it is of a trace event.
-        has_count: it brings what its event had counted.
-    """
+    """Return the sample of a record (PERF_RECORD_SAMPLE, with its header); None for a kernel thread."""
     _, pid, tid, mono_ns = struct.unpack_from("<QIIQ", record, 8)
     at, raw, ran_ns = 32, b"", 0
     if has_count:

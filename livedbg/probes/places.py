@@ -1,10 +1,9 @@
-"""Where a process has the functions that are traced: in every file that it has loaded.
+"""Finds the traced functions in every file that a process has loaded.
 
 libstdc++ and libc++abi export the functions that exceptions go through under the same names (Itanium C++ ABI: exception
-handling, 2.4); some libraries bring a runtime of their own, hidden or linked statically: those are found by their
-symbol table, where they kept one, or by the marks for tracers that libstdc++ has in its functions
-(libsupc++/eh_throw.cc, PROBE2), which stripping leaves. cuBLAS, cuFFT, cuSOLVER and four more libraries are found
-so.
+handling, 2.4). Some libraries have a runtime of their own, hidden or linked statically: it is found by their symbol
+table, if they kept one, or by the marks for tracers that libstdc++ has in its functions (libsupc++/eh_throw.cc,
+PROBE2), which stripping leaves. cuBLAS, cuFFT, cuSOLVER and four more libraries are found so.
 """
 
 from __future__ import annotations
@@ -22,12 +21,7 @@ from livedbg.text.patterns import lazy_re
 
 
 class Place(NamedTuple):
-    """Where a function's first instruction is, or its mark for tracers.
-
-    Attributes:
-        path: a path of ours to the file.
-        offset: in it.
-    """
+    """File offset of a function's first instruction, or of its mark for tracers; `path` is one that we can open."""
 
     path: str
     offset: int
@@ -43,13 +37,7 @@ _PART: Final = lazy_re(r"\.(cold|part|constprop)")  # pieces of a function that 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A function in a file.
-
-    Attributes:
-        file: the path as the process has it.
-        address: where the process has the function.
-        marked: by its mark for tracers: this is a place further on in it.
-    """
+    """A function in a file of the process; `marked`: found by its mark for tracers, which is further on in it."""
 
     name: str
     file: str
@@ -61,15 +49,14 @@ class Found:
 def find_places(
     pid: int, names: Collection[str], searched: set[tuple[str, int]] | None = None
 ) -> tuple[list[Found], list[str]]:
-    """The functions of these names in all files that a process has mapped as code.
+    """Find functions by name in all files that a process has mapped as code.
 
     Args:
-        pid: the process.
         names: of C functions, or of C++ ones with their namespaces and classes but without arguments, or mangled.
-        searched: files that need not be searched again, by device and inode; those that were read are added.
+        searched: files to skip, by device and inode; those that were read are added.
 
     Returns:
-        What was found, those by their names first, and the files that could not be read.
+        The functions, those found by name first, and the files that could not be read.
 
     Raises:
         OSError: the process is gone, or its mappings may not be read.
@@ -96,7 +83,7 @@ def find_places(
 
 
 def find_in_files(paths: Iterable[str], names: Collection[str]) -> list[Found]:
-    """The functions of these names in files that nobody needs to have loaded; what can't be read is left out."""
+    """Find functions by name in files that need not be loaded; unreadable files are skipped."""
     found: list[Found] = []
     for path in paths:
         with contextlib.suppress(OSError, ElfError), ElfFile(path) as elf:
@@ -132,7 +119,7 @@ def _in_elf(elf: ElfFile, path: str, shown: str, bias: int, names: Collection[st
 
 
 def _marked(elf: ElfFile, names: Collection[str]) -> list[tuple[str, int]]:
-    """Functions of the runtime that a file has, but not by name."""
+    """Return the functions of the runtime that a file has marks for, and no symbols."""
     wanted = {_MARKS[name][0]: name for name in names if name in _MARKS}
     if not wanted:
         return []
@@ -141,7 +128,7 @@ def _marked(elf: ElfFile, names: Collection[str]) -> list[tuple[str, int]]:
 
 
 def _mangled(name: str) -> tuple[str, ...]:
-    """How the symbols of a C++ function may begin, whatever its arguments (Itanium C++ ABI, 5.1.2); () for others."""
+    """Return the mangled prefixes of a C++ function, whatever its arguments (Itanium C++ ABI, 5.1.2); () for others."""
     parts = name.split("::")
     if name.startswith(("_Z", "__")) or not all(_WORD.fullmatch(part) for part in parts):
         return ()

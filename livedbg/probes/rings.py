@@ -41,21 +41,20 @@ class Record(NamedTuple):
 
 
 class _Budget:
-    """What is left of `RINGS`; tracers have threads of their own."""
+    """The rest of `RINGS`. Thread-safe."""
 
     def __init__(self) -> None:
         self._left = RINGS
         self._one_at_a_time = threading.Lock()
 
     def take(self, most: int, least: int) -> int:
-        """Some bytes: the more there are who have some, the fewer."""
+        """Take up to half of what is left, but at least `least`."""
         with self._one_at_a_time:
             granted = max(least, min(most, self._left // 2))
             self._left -= granted
             return granted
 
     def give(self, granted: int) -> None:
-        """Give back what was taken."""
         with self._one_at_a_time:
             self._left += granted
 
@@ -67,10 +66,11 @@ class Rings:
     """A ring for every CPU. Close them.
 
     Args:
-        most: bytes of all of them together; they get half of what is left of the budget, but 64 KB each at least.
+        most: upper limit of all of them together, in bytes; they get half of what is left of the budget, but 64 KB each
+            at least.
 
     Attributes:
-        files: by CPU the descriptor of its ring, for PERF_EVENT_IOC_SET_OUTPUT.
+        files: CPU -> descriptor of its ring, for PERF_EVENT_IOC_SET_OUTPUT.
 
     Raises:
         NoPerf: not allowed.
@@ -93,20 +93,20 @@ class Rings:
 
     @property
     def size(self) -> int:
-        """Their bytes together."""
+        """Their size together, in bytes."""
         return sum(size for size, _ in self._maps.values())
 
     def fileno(self) -> int:
-        """A descriptor that is readable when there are records."""
+        """Return a descriptor that is readable when there are records."""
         return self._poll.fileno()
 
     def drain(self) -> Iterator[Record]:
-        """The records since the last time, ring after ring."""
+        """Yield the records since the last call, ring after ring."""
         for size, ring in self._maps.values():
             yield from records(ring, size)
 
     def close(self) -> None:
-        """Close all, and give back what was taken of the budget."""
+        """Close all rings, and return their memory to the budget."""
         for _, ring in self._maps.values():
             ring.close()
         for file in self.files.values():
@@ -118,7 +118,7 @@ class Rings:
         self._granted = 0
 
     def _add(self, cpu: int, size: int) -> None:
-        """A ring of a CPU: that of an event that never counts anything, so it outlives every thread."""
+        """Add the ring of a CPU, smaller if need be."""
         file = self.files[cpu] = open_ring(cpu)
         while True:
             try:
@@ -132,11 +132,7 @@ class Rings:
 
 
 def map_ring(file: int, size: int) -> mmap.mmap:
-    """The ring of an event.
-
-    Args:
-        file: of the event.
-        size: bytes of the ring; a power of two, of pages.
+    """Map the ring of an event; `size` is a power of two, of pages.
 
     Raises:
         OSError: too much memory is locked (perf_event_mlock_kb).
@@ -145,12 +141,7 @@ def map_ring(file: int, size: int) -> mmap.mmap:
 
 
 def records(ring: mmap.mmap, size: int) -> Iterator[Record]:
-    """The records that a ring has got since the last time.
-
-    Args:
-        ring: as mapped.
-        size: its bytes, without the page in front of it.
-    """
+    """Yield the records that a ring has got since the last call; `size` is without the page in front of it."""
     head, tail = struct.unpack_from("<QQ", ring, _HEAD)
     while tail < head:
         kind, misc, length = struct.unpack("<IHH", _piece(ring, size, tail, 8))
@@ -170,7 +161,7 @@ def _power_below(number: int) -> int:
 
 
 def _online() -> list[int]:
-    """The CPUs that are on (/sys/devices/system/cpu/online: `0-3,8`)."""
+    """Return the online CPUs (/sys/devices/system/cpu/online: `0-3,8`)."""
     found: list[int] = []
     for part in Path("/sys/devices/system/cpu/online").read_text().strip().split(","):
         first, _, last = part.partition("-")

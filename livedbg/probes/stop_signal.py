@@ -1,10 +1,10 @@
-"""Stop signals: a thread that calls a function gets a signal, by which a tracer stops it there, and nobody else does.
+"""Stop signals: a thread that calls a function gets a signal, at which its tracer stops it.
 
 A perf event signals each call to its owner (fcntl(2): F_SETOWN_EX, F_SETSIG, O_ASYNC; kernel/events/core.c,
 perf_event_wakeup). With the calling thread itself as the owner, the signal is pending before the thread goes back to
 its program: a traced thread stops at the function's first or second instruction, with its arguments still in their
-registers. The signal is one that does nothing by default, and of those one that the target has no handler for.
-A tracer sees such a signal all the same (kernel/signal.c, sig_ignored).
+registers. The signal is one that does nothing by default and that the target has no handler for. A tracer sees such a
+signal all the same (kernel/signal.c, sig_ignored).
 
 Invariants:
     stop_signal.K1. However tracer and owner end, the target runs on: what is still on its way does nothing. A
@@ -34,7 +34,7 @@ _HARMLESS: Final = (signal.SIGURG, signal.SIGWINCH)  # ignored by default: signa
 
 
 def harmless_signal(pid: int) -> signal.Signals | None:
-    """A signal that does nothing to this process; None where it has handlers for all of them.
+    """Return a signal that does nothing to this process; None if it has handlers for all of them.
 
     Raises:
         OSError: the process is gone.
@@ -44,12 +44,7 @@ def harmless_signal(pid: int) -> signal.Signals | None:
 
 
 class StopSignals:
-    """Sends a stop signal to the threads that are added, at each of their calls.
-
-    Args:
-        sources: trace events or breakpoints (livedbg.probes.perf).
-        number: the signal, one that `harmless_signal` gave.
-    """
+    """Sends a signal from `harmless_signal` to the added threads at each of their calls."""
 
     def __init__(self, sources: Sequence[Source], number: signal.Signals) -> None:
         self._sources = tuple(sources)
@@ -57,7 +52,7 @@ class StopSignals:
         self._files: dict[int, list[int]] = {}
 
     def add(self, tid: int) -> None:
-        """Arm it in a thread.
+        """Arm the signal in a thread.
 
         Raises:
             ProcessLookupError: it is gone.
@@ -82,11 +77,7 @@ class StopSignals:
         self._files[tid] = files
 
     def add_all(self, tids: Collection[int]) -> None:
-        """Arm it in these threads; those that are gone are passed over, and forgotten where they had been added.
-
-        Raises:
-            NoPerf, OSError: as `add`.
-        """
+        """Arm the signal in these threads only; those that are gone are skipped. Raises as `add` does."""
         for tid in self._files.keys() - set(tids):
             self._drop(tid)
         fresh = sum(1 for tid in tids if tid not in self._files)
@@ -97,7 +88,6 @@ class StopSignals:
                 self.add(tid)
 
     def close(self) -> None:
-        """End all of it."""
         for tid in list(self._files):
             self._drop(tid)
 

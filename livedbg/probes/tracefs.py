@@ -1,22 +1,17 @@
 """Trace events for functions of user programs: `uprobe_events` of tracefs (Documentation/trace/uprobetracer.rst).
 
-The kernel reads the arguments that the event names at the very call, so nothing is missed or torn; a perf event of
-the trace event's number can be inherited, unlike one of the PMU `uprobe` (perf.P3).
+The kernel reads the arguments that the event names at the very call, so nothing is missed or torn; a perf event of the
+trace event's number can be inherited, unlike one of the PMU `uprobe` (perf.P3).
 
-What a probe event fetches as text, in bounded pieces, and how the pieces are put together again.
+Text is fetched in pieces. The kernel has a type `string`, but no limit of its length that we could set: where the
+strings of one event come to more than a page, Linux 6.18 warns in the host's log (`prepare_uprobe_buffer`,
+kernel/trace/trace_uprobe.c), and a host with panic_on_warn goes down. So text is fetched as arrays of words
+(Documentation/trace/uprobetracer.rst, "Types"), 64 of them at most in each.
 
-The kernel has a type `string`, but its length is bounded by nothing that we could set: where the strings of one event
-come to more than a page, Linux 6.18 warns in the host's log (`prepare_uprobe_buffer`, kernel/trace/trace_uprobe.c), and
-a host with panic_on_warn goes down. So text is fetched as arrays of words (Documentation/trace/uprobetracer.rst,
-"Types"), 64 of them at most in each.
-
-A word costs the target some 0.1 µs, one that can't be read 0.6 µs: what may be no pointer is best followed not at all.
-
-Of an argument `+3(+2(+1(REGISTER)))` the last read gives zeros where nothing can be read; where an earlier one fails,
-the argument keeps what an earlier event of that CPU had there (process_fetch_insn_bottom, kernel/trace/
-trace_probe_tmpl.h; seen on Linux 6.18).
-
-Why the kernel doesn't let us set a probe, in words for a user.
+A word costs the target some 0.1 µs, one that can't be read 0.6 µs: what may be no pointer is best not followed. Of an
+argument `+3(+2(+1(REGISTER)))` the last read gives zeros where nothing can be read; where an earlier one fails, the
+argument keeps what an earlier event of that CPU had there (process_fetch_insn_bottom, kernel/trace/trace_probe_tmpl.h;
+seen on Linux 6.18).
 
 Invariants:
     tracefs.X1. A definition by itself changes no program: the trap is there only while a perf event counts it.
@@ -70,11 +65,7 @@ class NoTracefs(OSError):
 
 
 class Field(NamedTuple):
-    """A field of a trace event's raw data.
-
-    Attributes:
-        text: it is a string: four bytes say where (`__data_loc`: length in the upper half, offset in the lower).
-    """
+    """A field of a trace event's raw data; of a text, its `__data_loc` (length in the upper half, then offset)."""
 
     name: str
     offset: int
@@ -82,7 +73,7 @@ class Field(NamedTuple):
     text: bool
 
     def read(self, raw: bytes) -> int | bytes:
-        """Its value: a number, or a string's bytes without the NUL."""
+        """Return its value: a number, or a string's bytes without the NUL."""
         value = int.from_bytes(raw[self.offset : self.offset + self.size], "little")
         if not self.text:
             return value
@@ -91,11 +82,7 @@ class Field(NamedTuple):
 
 
 class TraceEvent(NamedTuple):
-    """A defined event.
-
-    Attributes:
-        number: for perf events of type TRACEPOINT.
-    """
+    """A defined event, and its number for perf events of type TRACEPOINT."""
 
     name: str
     number: int
@@ -103,10 +90,10 @@ class TraceEvent(NamedTuple):
 
 
 class TraceEvents:
-    """Trace events of ours. A context manager; close it to take their definitions out.
+    """Our trace events. A context manager; closing it removes their definitions.
 
     Raises:
-        NoTracefs: there is no way to it.
+        NoTracefs: tracefs can't be reached.
     """
 
     def __init__(self) -> None:
@@ -124,7 +111,7 @@ class TraceEvents:
         self.close()
 
     def define(self, file: str, offset: int, arguments: Sequence[str]) -> TraceEvent:
-        """An event for a function.
+        """Define an event for a function.
 
         Args:
             file: a path of ours to the file that holds its code.
@@ -145,17 +132,16 @@ class TraceEvents:
         return _event(self._folder, f"{self._group}/{name}")
 
     def defined(self) -> str:
-        """All definitions, also those of others, as tracefs lists them."""
+        """Return all definitions, also those of others, as tracefs lists them."""
         return self._read("uprobe_events")
 
     def remove(self, name: str) -> None:
-        """Take a definition out; the kernel refuses while somebody counts it."""
+        """Remove a definition; the kernel refuses while somebody counts it."""
         with contextlib.suppress(OSError):
             self._write(f"-:{self._group}/{name}")
             self._names.remove(name)
 
     def close(self) -> None:
-        """Take all definitions out."""
         for name in list(self._names):
             self.remove(name)
         _left.update(self._names)
@@ -180,10 +166,10 @@ class TraceEvents:
 
 
 def kernel_event(system: str, name: str) -> TraceEvent:
-    """A trace event that the kernel has by itself (Documentation/trace/events.rst), such as `signal:signal_deliver`.
+    """Return a trace event of the kernel (Documentation/trace/events.rst), such as `signal:signal_deliver`.
 
     Raises:
-        NoTracefs: there is no way to tracefs (EACCES, EPERM), or this kernel has no such event (ENOENT).
+        NoTracefs: tracefs can't be reached (EACCES, EPERM), or this kernel has no such event (ENOENT).
     """
     folder = _opened(f"events/{system}/{name}/id", os.O_RDONLY)
     try:
@@ -195,7 +181,7 @@ def kernel_event(system: str, name: str) -> TraceEvent:
 
 
 def may_trace(system: str, name: str) -> bool:
-    """Whether such a trace event may be sampled in processes of ours: one is opened, which counts nothing."""
+    """Return whether a kernel event may be sampled in our own processes; opens one, which counts nothing."""
     try:
         os.close(open_event(Source(TRACEPOINT, kernel_event(system, name).number), threading.get_native_id()))
     except OSError:
@@ -219,7 +205,7 @@ def _read(folder: int, name: str) -> str:
 
 
 def _opened(file: str, flags: int) -> int:
-    """A descriptor of tracefs's folder: of one that lets us open a file of it so, else of a mount of our own."""
+    """Return a descriptor of a tracefs folder in which `file` can be opened; else of a mount of our own."""
     for place in _PLACES:
         try:
             folder = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -235,7 +221,7 @@ def _opened(file: str, flags: int) -> int:
 
 
 def _mounted() -> int:
-    """A mount of tracefs that has no place in the file system (fsopen(2), fsmount(2))."""
+    """Mount tracefs without a place in the file system (fsopen(2), fsmount(2))."""
     context = _call(_FSOPEN, ctypes.c_char_p(b"tracefs"), ctypes.c_uint(_CLOEXEC))
     try:
         _call(_FSCONFIG, ctypes.c_int(context), ctypes.c_uint(_CREATE), None, None, ctypes.c_int(0))
@@ -258,11 +244,11 @@ _NAME: Final = lazy_re(r"(?P<name>\w+)_p\d+")
 
 
 def pieces(name: str, pointer: str, size: int) -> tuple[str, ...]:
-    """The arguments of a definition that fetch the memory that something points to.
+    """Return the arguments of a definition that fetch memory behind a pointer.
 
     Args:
-        name: under which `values` gives its bytes.
-        pointer: what the kernel is to follow, in its language.
+        name: key of the bytes in the result of `values`.
+        pointer: a fetch argument of the kernel.
         size: in bytes; a multiple of 8.
     """
     found = []
@@ -273,7 +259,7 @@ def pieces(name: str, pointer: str, size: int) -> tuple[str, ...]:
 
 
 def values(fields: Mapping[str, Field], raw: bytes) -> dict[str, int | bytes]:
-    """The fields of an event; what was fetched in pieces is one value."""
+    """Return the values of an event's fields, with pieces joined."""
     found: dict[str, int | bytes] = {}
     parts: dict[str, list[bytes]] = {}
     for field, whole in zip(fields.values(), _wholes(tuple(fields)), strict=True):
@@ -287,22 +273,12 @@ def values(fields: Mapping[str, Field], raw: bytes) -> dict[str, int | bytes]:
 
 @lru_cache(maxsize=64)
 def _wholes(names: tuple[str, ...]) -> tuple[str | None, ...]:
-    """Of which value each field is a piece; None for those that are none."""
+    """Return for each field the value of which it is a piece, or None."""
     return tuple(part["name"] if (part := _NAME.fullmatch(name)) else None for name in names)
 
 
 def text_at(pid: int, address: int, fetched: bytes, most: int) -> bytes:
-    """A text that ends with a NUL, of which the beginning was fetched.
-
-    Args:
-        pid: the process.
-        address: where it is; 0 for not known.
-        fetched: its beginning.
-        most: bytes that are wanted.
-
-    Returns:
-        All of it, where its end was fetched or it is still there; else its beginning.
-    """
+    """Return a NUL-terminated text of which the beginning was fetched: all of it if it is still there."""
     text, nul, _ = fetched.partition(b"\0")
     if nul or not address or len(text) >= most:
         return text[:most]
@@ -317,7 +293,7 @@ _ROOT: Final = "run livedbg with sudo, or give it CAP_PERFMON and CAP_SYS_ADMIN"
 
 
 def probe_refused(error: OSError, pid: int) -> TargetError:
-    """The error to show for one that setting a probe in a process has met."""
+    """Return the error to show when setting a probe failed."""
     if isinstance(error, ProcessLookupError | FileNotFoundError):
         return TargetError(f"Process {pid} has ended.", "", "gone")
     if isinstance(error, NoTracefs | NoPerf) or error.errno in {errno.EACCES, errno.EPERM}:

@@ -1,6 +1,4 @@
-"""The life of a tracer: probes are armed, read in a thread of their own, and taken out again.
-
-Which processes and threads a tracer is about: one process, and where they are followed, its children.
+"""The life of a tracer: probes are armed, read in a thread of their own, and removed.
 
 Invariants:
     tracer.F1. Whatever goes wrong in a tracer's thread is reported (`Counts.failure`), and its events are closed.
@@ -21,14 +19,12 @@ from livedbg.text.sanitize import clean_line
 
 @dataclass(slots=True)
 class Counts:
-    """What a tracer has seen so far.
+    """Counters of a tracer.
 
     Attributes:
         seen: all calls, wanted or not; where the kernel filters types, some may count twice as that begins.
-        lost: calls that the kernel had to drop.
-        unread: files that could not be searched.
         left_out: files with a function for which no debug register was left.
-        failure: why the tracer has ended by itself; "" while it has not.
+        failure: why the tracer has ended by itself, or "".
     """
 
     seen: int = 0
@@ -39,11 +35,7 @@ class Counts:
 
 
 class Tracer(ABC):
-    """Traces something in a process: `start` it, and its thread reads until `stop`.
-
-    Args:
-        name: of its thread.
-    """
+    """Traces a process: after `start` its thread reads until `stop`."""
 
     def __init__(self, name: str = "livedbg-trace") -> None:
         self.counts = Counts()
@@ -57,7 +49,7 @@ class Tracer(ABC):
         return ()
 
     def start(self) -> None:
-        """Arm the probes, and read them. Blocks for some milliseconds, or tenths of a second.
+        """Arm and read the probes. Blocks for some milliseconds, or tenths of a second.
 
         Raises:
             FunctionNotFound: no file of the process has such a function.
@@ -72,7 +64,7 @@ class Tracer(ABC):
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the probes out; returns when that is done."""
+        """Remove the probes; returns when that is done."""
         self._over.set()
         if self._thread.ident is not None:
             os.eventfd_write(self._awake, 1)
@@ -90,12 +82,7 @@ class Tracer(ABC):
                 self._failed()
 
     def _wait(self, timeout_s: float, files: Iterable[int] = ()) -> None:
-        """Wait for the end, for samples, or for some time.
-
-        Args:
-            timeout_s: the longest wait.
-            files: descriptors that are readable when there are samples.
-        """
+        """Wait for the end, for samples (readable `files`), or for some time."""
         poll = select.poll()
         for file in (self._awake, *files):
             poll.register(file, select.POLLIN)
@@ -119,18 +106,13 @@ class Tracer(ABC):
 
 @dataclass(frozen=True, slots=True)
 class ProcessTree:
-    """A process and, where they are followed, its children.
-
-    Attributes:
-        pid: the process.
-        follow: the children that it has, and theirs, too.
-    """
+    """A process and, with `follow`, its descendants."""
 
     pid: int
     follow: bool = False
 
     def pids(self) -> list[int]:
-        """The processes that there are now; the first is the process itself."""
+        """Return the present processes; the first is the process itself."""
         found = [self.pid]
         if self.follow:
             for parent in found:
@@ -138,7 +120,7 @@ class ProcessTree:
         return found
 
     def threads(self) -> list[int]:
-        """Their threads; none of a process that has ended."""
+        """Return the threads of all of them."""
         tids: list[int] = []
         for pid in self.pids():
             try:

@@ -1,12 +1,11 @@
 """Checks whether recipes took effect, and reports those that did not.
 
-Samples which files the processes of a launched command load and open, and which variables they got.
-
-Only reads /proc/PID/maps, /proc/PID/fd and /proc/PID/environ (proc_pid_maps(5), proc_pid_fd(5), proc_pid_environ(5)).
+Samples which files the processes of a launched command load and open, and which variables they got. Only reads
+/proc/PID/maps, /proc/PID/fd and /proc/PID/environ (proc_pid_maps(5), proc_pid_fd(5), proc_pid_environ(5)).
 
 Invariants:
-    effects.E5. A recipe that declares how its effect is verified, and whose effect is not found, is reported, with
-        the likely cause.
+    effects.E5. A recipe that declares how its effect is verified, and whose effect is not found, is reported, with the
+        likely cause.
     effects.E7. What was not sampled is not reported as missing: a process that lived too short a time to be sampled may
         have loaded the file.
 """
@@ -42,7 +41,7 @@ _SHARE: Final = 50.0  # pauses take that many times as long as a sample takes of
 
 @dataclass(slots=True)
 class Seen:
-    """What was seen of one process.
+    """Observations of one process.
 
     Attributes:
         environment: the requested variables, as they were when its program was executed.
@@ -62,10 +61,7 @@ class Seen:
 class Witness:
     """Samples a process and its descendants, at first often and then less, on a thread of its own.
 
-    Args:
-        pid: the process.
-        variables: which of its variables to keep; the others may be secrets.
-        keep: gets a process and each file that it has newly mapped or opened, at once.
+    Only some variables are kept: others may be secrets. `keep` is called at once with each newly mapped or opened file.
     """
 
     def __init__(self, pid: int, variables: Collection[str], keep: Callable[[int, str], None] | None = None) -> None:
@@ -79,15 +75,11 @@ class Witness:
 
     @property
     def seen(self) -> Sequence[Seen]:
-        """What was seen so far."""
+        """The observations so far."""
         return tuple(self._seen.values())
 
     def stop(self) -> Sequence[Seen]:
-        """Stop sampling.
-
-        Returns:
-            What was seen.
-        """
+        """Stop sampling; return the observations."""
         self._done.set()
         self._thread.join()
         return self.seen
@@ -127,7 +119,7 @@ class Witness:
 
 
 def _loaded_files(pid: int) -> set[str]:
-    """The files that a process has mapped; nothing where that can't be read."""
+    """Return the files that a process has mapped; empty if that can't be read."""
     try:
         return {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}
     except OSError:
@@ -135,7 +127,7 @@ def _loaded_files(pid: int) -> set[str]:
 
 
 def _open_files(pid: int) -> set[str]:
-    """The files and devices that a process has open; nothing where that can't be read."""
+    """Return the files and devices that a process has open; empty if that can't be read."""
     try:
         return {path for path in fd_links(pid).values() if path.startswith("/")}
     except OSError:
@@ -168,9 +160,7 @@ class Ended:
 
     Attributes:
         output: the files of its output, and other logs.
-        processes: what was seen of its processes.
         began_s: when it began, as files' times are (time.time()).
-        folder: it ran in.
         above: the folder of its script, and some above that.
     """
 
@@ -182,7 +172,7 @@ class Ended:
 
 
 def without_effect(parts: Sequence[Part], ended: Ended) -> Iterator[str]:
-    """A sentence for each recipe that had no visible effect, and for the program's own message about it."""
+    """Yield a sentence for each recipe that had no visible effect, and for the program's own message about it."""
     for part in parts:
         unseen = bool(part.effects) and not any(_seen(way, part, ended) for way in part.effects)
         why = [text for reason in part.reasons if unseen or reason.always for text in _means(reason, ended.output)]
@@ -214,7 +204,7 @@ def _seen(way: Effect, part: Part, ended: Ended) -> bool:
 
 
 def _astray(part: Part, ended: Ended) -> list[str]:
-    """Variables that did not reach the processes that would have read them."""
+    """Return a sentence on variables that did not reach the processes that would have read them."""
     for seen in ended.processes:
         reads = not any(way.loaded for way in part.effects) or any(
             way.loaded and _has(seen, way.loaded) for way in part.effects
@@ -234,14 +224,13 @@ def _got(seen: Seen, part: Part) -> bool:
 
 
 def _lost(seen: Seen, part: Part) -> list[str]:
-    """The recipe's variables that a process has not, or with another value."""
     if not seen.readable:
         return []
     return [name for name, value in part.environment.items() if not _same(seen.environment.get(name), value)]
 
 
 def _same(has: str | None, value: str) -> bool:
-    """Whether it is that value; gperftools marks the first character of its own (src/base/sysinfo.cc)."""
+    """Compare values; gperftools marks the first character of its own (src/base/sysinfo.cc)."""
     return has == value or (has is not None and has[:1] == "\ufffd" and has[1:] == value[1:])
 
 
@@ -258,7 +247,7 @@ def _means(reason: Reason, output: Sequence[Path]) -> list[str]:
 
 
 def _search(path: Path, pattern: re.Pattern[bytes]) -> tuple[bytes, ...] | None:
-    """The groups of the first match in a file, which may be written and truncated meanwhile."""
+    """Return the groups of the first match in a file, which may be written and truncated meanwhile."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         left, data = b"", file.read(_BLOCK)
         while data:

@@ -18,13 +18,7 @@ from livedbg.session.recognition import in_order
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """A recipe that fits a process.
-
-    Attributes:
-        recipe: which.
-        because: the systems for which it fits.
-        command: the complete command that reruns the process with it.
-    """
+    """A recipe that fits a process, and the complete command that reruns the process with it."""
 
     recipe: Recipe
     because: tuple[str, ...]
@@ -37,7 +31,7 @@ class Again:
 
 
 def chosen_process(snapshot: Snapshot, selection: str | None) -> Process | None:
-    """The process that a user means: that of the selected entity, else the first of the targets."""
+    """Return the process that a user means: that of the selected entity, else the first of the targets."""
     thread = snapshot.threads.get(selection or "")
     process = snapshot.processes.get(thread.process if thread is not None else selection or "")
     if process is not None and process.command:
@@ -49,14 +43,7 @@ def chosen_process(snapshot: Snapshot, selection: str | None) -> Process | None:
 def fitting(
     known: Mapping[str, Recipe], systems: Collection[str], command: Sequence[str], cwd: str | None
 ) -> Iterator[Again]:
-    """The recipes that fit, the closest first.
-
-    Args:
-        known: all recipes by name.
-        systems: that were found in the process.
-        command: its words.
-        cwd: its working folder.
-    """
+    """Yield the recipes that fit, the closest first."""
     around = {*systems, "any"}
     order = {name: rank for rank, name in enumerate((*in_order(systems), "any"))}
     fits = [(recipe, tuple(name for name in recipe.systems if name in around)) for recipe in known.values()]
@@ -87,7 +74,7 @@ WHEN = {
 
 
 def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """Facts about a recipe, as (label, text)."""
+    """Yield facts about a recipe, as (label, text)."""
     yield "for", ", ".join(recipe.systems)
     yield "takes effect", WHEN[recipe.acts]
     yield "cost", recipe.cost
@@ -119,7 +106,6 @@ def facts_of(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def _runs(recipe: Recipe) -> Iterator[tuple[str, str]]:
-    """What is run, made and read."""
     if recipe.wrapper or recipe.arguments:
         yield "runs", " ".join([*recipe.wrapper, "CMD", *recipe.arguments])
     for source in recipe.sources:
@@ -132,7 +118,7 @@ def _runs(recipe: Recipe) -> Iterator[tuple[str, str]]:
 
 
 def facts_of_rerun(again: Again) -> Iterator[tuple[str, str]]:
-    """Facts about a recipe that fits a process: first the command that reruns the process."""
+    """Yield facts about a recipe that fits a process: first the command that reruns the process."""
     yield "rerun", again.command
     fits = ", ".join(name for name in again.because if name != "any")
     yield "fits", f"the process uses {fits}" if fits else "any process"

@@ -27,14 +27,14 @@ _NAME = lazy_re(r"[a-z0-9][a-z0-9-]*")
 
 
 def own_folder() -> Path:
-    """Where a user's own recipes are (XDG Base Directory Specification)."""
+    """Return the folder of a user's own recipes (XDG Base Directory Specification)."""
     from platformdirs import user_config_path
 
     return user_config_path("livedbg") / "recipes"
 
 
 def recipes() -> tuple[dict[str, Recipe], list[str]]:
-    """All recipes by name, and a sentence for each file that can't be used."""
+    """Return all recipes by name, and a sentence for each file that can't be used."""
     found = _shared({recipe.name: recipe for recipe in _built_in()})
     wrong: list[str] = []
     folder = own_folder()
@@ -66,7 +66,7 @@ def parse(name: str, text: bytes) -> Recipe:
 
 
 def each_option(wanted: str, known: Mapping[str, Recipe]) -> Iterator[str]:
-    """`NAME=A` and `NAME=B` of `NAME=A,B`, where these are options of the recipe; else what is wanted itself."""
+    """Yield `NAME=A` and `NAME=B` for `NAME=A,B` if these are options of the recipe; else `wanted` itself."""
     name, _, given = wanted.partition("=")
     recipe = known.get(name)
     listed = recipe is not None and recipe.options and given not in recipe.options and "," in given
@@ -115,7 +115,7 @@ def _built_in() -> Iterator[Recipe]:
 
 
 def _shared(found: dict[str, Recipe]) -> dict[str, Recipe]:
-    """The same recipes with the systems that they are for too, the narrower ones first, and what these say of them."""
+    """Return the recipes with the systems that share them, the narrower ones first, and the notes of these systems."""
     for name, recipe in list(found.items()):
         sharing = [
             system for system in systems() if name in system.shared_recipes and system.name not in recipe.systems

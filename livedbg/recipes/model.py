@@ -25,15 +25,15 @@ from msgspec import Struct, field
 
 
 class Effect(Struct, frozen=True, forbid_unknown_fields=True):
-    """How to verify that a recipe took effect: one of these.
+    """A way to verify that a recipe took effect.
 
     Attributes:
-        says: a regular expression that the command's output matches, or one of the logs that the recipe reads.
-        file: a path or glob, of the working folder where it is relative: such a file was written, and is not empty;
-            with `says`, it matches that.
+        says: a regular expression that matches the command's output, or one of the logs that the recipe reads.
+        file: a path or glob, relative to the working folder: such a file was written, and is not empty; with `says`, it
+            matches that.
         above: a relative one is looked for in the folder of the command's script too, and in those above it.
-        loaded: a regular expression on the files that a process of the command has mapped; together with the
-            recipe's variables, which that process must have got.
+        loaded: a regular expression on the files that a process of the command has mapped; that process must also have
+            got the recipe's variables.
         hint: why it may be missing, in a sentence.
         only: the options for which it is; () for all those that no other effect names.
     """
@@ -77,7 +77,7 @@ class Cached(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Source(Struct, frozen=True, forbid_unknown_fields=True):
-    """What holds where the command's source text says so: its script (the first word that ends with .py), and `files`.
+    """Settings that depend on the command's source text: its script (the first word that ends with .py), and `files`.
 
     Attributes:
         says: a regular expression that the text matches; "": any text.
@@ -101,8 +101,7 @@ class Grows(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         file: their glob.
-        form: what is read of each: `heap` (gperftools' heap profile: bytes in use, and how they grew) or `file`
-            (its size).
+        form: how each is read: `heap` (gperftools' heap profile: bytes in use, and how they grew) or `file` (its size).
     """
 
     file: str
@@ -110,17 +109,17 @@ class Grows(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class After(Struct, frozen=True, forbid_unknown_fields=True):
-    """What to do with a file after the command has ended: summarise it with a tool, and name the command that opens it.
+    """A summary of a file by a tool after the command has ended, and the command that opens the file.
 
     Attributes:
-        file: its glob; the newest that the command wrote is `{file}` in the others, its folder `{at}`, the oldest
-            `{first}`, the command's program `{program}`.
+        file: its glob; in the other attributes the newest that the command wrote is `{file}`, its folder `{at}`, the
+            oldest `{first}`, the command's program `{program}`.
         above: as in `Effect`.
         form: `heap`: not the newest but the heap profile with the most bytes in use.
         command: prints a summary.
         lines: how many lines of that are shown.
         opens: the command that opens it.
-        several: only where there are two files or more.
+        several: only if there are two files or more.
     """
 
     file: str
@@ -155,9 +154,9 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         systems: the systems that it is for.
         acts: when its flags are read: at compile time, when a library is loaded, or at run time.
         cost: what it costs the run.
-        source: where the facts come from.
+        source: the source of the facts.
         environment: variables to set.
-        lists: of those, the ones that hold a comma-separated list: existing entries are kept.
+        lists: names of variables that hold a comma-separated list: existing entries are kept.
         unless_set: variables that keep a value that the user has set.
         arguments: words after the command's own.
         preload: libraries to load first.
@@ -172,10 +171,8 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         cached: cached builds on which it has no effect.
         grows: files to report as they are written.
         after: what to do with its files at the end.
-        beside: a program that runs beside the command, whose process is `{pid}`, and ends with it; what it prints is
-            shown.
-        otherwise: recipes that answer the question where a library or program that this one needs is not installed, the
-            best first.
+        beside: a program that runs beside the command, whose process is `{pid}`, and ends with it; its output is shown.
+        otherwise: recipes that answer the question if a library or program for this one is not installed, best first.
         options: the options of `NAME=OPTION`, and what each means.
         value: if OPTION is free text, what it is, such as `REGEX`; `DIR` is an existing directory.
         default: the value if none is given; "": a value is required.
@@ -213,7 +210,7 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def asks(self) -> str:
-        """The option after the recipe's name on a command line: `=OPTION`, `=REGEX`, `[=REGEX]` or nothing."""
+        """The option after the recipe's name on a command line: `=OPTION`, `=REGEX`, `[=REGEX]` or ""."""
         if self.options:
             return "=OPTION"
         if self.value:

@@ -32,12 +32,7 @@ Find = Callable[[str], str | None]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What to check of one recipe while the command runs, with its directory and option filled in.
-
-    Attributes:
-        label: as the user named it.
-        environment: the variables that it sets.
-    """
+    """Checks of one recipe while the command runs, with its directory and option filled in."""
 
     label: str
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -50,18 +45,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a command is launched with some recipes.
+    """The launch of a command with recipes.
 
     Attributes:
-        environment: variables to add to ours.
         wrapper: words before the command.
         arguments: words after the command.
-        folders: directories to make.
-        logs: more logs to read.
-        catch: catchpoints.
         parts: by recipe, what to check while it runs and at the end.
-        notes: what the user should know before it starts.
-        find: the path of a program.
     """
 
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -82,17 +71,14 @@ def plan(
     argv: Sequence[str] = (),
     find: Find = shutil.which,
 ) -> Plan:
-    """The plan of some recipes.
+    """Make the plan of some recipes.
 
     Args:
         chosen: recipes with their options; the first one's wrapper is the outermost.
-        folder: of the launch.
         around: the environment that the command would have.
-        argv: the command.
-        find: gives the path of a program, or None.
 
     Raises:
-        UsageError: they contradict each other, or something that one needs is not there.
+        UsageError: they contradict each other, or a requirement is missing.
     """
     environment: dict[str, str] = {}
     owner: dict[str, str] = {}
@@ -179,7 +165,7 @@ def _part(
 
 
 def possible(recipe: Recipe, known: Mapping[str, Recipe], find: Find = shutil.which) -> tuple[Recipe, str]:
-    """A recipe, or where what it needs is not installed the first of `otherwise` whose needs are met; why that one."""
+    """Return the recipe, or if a requirement is missing the first possible one of `otherwise`; and why that one."""
     missing = _missing(recipe, find)
     if missing:
         for name in recipe.otherwise:
@@ -189,7 +175,7 @@ def possible(recipe: Recipe, known: Mapping[str, Recipe], find: Find = shutil.wh
 
 
 def _missing(recipe: Recipe, find: Find) -> str:
-    """What a recipe needs and is not installed; "" where all is."""
+    """Return a sentence on a requirement that is not installed, or ""."""
     try:
         for library in recipe.preload:
             _library(library, recipe.name)
@@ -201,7 +187,6 @@ def _missing(recipe: Recipe, find: Find) -> str:
 
 
 def _was_made(cached: Cached, argv: Sequence[str], variables: Mapping[str, str]) -> bool:
-    """Whether all that it names is there."""
     name, _, value = cached.variable.partition("=")
     return (
         (not cached.argument or any(re.search(cached.argument, word) for word in argv))

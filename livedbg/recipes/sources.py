@@ -1,4 +1,4 @@
-"""What the source text of a command shows before it is started: which flags its version knows, what it lacks."""
+"""Reads the source text of a command before it is started: which flags its version knows, what it lacks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,7 @@ _FILES: Final = 50  # that a glob may give
 
 
 def fitting_sources(recipe: Recipe, option: str, argv: Sequence[str], folder: Path) -> tuple[Source, ...]:
-    """The entries of `recipe.sources` that hold for a command.
-
-    Args:
-        recipe: the recipe.
-        option: its option.
-        argv: the command.
-        folder: that it runs in.
-    """
+    """Return the entries of `recipe.sources` that hold for a command in its working folder."""
     if not recipe.sources:
         return ()
     script = _script(argv, folder)
@@ -35,12 +28,7 @@ def fitting_sources(recipe: Recipe, option: str, argv: Sequence[str], folder: Pa
 
 
 def folders_above(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
-    """The folder of a command's script, and some above it; none where it has no script.
-
-    Args:
-        argv: the command.
-        folder: that it runs in.
-    """
+    """Return the folder of a command's script, and some above it; () if it has no script."""
     script = _script(argv, folder)
     return () if script is None else tuple([script.parent, *script.parent.parents][:_UP])
 
@@ -59,7 +47,7 @@ def _holds(source: Source, script: Path | None, folder: Path) -> bool:
 
 
 def _files(source: Source, script: Path | None, folder: Path) -> Iterator[Path]:
-    """The script, and the files beside or above it that the entry names."""
+    """Yield the script, and the files beside or above it that the entry names."""
     if script is not None:
         yield script
     start = script.parent if script is not None else folder
@@ -80,25 +68,19 @@ def _read(path: Path) -> str:
 
 
 def matching(pattern: str, folder: Path | None = None) -> list[Path]:
-    """The files that a glob matches, the oldest first.
-
-    Args:
-        pattern: absolute, or of `folder`; `~` is the home folder.
-        folder: the current one when None.
-    """
+    """Return the files that a glob (`~` is expanded) matches in a folder, by default the current one, oldest first."""
     path = Path(pattern).expanduser()
     root, parts = (Path("/"), path.parts[1:]) if path.is_absolute() else (folder or Path.cwd(), path.parts)
     return sorted(root.glob("/".join(parts)), key=_age) if parts else []
 
 
 def written(pattern: str, folder: Path, since_s: float, above: Sequence[Path] = ()) -> list[Path]:
-    """The files that a glob matches, that are not empty and were written since a time, the oldest first.
+    """Return the non-empty files that a glob matches and that were written since a time, the oldest first.
 
     Args:
         pattern: as for `matching`.
-        folder: where a relative one begins.
         since_s: the time, as files' times are (time.time()).
-        above: more folders where it may begin.
+        above: more folders where a relative pattern may begin.
     """
     found = {path for start in (folder, *above) for path in matching(pattern, start) if _was_written(path, since_s)}
     return sorted(found, key=_age)

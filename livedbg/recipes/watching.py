@@ -1,8 +1,7 @@
 """Follows the recipes of one launched command: while it runs, and after it has ended.
 
-Summarises the files that a recipe made, when the command has ended, and names the command that opens them.
-
-Reports files that a command writes while it runs, such as heap dumps, and how they grow.
+Reports files that the command writes while it runs, such as heap dumps, and how they grow. After its end summarises the
+files that a recipe made, and names the command that opens them.
 
 Invariants:
     watching.E8. A file is reported once: when it stops growing, at the latest when the command ends.
@@ -39,12 +38,7 @@ _HEAP: Final = lazy_re(rb"heap profile: *\d+: *(\d+) \[ *\d+: *(\d+)\]")
 
 
 class Growing:
-    """Reports files as they are written, on a thread of its own.
-
-    Args:
-        parts: of the plan.
-        say: gets each line; called on the thread.
-    """
+    """Reports files as they are written, on a thread of its own, which calls `say` with each line."""
 
     def __init__(self, parts: Sequence[Part], say: Callable[[str], None]) -> None:
         self._kinds = [(part.label, files) for part in parts for files in part.grows]
@@ -103,7 +97,7 @@ class Growing:
 
 
 def bytes_in_use(path: Path) -> int | None:
-    """Bytes in use according to a heap profile of gperftools; None if the file is none."""
+    """Return the bytes in use according to a heap profile of gperftools; None if the file is none."""
     try:
         with path.open("rb") as file:
             match = _HEAP.match(file.read(256))
@@ -123,14 +117,7 @@ _WIDEST: Final = 160
 def summaries(
     parts: Sequence[Part], program: str, find: Callable[[str], str | None] = shutil.which, ended: Ended | None = None
 ) -> Iterator[str]:
-    """Lines about the files of each recipe.
-
-    Args:
-        parts: of the plan.
-        program: the first word of the command.
-        find: gives the path of a program, or None.
-        ended: when and where the command ran; None: all files of the current folder count.
-    """
+    """Yield lines about the files of each recipe; if `ended` is None, all files of the current folder count."""
     ended = ended if ended is not None else Ended(())
     path = shutil.which(program) or program
     for part in parts:
@@ -180,14 +167,7 @@ def _printed(argv: Sequence[str], find: Callable[[str], str | None]) -> list[str
 
 
 class Beside:
-    """A program of ours beside a command, which ends with that.
-
-    Args:
-        label: of the recipe.
-        words: the program and its arguments.
-        pid: of the command.
-        folder: for what it prints.
-    """
+    """A program of ours that runs beside a command and ends with it."""
 
     def __init__(self, label: str, words: Sequence[str], pid: int, folder: Path) -> None:
         self._label = label
@@ -204,7 +184,7 @@ class Beside:
         self._process.wait()
 
     def said(self) -> Iterator[str]:
-        """The lines that it printed, once it has ended."""
+        """Yield the lines that it printed, once it has ended."""
         try:
             self._process.wait(_LONGEST_S)
         except subprocess.TimeoutExpired:
@@ -224,16 +204,13 @@ class RecipeWatch:
     """Reports what recipes write, also in a log of their own, which the Logs screen shows.
 
     Args:
-        plan: what was launched by.
-        folder: of the launch.
-        argv: the command.
-        say: gets each line as it comes, on a thread of ours.
+        say: called with each line, on a thread of ours.
 
     Attributes:
-        keep: gets a process and each file that it has newly mapped or opened; set before the command is followed.
+        keep: called with a process and each file that it has newly mapped or opened; set it before `follow`.
 
     Raises:
-        SourceError: the log can't be made.
+        SourceError: the log can't be created.
     """
 
     def __init__(self, plan: Plan, folder: Path, argv: Sequence[str], say: Callable[[str], None]) -> None:
@@ -263,11 +240,9 @@ class RecipeWatch:
             self._witness = Witness(child.pid, variables, self.keep)
 
     def finish(self, child: Launched, *, effects: bool = True) -> Ended:
-        """Print summaries and missing effects after the command has ended; what that rests on.
+        """Print summaries and missing effects after the command has ended; return what they are based on.
 
-        Args:
-            child: the command.
-            effects: say which recipes had no visible effect; a guide says in its own words what each setting did.
+        Without `effects`, no missing ones: a guide says in its own words what each setting did.
         """
         processes = self._witness.stop() if self._witness is not None else ()
         self._growing.stop()
@@ -282,12 +257,12 @@ class RecipeWatch:
         return ended
 
     def leave(self) -> None:
-        """The command is left running: end what runs beside it."""
+        """End the programs beside the command, which is left running."""
         for beside in self._beside:
             beside.end()
 
     def so_far(self, child: Launched) -> Ended:
-        """The same while the command runs, without a line of it printed."""
+        """Return the same while the command runs, without printing."""
         return self._ended(child, self._witness.seen if self._witness is not None else ())
 
     def _ended(self, child: Launched, processes: Sequence[Seen]) -> Ended:
@@ -303,5 +278,4 @@ class RecipeWatch:
 
 
 def _files(log: Path) -> Sequence[Path]:
-    """A log, or the logs below a folder: the newest of them."""
     return matching(f"{glob.escape(str(log))}/**/*.log")[-_MOST_LOGS:] if log.is_dir() else [log]

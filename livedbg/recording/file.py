@@ -1,16 +1,16 @@
-"""The event stream in a file: zstd-compressed lines of JSON, appended and readable meanwhile.
+"""Reads the event stream in a file: zstd-compressed lines of JSON, appended and readable meanwhile.
 
-Layout: zstd frames of text lines. The first frame is one line, the header (`Header`); each line of the further
-ones is an event (livedbg.model.events). livedbg.recording.recorder writes it.
+Layout: zstd frames of text lines. The first frame is one line, the header (`Header`); each line of the further ones is
+an event (livedbg.model.events). livedbg.recording.recorder writes it.
 
-Translates events of old recordings to today's: names of sources, counters and engines; where evidence was read;
+Events of old recordings are translated to today's: names of sources, counters and engines; where evidence was read;
 kinds of waits; facts of resources.
 
 Invariants:
     recording.R2. A truncated recording gives its events up to the last whole one, a damaged one those of the frames
         before the damage; both say so.
-    recording.R3. An event that this version doesn't know is skipped and counted; a recording of another
-        schema version is refused with what to do.
+    recording.R3. An event that this version doesn't know is skipped and counted; a recording of another schema version
+        is refused with what to do.
     recording.R5. Who reads a recording that grows gets each event once and in order, also where its oldest part is
         dropped meanwhile: the new file takes the place of the old one, and says how much of it is gone.
     recording.R4. Reading never runs anything from the file and keeps at most one line of it beside the events.
@@ -90,14 +90,14 @@ _DIGITS: Final = 19  # a number of more is no line, and no recording can hold it
 
 
 def wait_kind(words: str | None) -> WaitKind | None:
-    """The kind of wait that words of `Thread.waits_in` name."""
+    """Return the kind of wait that a text of `Thread.waits_in` names."""
     if words is None:
         return None
     return next((kind for begin, kind in _WAITS if re.match(begin, words)), WaitKind.UNKNOWN)
 
 
 def sleeps_s(words: str | None) -> float | None:
-    """The time that a sleep asked for, by words of `Thread.waits_in`."""
+    """Return the requested seconds of a sleep in a text of `Thread.waits_in`."""
     asleep = _SLEEP.match(words or "")
     return float(asleep[1]) if asleep is not None else None
 
@@ -107,7 +107,7 @@ def _with_kind(thread: Thread) -> Thread:
 
 
 def renamed(event: Event) -> Event:
-    """The event with today's names."""
+    """Return the event with today's names."""
     match event:
         case StacksSeen() if any(stack.source in _SOURCES for stack in event.stacks):
             stacks = (structs.replace(s, source=_SOURCES.get(s.source, s.source)) for s in event.stacks)
@@ -128,7 +128,6 @@ def renamed(event: Event) -> Event:
 
 
 def _resource(resource: Resource) -> Resource:
-    """A resource of which all that is known was text: with the fields and facts that this was."""
     text = dict(resource.attributes)
     facts = resource.facts
     if facts is None and (kind := _FACTS.get(resource.kind)) is not None:
@@ -153,7 +152,6 @@ def _resource(resource: Resource) -> Resource:
 
 
 def _as_fields(said: Diagnostic) -> Diagnostic:
-    """A diagnostic whose fields and facts were texts, and whose evidence had its line in a text."""
     texts = dict(said.attributes)
     resolved, late = (texts.pop(name, "") == "yes" for name in ("resolved", "late"))
     message = said.facts is None and ("signature" in texts or ("next" in texts and texts.keys() <= _ADVICE))
@@ -168,7 +166,7 @@ def _as_fields(said: Diagnostic) -> Diagnostic:
 
 
 def _message(texts: dict[str, str]) -> MessageFacts:
-    """The facts of a message that were texts: marks were those that say `yes`."""
+    """Return the facts of a message that were texts: marks were those that say `yes`."""
     return facts_from(
         {
             **{name: texts.get(old, "") for old, name in _MESSAGE.items()},
@@ -184,7 +182,7 @@ def _message(texts: dict[str, str]) -> MessageFacts:
 
 
 def _with_line(proof: Evidence) -> Evidence:
-    """Evidence whose place was one text, `err.txt:214`, with file and line."""
+    """Return evidence whose place was one text, `err.txt:214`, with file and line."""
     name, colon, number = proof.source.rpartition(":")
     if proof.kind in ("log", "file") and name and colon and number.isdecimal() and len(number) < _DIGITS:
         return structs.replace(proof, source="", file=name, line=int(number))
@@ -203,14 +201,10 @@ class Header(msgspec.Struct, frozen=True):
     """The first line of a recording.
 
     Attributes:
-        format: MAGIC.
         schema: version of the event schema (livedbg.model.events.SCHEMA_VERSION).
         livedbg: version of the program that wrote it.
-        host: host that it was written on.
-        title: the target.
-        started_wall_ns: when it began.
-        dropped: a sentence that says since when it has events and why; "" if none were dropped.
-        begins_at: bytes of events that were dropped before what follows this line.
+        dropped: a sentence that says since when it has events and why, or "".
+        begins_at: bytes of events that were dropped before the first kept one.
     """
 
     format: str
@@ -225,9 +219,6 @@ class Header(msgspec.Struct, frozen=True):
 
 class RecordingReader:
     """Reads a recording, also one that is being written.
-
-    Args:
-        path: the file.
 
     Raises:
         RecordingError: it can't be opened, is no recording, or of another schema version.
@@ -252,7 +243,7 @@ class RecordingReader:
             raise
 
     def events(self) -> Iterator[Event]:
-        """The events that are there and were not given yet; call it again when the file has grown."""
+        """Yield the events since the last call; call it again when the file has grown."""
         for line in self._lines:
             if line is None:
                 return
@@ -263,7 +254,7 @@ class RecordingReader:
 
     @property
     def incomplete(self) -> str:
-        """What is wrong with the recording so far, one sentence, or ""."""
+        """A sentence on what is wrong with the recording so far, or ""."""
         parts = [part for part in (self.header.dropped, self.damage) if part]
         if self.skipped:
             events = "1 event is" if self.skipped == 1 else f"{self.skipped} events are"
@@ -272,11 +263,10 @@ class RecordingReader:
 
     @property
     def size(self) -> int:
-        """Bytes of the file now."""
+        """Present size of the file in bytes."""
         return os.fstat(self._file.fileno()).st_size
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
     def _read_header(self) -> Header:
@@ -300,7 +290,7 @@ class RecordingReader:
         return header
 
     def _read_lines(self) -> Iterator[bytes | None]:
-        """Whole lines; None whenever there is no whole line yet. A frame whose checksum is wrong gives none."""
+        """Yield whole lines; None whenever there is no whole line yet. A frame with a wrong checksum gives none."""
         unpack = zstandard.ZstdDecompressor().decompressobj()
         packed = self._file.read(_READ)
         rest = b""  # of what was unpacked, the line that has not ended
@@ -343,10 +333,10 @@ class RecordingReader:
             yield None
 
     def _follow(self) -> bool | None:
-        """Go on in the file that has taken the place of this one since its oldest part was dropped (R5).
+        """Continue in the file that has replaced this one since its oldest part was dropped (R5).
 
         Returns:
-            None where there is none; else whether it goes on where the former one ended.
+            None if there is none; else whether it continues where the former one ended.
         """
         try:
             if not self._header_size:
@@ -383,7 +373,7 @@ class RecordingReader:
 
 
 def _first_frame(file: BinaryIO) -> tuple[Header | None, int]:
-    """The header of a recording and the bytes that it takes; None where it has none that this version reads."""
+    """Return the header of a recording and its size in bytes; None if this version can't read it."""
     unpack, text, size = zstandard.ZstdDecompressor().decompressobj(), b"", 0
     try:
         while not unpack.eof and size < _LONGEST_HEADER and (data := file.read(_READ)):
@@ -397,7 +387,7 @@ def _first_frame(file: BinaryIO) -> tuple[Header | None, int]:
 
 
 def is_recording(path: Path) -> bool:
-    """Whether a file begins like a recording."""
+    """Return whether a file begins like a recording."""
     try:
         with path.open("rb") as opened:
             return opened.read(4) == _ZSTD_MAGIC

@@ -1,4 +1,4 @@
-"""Writes the event stream to a file (layout: livedbg.recording.file).
+"""Writes the event stream to a file (layout: livedbg.recording.file), and replays recorded events.
 
 A zstd block (RFC 8878, 3.1.1.2) ends at least each second while events come, so that a reader of the growing file has
 all that is older, and a frame, which ends with a checksum, every _FRAME_S seconds.
@@ -11,8 +11,8 @@ Invariants:
     recorder.C2. The file does not exceed its size limit by more than one batch of events and one keyframe, and replays
         correctly from where it begins.
     recorder.T1. `state(n)` equals the fold of the first `n` events, whatever was asked for before.
-    recorder.T2. Memory grows with the packed size of the recording, not with its events: at most KEPT stores and
-        one unpacked chunk are kept.
+    recorder.T2. Memory grows with the packed size of the recording, not with its events: at most KEPT stores and one
+        unpacked chunk are kept.
 """
 
 from __future__ import annotations
@@ -54,16 +54,13 @@ class Recorder:
 
     Args:
         path: a file that must not exist yet, unless `replace`.
-        host: this host.
-        title: the target.
-        most_bytes: size limit.
 
     Attributes:
-        keyframe: gives the state; without it, the recording ends at its size limit.
+        keyframe: returns the state as events; without it, the recording ends at its size limit.
         failed: why it ended early, or "".
 
     Raises:
-        RecordingError: the file exists or can't be made.
+        RecordingError: the file exists or can't be created.
     """
 
     def __init__(
@@ -97,7 +94,7 @@ class Recorder:
                     self._flush()
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Flush and close the file."""
         with self._lock:
             if not self._file.closed:
                 if not self.failed:
@@ -105,7 +102,7 @@ class Recorder:
                 self._file.close()
 
     def _has_room(self) -> bool:
-        """Begin a part where the first third is full, and drop the older one where two thirds are."""
+        """Begin a part when the first third is full, and drop the older one when two thirds are."""
         if self.keyframe is None or not self._regular():
             if self._size >= self._most:
                 self._give_up(f"it reached its size limit of {byte_size(self._most)}")
@@ -180,10 +177,10 @@ class Recorder:
 
 
 def open_recording(path: Path, *, replace: bool) -> BinaryIO:
-    """A new file for a recording, that only its owner can read.
+    """Create a file for a recording that only its owner can read.
 
     Raises:
-        RecordingError: it exists and is not to be replaced, or can't be made.
+        RecordingError: it exists and is not to be replaced, or can't be created.
     """
     try:
         return os.fdopen(open_private(path, replace=replace), "wb", buffering=0)
@@ -194,13 +191,12 @@ def open_recording(path: Path, *, replace: bool) -> BinaryIO:
 
 
 def packed_header(host: str, title: str, dropped: str = "", begins_at: int = 0) -> bytes:
-    """The first frame of a recording."""
+    """Return the first frame of a recording."""
     header = Header(MAGIC, SCHEMA_VERSION, __version__, host, title, time.time_ns(), dropped, begins_at)
     return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(json_bytes(header) + b"\n")
 
 
 def encoded(events: Iterable[Event]) -> bytes:
-    """Events as lines."""
     return b"".join(encode(event) + b"\n" for event in events)
 
 
@@ -210,7 +206,7 @@ _STEP_NS: Final = 100_000_000  # events closer than this to the first of their s
 
 
 class Tape:
-    """Events in order of their arrival; time runs along their wall clock, made monotonic."""
+    """Events in order of arrival; time runs along their wall clock, made monotonic."""
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
@@ -229,7 +225,7 @@ class Tape:
         return len(self._chunks) * _CHUNK + len(self._open)
 
     def extend(self, events: Iterable[Event]) -> int:
-        """Append events; returns how many."""
+        """Append events; return how many."""
         count = 0
         for event in events:
             self._open.append(event)
@@ -258,11 +254,11 @@ class Tape:
         return self.times[-1]
 
     def step_at(self, wall_ns: int) -> int:
-        """The last step that ends at or before a time (at least the first one with events)."""
+        """Return the last step that ends at or before a time (at least the first one with events)."""
         return max(min(1, len(self.steps) - 1), bisect_right(self.times, wall_ns) - 1)
 
     def state(self, count: int) -> Store:
-        """The fold of the first `count` events; not to be changed (copy it)."""
+        """Return the fold of the first `count` events. Don't change it, copy it."""
         base = max(known for known in self._stores if known <= count)
         if base == count:
             return self._stores[base]

@@ -1,4 +1,4 @@
-"""Keeps the last minutes of the event stream in memory, and writes them to a file when they are asked for.
+"""Keeps the last minutes of the event stream in memory, and writes them to a file on request.
 
 The ring consists of parts. Each begins with a keyframe (livedbg.state.keyframe), so the oldest part can be dropped. A
 part takes at least as many bytes of events as its keyframe has, so that keyframes of a large state cost no more than
@@ -39,11 +39,9 @@ class _Part:
     """Some of the events, packed.
 
     Attributes:
-        began_mono_ns: of its first event, CLOCK_MONOTONIC.
-        began_wall_ns: the same on the wall clock.
-        size: of what is packed, bytes.
-        taken: of its events before packing, but for the keyframe, bytes.
-        least: as many are taken before the next part begins.
+        began_mono_ns: CLOCK_MONOTONIC of its first event.
+        taken: bytes of its events before packing, without the keyframe.
+        least: minimum of `taken` before the next part begins.
     """
 
     def __init__(self, first: Event, keyframe: Sequence[Event]) -> None:
@@ -58,7 +56,6 @@ class _Part:
         self.frames()
 
     def add(self, events: Sequence[Event]) -> None:
-        """Append events."""
         lines = encoded(events)
         self.taken += len(lines)
         self._open += lines
@@ -66,7 +63,7 @@ class _Part:
             self.frames()
 
     def frames(self) -> tuple[bytes, ...]:
-        """All its events as zstd frames."""
+        """Return all its events as zstd frames."""
         if self._open:
             frame = self._zstd.compress(bytes(self._open))
             self._frames.append(frame)
@@ -79,14 +76,10 @@ class RingRecorder:
     """Keeps the last events; use it as the sink of a session.
 
     Args:
-        path: where `write` writes; must not exist yet, unless `replace`. Later ones get a number.
-        host: this host.
-        title: the target.
-        last_s: how long events are kept.
-        most_bytes: memory limit.
+        path: file for `write`; must not exist yet, unless `replace`. Later ones get a number.
 
     Attributes:
-        keyframe: gives the state; nothing is dropped before it is set.
+        keyframe: returns the state as events; nothing is dropped before it is set.
 
     Raises:
         RecordingError: the file exists, or its directory does not.
@@ -117,7 +110,6 @@ class RingRecorder:
         self._written = 0
 
     def __call__(self, events: Sequence[Event]) -> None:
-        """Take in events."""
         if not events:
             return
         with self._lock:
@@ -131,12 +123,12 @@ class RingRecorder:
 
     @property
     def size(self) -> int:
-        """Bytes in memory, packed."""
+        """Packed bytes in memory."""
         with self._lock:
             return sum(part.size for part in self._parts)
 
     def write(self) -> Path:
-        """Write what is kept to a new file.
+        """Write the kept events to a new file.
 
         Returns:
             The file: the path that was given, or the same with a number.
@@ -167,7 +159,7 @@ class RingRecorder:
         return too_large or (old and part.taken >= part.least)
 
     def _forget(self, now_ns: int) -> None:
-        """Drop the oldest parts that the time does not cover or the memory has no room for."""
+        """Drop the oldest parts that are outside the time or above the memory limit."""
         while len(self._parts) > 1:
             outdated = self._parts[1].began_mono_ns <= now_ns - self._last_ns
             if not outdated and sum(part.size for part in self._parts) <= self._most:

@@ -1,11 +1,11 @@
 """Compares how runs ended: groups equal endings, and judges whether the place is the same each time or moves.
 
-Whether the failures of runs follow the device that each run had.
+Also finds whether failures follow the device of each run.
 
 Invariants:
     compare.V1. A place moves only if two runs have different markers or, without markers, different innermost frames.
-        The last line of output is not evidence enough: output is buffered in blocks. A sanitizer's report is the
-        place of its run before any marker.
+        The last line of output is not evidence enough: output is buffered in blocks. A sanitizer's report is the place
+        of its run before any marker.
     compare.V2. Runs that the user interrupted are not judged.
 """
 
@@ -31,7 +31,7 @@ _ENOUGH: Final = 2
 
 
 def follows_device(ends: Sequence[RunEnd]) -> str:
-    """The sentence that failures follow the device; "" if they do not, or too few runs tell.
+    """Return the sentence that failures follow the device; "" if they do not, or too few runs tell.
 
     It is said if each device had two or more runs and these all failed or all succeeded, and there are both kinds:
     "device 0: 2 of 2 good; devices 1-3: 6 of 6 crashed". With few runs that can be chance, and the sentence says how
@@ -76,7 +76,7 @@ def _number(device: str) -> tuple[int, str]:
 
 
 def _splits(sizes: Sequence[int], total: int) -> int:
-    """In how many ways some of these sizes add up to a total."""
+    """Return in how many ways some of these sizes add up to a total."""
     ways = [1, *[0] * total]
     for size in sizes:
         for at in range(total, size - 1, -1):
@@ -94,14 +94,7 @@ _LONGEST: Final = 90
 
 
 class Group(Struct, frozen=True, kw_only=True):
-    """Runs with equal endings.
-
-    Attributes:
-        ending: how.
-        place: where.
-        runs: their numbers.
-        stacks: how many different stacks they have.
-    """
+    """Runs with equal endings."""
 
     ending: str
     place: str
@@ -114,10 +107,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     Attributes:
         crashes: judgement of the crashed runs: `well` (none), `once`, `same` place, `moves`, or `unknown`.
-        hangs: judgement of the runs that hung.
         groups: runs with equal endings; failures first, then the largest.
-        sentences: the conclusion.
-        next: what to do next.
     """
 
     crashes: Judgement
@@ -238,7 +228,7 @@ def _groups(ends: Sequence[RunEnd]) -> list[Group]:
 
 
 def _sanitizers() -> Iterator[str]:
-    """Recipes that find memory errors and races: of the host, and of the systems."""
+    """Yield recipes that find memory errors and races: of the host, and of the systems."""
     yield "--recipe asan-gcc or asan-clang (host)"
     for system in systems():
         if system.sanitizers:

@@ -1,23 +1,19 @@
 """Finds the last step of each run in its output: the last marker that began and did not end, and the last line.
 
-Normalises the lines of a run's output, so that runs can be compared.
+Lines of output are normalised, so that runs can be compared. Markers are lines that report the begin or the end of a
+step. A run is in the last step that began and did not end.
 
-Markers: lines that report the begin or the end of a step. A run is in the last step that began and did not end.
-
-Detects pairs of markers in output: lines that are equal but for a word or two that means begin or end.
-
-`launch pass 7` and `pass 7 ok` both contain `pass 7`. If for most such names the first line comes before the second,
-`launch *` begins something and `* ok` ends it. No list of words is needed.
+Pairs of markers are detected: lines that are equal but for a word or two that means begin or end. `launch pass 7` and
+`pass 7 ok` both contain `pass 7`. If for most such names the first line comes before the second, `launch *` begins
+something and `* ok` ends it. No list of words is needed.
 
 Invariants:
     marking.K3. Output is read from its files when needed: the memory for a run does not grow with its output.
     marking.L1. At most _MOST_BYTES of a file are read: of a longer file, the beginning is skipped.
-    marking.L2. What differs from run to run without a meaning (times, durations, addresses) is removed from a
-        line.
-    marking.A1. An end closes the newest begin of the same step in the same lane; an end without a begin closes
-        nothing.
-    marking.B2. A pair must repeat, for at least two names and at least three times in all. Nearly each end must
-        have a begin, and at most _OPEN begins per run may lack their end.
+    marking.L2. What differs from run to run without a meaning (times, durations, addresses) is removed from a line.
+    marking.A1. An end closes the newest begin of the same step in the same lane; an end without a begin closes nothing.
+    marking.B2. A pair must repeat, for at least two names and at least three times in all. Nearly each end must have a
+        begin, and at most _OPEN begins per run may lack their end.
     marking.B4. Memory and time are bounded by a limit on the lines of all runs together.
 """
 
@@ -60,7 +56,7 @@ class _Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundPair:
-    """Two marks, of which one begins and one ends something."""
+    """A detected pair of markers."""
 
     begin: _Mark
     end: _Mark
@@ -71,11 +67,9 @@ class FoundPair:
         return f"{_shown(self.begin)} / {_shown(self.end)}"
 
     def begun(self, line: str) -> tuple[str, str] | None:
-        """See Pair."""
         return _of(line, self.begin)
 
     def ended(self, line: str) -> tuple[str, str] | None:
-        """See Pair."""
         return _of(line, self.end)
 
 
@@ -124,7 +118,6 @@ def _count(
     seen: Counter[_Mark],
     first: Counter[_Mark],
 ) -> None:
-    """Count, for one run, which mark follows which for the same name."""
     last: dict[str, _Mark] = {}
     for line in lines:
         for mark, what in _splits(line):
@@ -139,7 +132,6 @@ def _count(
 
 
 def _splits(line: str) -> Iterator[tuple[_Mark, str]]:
-    """All ways to split a line into a mark and a name."""
     words = [word for word in (part.strip(_EDGE) for part in line.split(None, _MOST_WORDS + 1)) if word]
     count = len(words)
     if not 2 <= count <= _MOST_WORDS:
@@ -157,19 +149,12 @@ def _splits(line: str) -> Iterator[tuple[_Mark, str]]:
 
 
 def _constant(word: str) -> bool:
-    """Whether it may be a word of a mark: it has no digit."""
+    """Return whether it may be a word of a mark: it has no digit."""
     return not any(map(str.isdigit, word))
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """A line that reports the begin of a step that did not end.
-
-    Attributes:
-        text: the line.
-        pair: which kind of marker.
-        line: its number.
-        others: how many more are open.
-    """
+    """A line that reports the begin of a step that did not end."""
 
     text: str
     pair: str
@@ -181,16 +166,14 @@ class Pair(Protocol):
     """Recognises the lines that begin a step and those that end it."""
 
     @property
-    def name(self) -> str:
-        """Name of the pair."""
-        ...
+    def name(self) -> str: ...
 
     def begun(self, line: str) -> tuple[str, str] | None:
-        """(lane, step) that begins with a line; None if none does."""
+        """Return the (lane, step) that begins with a line, or None."""
         ...
 
     def ended(self, line: str) -> tuple[str, str] | None:
-        """(lane, step) that ends with a line; None if none does."""
+        """Return the (lane, step) that ends with a line, or None."""
         ...
 
 
@@ -214,11 +197,9 @@ class PatternPair:
     end: re.Pattern[str]
 
     def begun(self, line: str) -> tuple[str, str] | None:
-        """See Pair."""
         return _named(self.begin.search(line))
 
     def ended(self, line: str) -> tuple[str, str] | None:
-        """See Pair."""
         return _named(self.end.search(line))
 
 
@@ -231,7 +212,7 @@ def _named(match: re.Match[str] | None) -> tuple[str, str] | None:
 
 @lru_cache(maxsize=1)
 def known_pairs() -> tuple[PatternPair, ...]:
-    """The pairs of livedbg/repeats/data/markers.toml, and those that systems declare."""
+    """Return the pairs of livedbg/repeats/data/markers.toml, and those that systems declare."""
     text = files("livedbg.repeats").joinpath("data", "markers.toml").read_bytes()
     known = [(entry.name, entry.begin, entry.end) for entry in msgspec.toml.decode(text, type=ready(_Data)).pair]
     known += [(pair.name, pair.begin, pair.end) for system in systems() for pair in system.markers]
@@ -239,12 +220,7 @@ def known_pairs() -> tuple[PatternPair, ...]:
 
 
 def last_open(lines: Sequence[str], pairs: Sequence[Pair]) -> Marker | None:
-    """The last step that began and did not end.
-
-    Args:
-        lines: of one run, in order.
-        pairs: kinds of markers.
-    """
+    """Return the last step of a run that began and did not end."""
     still = {number: pair for pair in reversed(pairs) for number in _still_open(lines, pair)}
     if not still:
         return None
@@ -278,7 +254,7 @@ _BRACKETS: Final = lazy_re(r" ?(?:\(\s*\)|\[\s*\])")
 
 
 def lines_of(path: Path) -> list[str]:
-    """The normalised lines of a file; none if it can't be read."""
+    """Return the normalised lines of a file; [] if it can't be read."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -298,7 +274,7 @@ def _cleaned(line: bytes) -> str:
 
 
 def compared(line: str) -> str:
-    """A line without times, durations and addresses."""
+    """Return a line without times, durations and addresses."""
     text = _STAMP.sub("", line)
     if any(character.isdigit() for character in text):
         text = _ADDRESS.sub("0x…", text)
@@ -312,18 +288,14 @@ _MOST_RUNS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run that has ended.
-
-    Attributes:
-        outputs: files with what it logged and printed, standard output and error last.
-    """
+    """A run that has ended, and the files of its logs and output, standard output and error last."""
 
     end: RunEnd
     outputs: tuple[Path, ...]
 
 
 def marked(runs: Sequence[Ran]) -> Iterator[Ran]:
-    """The same runs with their markers, by known pairs and by pairs that the output shows."""
+    """Yield the runs with their markers, by known pairs and by pairs that the output shows."""
     searched = sorted(runs, key=lambda ran: not ran.end.bad)[:_MOST_RUNS]
     shown = [lines for ran in searched for path in ran.outputs if (lines := lines_of(path))]
     pairs: list[Pair] = [*known_pairs(), *found_pairs(shown)]

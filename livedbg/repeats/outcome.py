@@ -1,4 +1,4 @@
-"""How one run ended, and the exception or sanitizer report that explains it, of those caught or printed.
+"""The end of one run, and the exception or sanitizer report that explains it, of those caught or printed.
 
 Invariants:
     outcome.T1. A report with which a sanitizer ended the run takes precedence. A report after which the run continued
@@ -31,23 +31,17 @@ _HELPERS: Final = lazy_re(
 
 
 class RunEnd(Struct, frozen=True, kw_only=True):
-    """How one run ended.
+    """The end of one run.
 
     Attributes:
         run: its number, from 1.
         how: `well`, `code` (an exit code), `signal`, `hung` (time-out), or `cut` (interrupted by Ctrl-C).
         code: exit code as a shell gives it; None if livedbg killed it.
-        signal: name of the signal that ended it.
         marker: the line of the last step that began and did not end.
         others: number of other open steps.
-        last_line: the last line of its output.
         exception: type of the exception that ended it or whose trace it printed last, or the error of a sanitizer.
-        message: of the exception.
         reported: the exception is a sanitizer's report, and its first frame in the user's code is the place.
         stack: frames of the failure or of the hang; innermost first.
-        verdict: livedbg's verdict at its end.
-        folder: has its output and its recording.
-        notes: messages of its recipes.
     """
 
     run: int
@@ -80,13 +74,13 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def ending(self) -> str:
-        """How it ended, as text; equal for equal endings."""
+        """Its end as text; equal for equal endings."""
         text = in_words(self)
         return f"{text}, {self.exception}" if self.exception not in ("", text) and self.notable else text
 
     @property
     def place(self) -> str:
-        """Where it was, in a form that can be compared; "" if unknown."""
+        """The place where it was, in a form that can be compared, or ""."""
         if self.marker and not (self.reported and self.stack):
             return self.marker
         if self.stack:
@@ -100,7 +94,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
 
 def how_ended(code: int) -> tuple[How, str]:
-    """The meaning of an exit code as a shell gives it, and the signal's name."""
+    """Return the meaning of an exit code as a shell gives it, and the signal's name."""
     if code == 0:
         return "well", ""
     if code > 128:
@@ -112,7 +106,7 @@ def how_ended(code: int) -> tuple[How, str]:
 
 
 def in_words(end: RunEnd) -> str:
-    """How it ended, in words."""
+    """Return how a run ended, in words."""
     match end.how:
         case "well":
             return "succeeded"
@@ -127,7 +121,7 @@ def in_words(end: RunEnd) -> str:
 
 
 def frames_shown(frames: tuple[Frame, ...]) -> tuple[str, ...]:
-    """Frames as they are compared and shown, without those through which a program aborts."""
+    """Return frames as they are compared and shown, without those through which a program aborts."""
     kept = [frame for frame in frames if not _helps(frame)] or list(frames)
     return tuple(_frame(frame) for frame in kept[:_FRAMES])
 
@@ -144,7 +138,7 @@ def _frame(frame: Frame) -> str:
 
 
 def stack_of(stacks: tuple[Stack, ...]) -> tuple[str, ...]:
-    """Frames of the first stack that has any: the most informative one of a hang."""
+    """Return frames of the first stack that has any: the most informative one of a hang."""
     return next((frames_shown(stack.frames) for stack in stacks if stack.frames), ())
 
 
@@ -169,13 +163,7 @@ class _EndCause(NamedTuple):
 
 
 def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[ExceptionHit]) -> _EndCause:
-    """Choose what explains how a run ended.
-
-    Args:
-        how: how the run ended.
-        caught: by catchpoints, and read from its logs while it ran.
-        printed: exceptions and reports in its output.
-    """
+    """Choose what explains how a run ended, of exceptions caught and of those printed in its output."""
     if how in ("hung", "cut"):
         return _EndCause()
     report = _report((*printed, *caught))
@@ -199,14 +187,13 @@ def _others(hits: Sequence[ExceptionHit]) -> list[ExceptionHit]:
 
 
 def _report(hits: Sequence[ExceptionHit]) -> ExceptionHit | None:
-    """The first report that ended it, else the first: later ones may follow from it. Its stack is the user's code."""
+    """Return the first report that ended the run, else the first, with the user's code as its stack."""
     reports = [hit for hit in hits if hit.catchpoint in _REPORTS]
     hit = next((hit for hit in reports if hit.catchpoint == _ENDED), next(iter(reports), None))
     return hit if hit is None else structs.replace(hit, stack=own_frames(hit.stack) or hit.stack)
 
 
 def _newest(*groups: Sequence[ExceptionHit]) -> ExceptionHit | None:
-    """The last one of the first group that has any."""
     for hits in groups:
         if hits:
             return max(reversed(hits), key=lambda hit: hit.at_wall_ns or 0)

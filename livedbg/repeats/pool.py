@@ -1,14 +1,13 @@
 """Runs a command many times, several at once, each on a device of its own if devices are given.
 
-Gives each run one device, by the variables that limit the devices of a process.
-
-Systems declare their variables (`System.device_variables`): numbers or UUIDs, in a list whose order counts.
+A run is limited to one device by the variables that systems declare (`System.device_variables`): numbers or UUIDs, in a
+list whose order counts.
 
 Invariants:
     repeats_pool.P1. A device has at most ceil(K / devices) runs at a time, and each has one of the first; the others
         start in the order of their numbers.
-    repeats_pool.P2. `stop` starts no further run and sets the event of the running ones; `results` ends when they
-        have ended.
+    repeats_pool.P2. `stop` starts no further run and sets the event of the running ones; `results` ends when they have
+        ended.
     repeats_pool.P4. A signal ends the wait for results, whichever thread the kernel gives it to: `results` wakes now
         and then (livedbg.session.live).
     repeats_pool.P3. A run that raises ends the pool: the error comes out of `results`, after the others were stopped.
@@ -35,12 +34,10 @@ _NUMBER: Final = lazy_re(r"[0-9]{1,6}")
 
 
 class Pool(Generic[Result]):
-    """Some runs, at most K at a time.
+    """Runs, at most `parallel` at a time.
 
     Args:
-        count: how many runs.
-        parallel: how many at a time.
-        devices: their names; () where runs have none.
+        devices: their names; () if runs have none.
         one: performs one run, given its number from 1, its device or "", and an event that stops it.
     """
 
@@ -61,7 +58,6 @@ class Pool(Generic[Result]):
         self._living = len(self._threads)
 
     def start(self) -> None:
-        """Begin."""
         for thread in self._threads:
             thread.start()
 
@@ -70,7 +66,7 @@ class Pool(Generic[Result]):
         self._stop.set()
 
     def results(self) -> Iterator[Result]:
-        """Each run's result as it ends."""
+        """Yield each run's result as it ends."""
         while True:
             try:
                 result = self._ended.get(timeout=_SLICE_S)
@@ -107,11 +103,11 @@ class Pool(Generic[Result]):
 
 
 class _Last(BaseException):
-    """A thread has no more to do."""
+    """Sent by a thread that ends."""
 
 
 def devices_of(text: str) -> tuple[str, ...]:
-    """The devices of a list such as `0-3,5`.
+    """Return the devices of a list such as `0-3,5`.
 
     Raises:
         UsageError: the text is not such a list.
@@ -131,7 +127,7 @@ def devices_of(text: str) -> tuple[str, ...]:
 
 
 def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables that give a run one device; {} for all devices ("").
+    """Return the variables that give a run one device; {} for all devices ("").
 
     Args:
         device: its number among the devices that the command sees.
@@ -160,10 +156,6 @@ def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_visible(devices: Iterable[str], environment: Mapping[str, str]) -> None:
-    """Check that such devices exist in the user's lists.
-
-    Raises:
-        UsageError: see `visible`.
-    """
+    """Check that such devices exist in the user's lists; raise UsageError if not."""
     for device in devices:
         visible(device, environment)

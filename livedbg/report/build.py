@@ -1,7 +1,7 @@
-"""Makes the report document of one sample, or one that is short enough to paste.
+"""Makes the report document of a state, or a brief one for pasting.
 
-A report names every entity of every finding and all that takes part in a wait. Of very many, those
-that matter most are kept; `omitted` says how many were left out.
+A report names every entity of every finding and all that takes part in a wait. Of very many, those that matter most are
+kept; `omitted` says how many were left out.
 """
 
 from __future__ import annotations
@@ -40,17 +40,11 @@ def _time(wall_ns: int | None) -> str | None:
 
 
 def build(update: Update) -> ReportDocument:
-    """The report of an update of a session."""
     return report_of(update.snapshot, update.diagnosis)
 
 
 def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
-    """The report of a state and its diagnosis.
-
-    Args:
-        snapshot: the state.
-        diagnosis: the diagnosis of that very state.
-    """
+    """Return the report of a state and the diagnosis of that very state."""
     chosen, left_out = chosen_entities(snapshot, diagnosis)
     inside = set(chosen)
     edges = [edge for edge in snapshot.edges.values() if _shown(edge, inside)]
@@ -116,7 +110,7 @@ def _verdict(snapshot: Snapshot, diagnosis: Diagnosis) -> VerdictOut:
 
 
 def _place(snapshot: Snapshot, diagnosis: Diagnosis) -> Frame | None:
-    """The user's own code in which the one is that the verdict is about, or was when it raised what ended it."""
+    """Return the frame in the user's code that the verdict is about, or where what ended it was raised."""
     if snapshot.exceptions and diagnosis.chief is not None:
         from livedbg.analysis.postmortem.exceptions import exception_of
 
@@ -129,14 +123,13 @@ def _place(snapshot: Snapshot, diagnosis: Diagnosis) -> Frame | None:
 
 
 def _bearing(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """The findings that the verdict rests on: those that amount to the same state."""
+    """Return the findings that the verdict rests on: those that amount to the same state."""
     verdict = diagnosis.verdict
     same = [name for name, f in diagnosis.findings.items() if f.state is verdict.state]
     return tuple(dict.fromkeys([*([verdict.chief] if verdict.chief else []), *same]))
 
 
 def finding_out(name: str, finding: Finding) -> FindingOut:
-    """A finding as the report has it."""
     return FindingOut(
         id=name,
         rule=finding.rule,
@@ -161,7 +154,7 @@ def finding_out(name: str, finding: Finding) -> FindingOut:
 
 
 def _shown(edge: Edge, inside: set[str]) -> bool:
-    """Edges that still mean something, between entities that the report names."""
+    """Return whether an edge still means something, and is between entities that the report names."""
     wanted = edge.state is not EdgeState.SATISFIED and edge.kind is not EdgeKind.PART_OF
     return wanted and edge.source in inside and edge.target in inside
 
@@ -180,7 +173,6 @@ def _edge(edge: Edge) -> EdgeOut:
 
 
 def exception_out(hit: ExceptionHit) -> ExceptionOut:
-    """An exception as a report gives it."""
     return ExceptionOut(
         kind="exception",
         type=hit.type,
@@ -238,7 +230,7 @@ _ENTITIES: Final = 50
 
 
 def brief(report: ReportDocument) -> ReportDocument:
-    """The same report with the findings of the verdict, a few stacks and what these name; `omitted` counts the rest."""
+    """Return the report with the findings of the verdict, a few stacks and their entities; `omitted` counts others."""
     bearing = [one for one in report.findings if one.id in report.verdict.findings] or list(report.findings)
     findings = tuple(
         structs.replace(one, entities=one.entities[:_ENTITIES], evidence=one.evidence[:_EVIDENCE])

@@ -25,7 +25,7 @@ class TargetOut(Struct, frozen=True, kw_only=True):
 
 
 class VerdictOut(Struct, frozen=True, kw_only=True):
-    """The one answer. What its sentence says as values, each null where it is not known."""
+    """The verdict. The parts of its sentence as values, null if not known."""
 
     state: str
     sentence: str
@@ -40,7 +40,7 @@ class VerdictOut(Struct, frozen=True, kw_only=True):
 
 
 class EvidenceOut(Struct, frozen=True, kw_only=True):
-    """What a claim rests on; `file` and `line` where it was read in a file."""
+    """Evidence of a claim; `file` and `line` if it was read in a file."""
 
     kind: str
     source: str
@@ -51,7 +51,7 @@ class EvidenceOut(Struct, frozen=True, kw_only=True):
 
 
 class FindingOut(Struct, frozen=True, kw_only=True):
-    """One diagnosis."""
+    """A finding."""
 
     id: str
     rule: str
@@ -65,7 +65,7 @@ class FindingOut(Struct, frozen=True, kw_only=True):
 
 
 class FrameOut(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One frame of a stack. `locals` and `source…` are left out where they were not read."""
+    """A frame of a stack. `locals` and `source…` are left out if they were not read."""
 
     function: str
     file: str | None
@@ -113,7 +113,7 @@ class EntityOut(Struct, frozen=True, kw_only=True):
 
 
 class EdgeOut(Struct, frozen=True, kw_only=True):
-    """One edge."""
+    """An edge."""
 
     kind: str
     source: str = field(name="from")
@@ -126,7 +126,7 @@ class EdgeOut(Struct, frozen=True, kw_only=True):
 
 
 class ExceptionOut(Struct, frozen=True, kw_only=True):
-    """Something thrown, failed or aborted."""
+    """An exception, a failure or an abort."""
 
     kind: str
     type: str
@@ -144,7 +144,7 @@ class ExceptionOut(Struct, frozen=True, kw_only=True):
 
 
 class TouchOut(Struct, frozen=True, kw_only=True):
-    """One touch of a target."""
+    """One intrusive action on a target."""
 
     target: str
     what: str
@@ -156,7 +156,7 @@ class TouchOut(Struct, frozen=True, kw_only=True):
 
 
 class IntrusionsOut(Struct, frozen=True, kw_only=True):
-    """What livedbg did to the targets."""
+    """The intrusive actions on the targets."""
 
     paused_ms: float
     stops: int
@@ -186,11 +186,7 @@ class LimitOut(Struct, frozen=True, kw_only=True):
 
 
 class ReportDocument(Struct, frozen=True, kw_only=True):
-    """The whole report.
-
-    Attributes:
-        taken_at: the time of the newest event (ISO 8601, UTC); "" where there is none yet.
-    """
+    """The whole report; `taken_at` is the time of the newest event (ISO 8601, UTC), or ""."""
 
     schema: str
     taken_at: str

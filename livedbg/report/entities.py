@@ -1,4 +1,4 @@
-"""Which entities a report names, and what it says of each."""
+"""Chooses the entities that a report names, and describes each."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MOST: Final = 5_000
 
 
 def chosen_entities(snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[list[str], int]:
-    """The entities that a report names, and how many were left out.
+    """Return the entities that a report names, and how many were left out.
 
-    What findings speak of comes first, then processes and threads, tasks that aren't done, resources.
+    Entities of findings come first, then processes and threads, tasks that aren't done, resources.
     """
     first: dict[str, None] = dict.fromkeys(diagnosis.verdict.roots)
     for finding in diagnosis.findings.values():
@@ -34,7 +34,7 @@ def chosen_entities(snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[list[str]
 
 
 def frames_out(frames: Iterable[Frame], *, source: bool = True) -> tuple[FrameOut, ...]:
-    """Frames as a report gives them, with the lines of source that were read, or without."""
+    """Return frames in the form of a report, with or without the lines of source."""
     return tuple(
         FrameOut(
             function=f.function,
@@ -52,21 +52,14 @@ def frames_out(frames: Iterable[Frame], *, source: bool = True) -> tuple[FrameOu
 
 
 def place_out(frame: Frame) -> FrameOut:
-    """A frame without what was read of its variables and source."""
+    """Return a frame without variables and source."""
     return FrameOut(
         function=frame.function, file=frame.file, line=frame.line, module=frame.module, language=frame.language
     )
 
 
 def entity_out(entity: str, snapshot: Snapshot, diagnosis: Diagnosis, *, stack_of: str = "") -> EntityOut:
-    """What a report says of one entity.
-
-    Args:
-        entity: it.
-        snapshot: the state.
-        diagnosis: the diagnosis of that state.
-        stack_of: the thread that has the same stack; "" for none.
-    """
+    """Describe an entity; `stack_of` is a thread that has the same stack, or ""."""
     thread = snapshot.threads.get(entity)
     if thread is not None:
         known = _thread(thread, snapshot, diagnosis)
@@ -85,7 +78,6 @@ def entity_out(entity: str, snapshot: Snapshot, diagnosis: Diagnosis, *, stack_o
 
 
 def _waits(entity: str, diagnosis: Diagnosis) -> str | tuple[str, ...] | None:
-    """What it waits for: one identifier, several, or none."""
     found = tuple(dict.fromkeys(e.target for e in diagnosis.graph.waits_of(entity) if e.source == entity))
     if len(found) > 1:
         return found

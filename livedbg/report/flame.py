@@ -1,4 +1,4 @@
-"""Merged stacks as other tools read them: folded lines, and a flame graph as one SVG file without scripts."""
+"""Merged stacks for other tools: folded lines, and a flame graph as one SVG file without scripts."""
 
 from __future__ import annotations
 
@@ -37,11 +37,7 @@ _TOP: Final = 58
 
 @dataclass(slots=True)
 class _Node:
-    """A function below its callers.
-
-    Attributes:
-        shown: its first frame.
-    """
+    """A function below its callers; `shown` is its first frame."""
 
     name: str
     shown: Frame | None
@@ -50,11 +46,8 @@ class _Node:
 
 
 def folded(stacks: Iterable[SampledStack], root: str = "") -> Iterator[str]:
-    """Lines `outermost;…;innermost COUNT`, as flamegraph.pl, speedscope and others read them; equal ones are one.
-
-    Args:
-        stacks: each stack with its samples.
-        root: what all of them are below, such as the name of a thread.
+    """Yield lines `root;outermost;…;innermost COUNT`, for flamegraph.pl, speedscope and others; equal stacks are
+    merged.
     """
     counts: dict[str, int] = {}
     for stack in stacks:
@@ -66,12 +59,10 @@ def folded(stacks: Iterable[SampledStack], root: str = "") -> Iterator[str]:
 
 
 def flame_svg(groups: Sequence[tuple[str, Sequence[SampledStack]]], title: str, about: str) -> str:
-    """A flame graph: a box for each function on top of its caller, as wide as its share of the samples.
+    """Return a flame graph: a box for each function on top of its caller, as wide as its share of the samples.
 
-    Args:
-        groups: a name, such as that of a thread, and its stacks; one group without a name for all threads together.
-        title: in the first line.
-        about: in the second line.
+    Each group is a name, such as that of a thread, and its stacks; one group without a name is for all threads
+    together.
     """
     root = _Node("all", None)
     for name, stacks in groups:
@@ -140,14 +131,12 @@ def _colour(node: _Node) -> str:
 
 
 def _name(frame: Frame) -> str:
-    """A function as it is shown; of a file without symbols only the file."""
     if frame.function.startswith("0x"):
         return f"[{frame.module}]" if frame.module else UNNAMED
     return frame.function
 
 
 def _folded_name(frame: Frame) -> str:
-    """A name without what separates the fields of a line."""
     where = ""
     if frame.language == "python" and frame.file:
         where = f" ({frame.file.rpartition('/')[2]})"

@@ -1,8 +1,8 @@
 """The lines that `watch --json` and `catch --json` print as things happen: one JSON object each.
 
 Invariants:
-    report_lines.P3. Each line has a `kind`; docs/report-schema.md lists all kinds with their keys, and no other.
-        Every key of a kind is in each line of it.
+    report_lines.P3. Each line has a `kind`; docs/report-schema.md lists all kinds with their keys, and no other. Every
+        key of a kind is in each line of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class VerdictLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="verd
 
 
 class FindingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finding"):
-    """There is a new finding. `state` is null where it decides nothing by itself."""
+    """A new finding. `state` is null if it decides nothing by itself."""
 
     id: str
     at: str
@@ -57,12 +57,7 @@ LINES: Final[dict[str, type[Struct]]] = {
 
 
 def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
-    """The line for a verdict.
-
-    Args:
-        verdict: it.
-        at_ns: wall clock at which it was reached.
-    """
+    """Return the line for a verdict that was reached at a wall clock time."""
     since = verdict.since_wall_ns
     return VerdictLine(
         at=timestamp(at_ns),
@@ -74,13 +69,7 @@ def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
 
 
 def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
-    """The line for a finding.
-
-    Args:
-        name: `F1`, `F2`, …
-        finding: it.
-        at_ns: wall clock at which it was made.
-    """
+    """Return the line for a finding `F1` that was made at a wall clock time."""
     shown = finding_out(name, finding)
     return FindingLine(
         id=name,
@@ -100,12 +89,12 @@ def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
 
 
 def to_json(report: ReportDocument, *, pretty: bool = False) -> bytes:
-    """The report as one line of JSON, or indented by two; without a newline at the end."""
+    """Return the report as one line of JSON, or indented by two; without a newline at the end."""
     return json_bytes(report, pretty=pretty)
 
 
 def from_json(data: bytes) -> ReportDocument:
-    """A report that `to_json` made.
+    """Parse a report that `to_json` made.
 
     Raises:
         msgspec.DecodeError: not JSON, or not a report.

@@ -18,7 +18,7 @@ _STACKS: Final = 12
 
 
 def to_markdown(report: ReportDocument) -> str:
-    """The report for an issue tracker."""
+    """Return the report for an issue tracker."""
     return "\n".join(_lines(report)) + "\n"
 
 
@@ -27,7 +27,7 @@ def _escaped(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """An inline code span that no backtick in the text can end."""
+    """Return an inline code span that no backtick in the text can end."""
     ticks = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
     pad = " " if "`" in text else ""
     return f"{ticks}{pad}{text}{pad}{ticks}".replace("\n", " ")

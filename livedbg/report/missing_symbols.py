@@ -1,4 +1,4 @@
-"""Says once which files of the shown stacks lack debug information, and which package has it."""
+"""Reports which files of the shown stacks lack debug information, and which package has it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MOST: Final = 3
 
 
 def symbol_limits(update: Update, shown: Sequence[str] | None = None) -> tuple[LimitOut, ...]:
-    """A limit for each file of the culprits' stacks that lacks debug information, at most a few.
+    """Return a limit for each file of the culprits' stacks that lacks debug information, at most a few.
 
-    Its process must be there still: nothing is said of one that has ended.
+    Ended processes are skipped.
 
     Args:
-        update: a live one: the processes of a recording are others' now.
-        shown: the threads whose stacks are shown; where no culprit is among them, the first of them count as such.
-            None for those of the verdict.
+        update: a live one: the pids of a recording may belong to other processes now.
+        shown: the threads whose stacks are shown; if no culprit is among them, the first of them count as such. None
+            for those of the verdict.
     """
     snapshot = update.snapshot
     made: dict[str, LimitOut] = {}
@@ -48,14 +48,13 @@ def symbol_limits(update: Update, shown: Sequence[str] | None = None) -> tuple[L
 
 
 def _culprits(update: Update, shown: Sequence[str] | None) -> list[str]:
-    """The threads that the verdict is about, of those that have a stack."""
     stacks, roots = update.snapshot.stacks, update.diagnosis.verdict.roots
     named = [name for name in roots if shown is None or name in shown] or shown or ()
     return [name for name in named if name in stacks and name in update.snapshot.threads][:_MOST]
 
 
 def _bare(snapshot: Snapshot, thread: str) -> Iterator[Frame]:
-    """The native frames of a stack as it is shown that have no name, or no line where that would tell something."""
+    """Yield the shown native frames that have no name, or no line where it would help."""
     stack = snapshot.stacks.get(thread)
     frames = stack.frames if stack is not None else ()
     for number in kept_frames(frames):

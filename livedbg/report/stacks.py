@@ -35,7 +35,7 @@ _FEW: Final = 16
 
 
 def stack_groups(entities: Iterable[str], snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[StackOut, ...]:
-    """The stacks of some entities, merged."""
+    """Return the merged stacks of some entities."""
     stacks = [stack for entity in entities if (stack := snapshot.stacks.get(entity)) is not None and stack.frames]
     verdict = diagnosis.verdict
     chief = [one for one in diagnosis.findings.values() if one.state is verdict.state]
@@ -56,7 +56,7 @@ def stack_groups(entities: Iterable[str], snapshot: Snapshot, diagnosis: Diagnos
 
 
 def stacks_of_others(groups: Iterable[StackOut], diagnosis: Diagnosis) -> dict[str, str]:
-    """Thread -> the first thread of its group, for those whose frames need not be given again."""
+    """Return thread -> first thread of its group, for threads whose frames need not be repeated."""
     own = set(diagnosis.verdict.roots)
     for finding in diagnosis.findings.values():
         if len(finding.entities) <= _FEW:
@@ -65,13 +65,13 @@ def stacks_of_others(groups: Iterable[StackOut], diagnosis: Diagnosis) -> dict[s
 
 
 def group_lines(groups: Sequence[StackOut], report: ReportDocument) -> Iterator[tuple[str, Sequence[str]]]:
-    """For each group, its heading, and its frames as lines, inner ones first."""
+    """Yield the heading of each group, and its frames as lines, innermost first."""
     for group in groups:
         yield _heading(group, report), [f"#{number} {frame_line(frame)}" for number, frame in enumerate(group.frames)]
 
 
 def folded_lines(groups: Sequence[StackOut], report: ReportDocument) -> Iterator[tuple[str, Sequence[str]]]:
-    """The same with the innermost frame and those that are not inside of libraries only; the others are counted."""
+    """Like `group_lines`, but frames inside of libraries are only counted, except the innermost."""
     for group in groups:
         lines: list[str] = []
         last = -1
@@ -85,13 +85,13 @@ def folded_lines(groups: Sequence[StackOut], report: ReportDocument) -> Iterator
 
 
 def kept_frames(frames: Sequence[Placed]) -> list[int]:
-    """The numbers of the frames that a text shows: the innermost, and those that are not inside of libraries."""
+    """Return the numbers of the frames that a text shows: the innermost, and those that are not inside of libraries."""
     kept = [n for n, frame in enumerate(frames) if not n or NO_FRAMEWORKS.inside(frame) < Inside.LIBRARY]
     return (kept if len(kept) > 1 else list(range(len(frames))))[:_FRAMES]
 
 
 def frame_line(frame: FrameOut) -> str:
-    """`serve(int) at /src/server.cpp:31`, on one line; a name of more than a line is cut to what can be read of it."""
+    """Return `serve(int) at /src/server.cpp:31`; a very long name is shortened."""
     name = short_symbol(frame.function) if frame.language == "native" else frame.function
     if len(name) > _LONGEST:
         name = f"{plain_name(name)[:_LONGEST]}…" if frame.language == "native" else f"{name[:_LONGEST]}…"

@@ -18,13 +18,7 @@ _CHILDREN: Final = 8
 
 
 class Branch(NamedTuple):
-    """One row.
-
-    Attributes:
-        depth: 0 for a root; what is below it waits for it.
-        entity: who; "" for a row that only counts what is not shown.
-        note: what else to say.
-    """
+    """A row of the wait tree at a depth; `entity` is "" for a row that only counts what is not shown."""
 
     depth: int
     entity: str
@@ -32,7 +26,7 @@ class Branch(NamedTuple):
 
 
 def wait_tree(report: ReportDocument) -> list[Branch]:
-    """The rows of the tree of the verdict's roots, bounded."""
+    """Return the rows of the tree of the verdict's roots, bounded."""
     waiters: dict[str, dict[str, bool]] = {}  # of each, who waits for it, and whether that is sure to be direct
     for edge in report.edges:
         if edge.state == "pending" and edge.kind in ("waits_for", "depends_on"):
@@ -75,7 +69,7 @@ _STACKS: Final = 4
 
 
 def to_text(report: ReportDocument) -> str:
-    """The report for a terminal or a mail; plain characters, no colours."""
+    """Return the report for a terminal or a mail; plain characters, no colours."""
     lines: list[str] = []
     since = f" since {report.verdict.since}" if report.verdict.since else ""
     lines.append(f"{report.verdict.state.upper()}{since}")
@@ -100,7 +94,7 @@ def to_text(report: ReportDocument) -> str:
 
 
 def label(entity: str, report: ReportDocument) -> str:
-    """An entity in a user's words."""
+    """Return an entity in a user's words."""
     known = report.entities.get(entity)
     kind, _, path = entity.partition(":")
     number = path.rpartition("/")[2]
@@ -173,7 +167,6 @@ def _next(findings: Sequence[FindingOut]) -> Iterator[str]:
 
 
 def _stacks(report: ReportDocument) -> Iterator[str]:
-    """The stacks of the culprits, without what is inside of libraries."""
     for heading, frames in folded_lines(report.stacks[:_STACKS], report):
         yield from _wrap(heading, "  ", "    ")
         for frame in frames:

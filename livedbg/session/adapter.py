@@ -2,14 +2,11 @@
 
 Invariants:
     adapter.A1. An adapter emits events and nothing else: it needs neither the app nor a panel.
-    adapter.A2. An adapter never imports another adapter. What it wants to know of others it reads from
-        `Context.snapshot()`.
+    adapter.A2. An adapter never imports another adapter. It reads data of others from `Context.snapshot()`.
     adapter.A3. An adapter of level OBSERVE never stops, signals or traces a target: no thread of it wakes.
-    adapter.A4. What goes wrong with a source becomes a `StatusSeen` event with a sentence and a remedy.
-        An exception that escapes `run` is a bug; the session turns it into a failed status and
-        goes on with the other adapters.
-    adapter.A5. Every foreign string is sanitised (livedbg.text.sanitize.clean) before it is emitted
-        (entities.M4).
+    adapter.A4. A problem with a source becomes a `StatusSeen` event with a sentence and a remedy. An exception that
+        escapes `run` is a bug; the session turns it into a failed status and goes on with the other adapters.
+    adapter.A5. Every foreign string is sanitised (livedbg.text.sanitize.clean) before it is emitted (entities.M4).
 """
 
 from __future__ import annotations
@@ -49,25 +46,27 @@ _CHECK_S: Final = 1.0
 
 
 class Context(Protocol):
-    """What the session offers to a running adapter. All methods belong to the event loop's
-    thread, except `emit_threadsafe`."""
+    """The session's interface for a running adapter.
+
+    All methods belong to the event loop's thread, except `emit_threadsafe`.
+    """
 
     @property
     def request(self) -> Request:
-        """What this session debugs."""
+        """Return what this session debugs."""
         ...
 
     @property
     def decoders(self) -> Sequence[LogDecoder]:
-        """The decoders that log records are to be fed to (for the adapter that reads logs, once it has found one)."""
+        """Return the decoders to feed with log records (for the adapter that reads logs, once it has found one)."""
         ...
 
     def logs_over(self) -> None:
-        """Say that no log is read any more, or none was found (for the adapter that reads logs)."""
+        """Report that no log is read any more, or none was found (for the adapter that reads logs)."""
         ...
 
     def stamp(self) -> Stamp:
-        """The stamp of now, for `SomeEvent(..., **context.stamp())`."""
+        """Return the stamp of now, for `SomeEvent(..., **context.stamp())`."""
         ...
 
     def emit(self, *events: Event) -> None:
@@ -75,7 +74,7 @@ class Context(Protocol):
         ...
 
     def emit_threadsafe(self, *events: Event) -> None:
-        """The same from any thread."""
+        """Put events on the stream from any thread."""
         ...
 
     async def drain(self) -> None:
@@ -83,7 +82,7 @@ class Context(Protocol):
         ...
 
     def snapshot(self) -> Snapshot:
-        """The state as folded so far (cheap: shared, immutable)."""
+        """Return the state as folded so far (cheap: shared, immutable)."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -91,21 +90,21 @@ class Context(Protocol):
         ...
 
     async def others_settled(self) -> None:
-        """Wait until all other adapters have settled, or wait for the others themselves (before `settled`)."""
+        """Wait until all other adapters have settled, or are in this wait themselves (call it before `settled`)."""
         ...
 
     def settled(self) -> None:
-        """Say that the first full sample is done. A session that samples once ends when all have said so."""
+        """Report that the first full sample is done. A session that samples once ends when all have reported."""
         ...
 
 
 def targets_ended(context: Context) -> bool:
-    """Whether all processes that were named have ended: nothing new will come of them."""
+    """Return whether all named processes have ended: nothing new will come of them."""
     return ended_in(context.snapshot(), context.request)
 
 
 async def until(context: Context, seen: Callable[[Snapshot], object], most_s: float = _FIRST_S) -> None:
-    """Wait until the state has something, for a while (longer on a busy machine), and while a target lives."""
+    """Wait until `seen` is true of the state, at most `most_s`, and while a target lives."""
     for _ in range(round(most_s / _NAP_S)):
         if seen(context.snapshot()) or targets_ended(context):
             return
@@ -113,23 +112,23 @@ async def until(context: Context, seen: Callable[[Snapshot], object], most_s: fl
 
 
 async def processes_seen(context: Context) -> None:
-    """Wait until a process is known, as those who look at processes need a while; not if the targets have ended."""
+    """Wait until a process is known, at most `_FIRST_S`, and while a target lives."""
     await until(context, lambda snapshot: snapshot.processes)
 
 
 async def threads_seen(context: Context) -> None:
-    """Wait until a thread is known, for a short while: there are processes of which none can be seen."""
+    """Wait until a thread is known, for a short while: a process may have none that can be seen."""
     await until(context, lambda snapshot: snapshot.threads, _THREADS_S)
 
 
 async def until_ended(context: Context) -> None:
-    """Wait until the targets have ended; not in a session that samples once."""
+    """Wait until the targets have ended; return at once in a session that samples once."""
     while not (context.request.once or targets_ended(context)):
         await context.sleep(_CHECK_S)
 
 
 def ended_in(snapshot: Snapshot, request: Request) -> bool:
-    """Whether all processes that were named have ended, by a state of the session."""
+    """Return whether all named processes have ended in a state."""
 
     def ended(pid: int) -> bool:
         known = snapshot.processes.get(f"process:{request.host}/{pid}")
@@ -139,20 +138,20 @@ def ended_in(snapshot: Snapshot, request: Request) -> bool:
 
 
 def logs_ended(context: Context) -> bool:
-    """Whether nothing new is read from logs: all processes have ended, and no log was named by itself."""
+    """Return whether logs give nothing new: all processes have ended, and no log was named by itself."""
     request = context.request
     return targets_ended(context) and (request.ends_with_processes or not request.logs)
 
 
 class Adapter(ABC):
-    """Watches one kind of source.
+    """A watcher of one kind of source.
 
     Class attributes:
         name: one word; used in `SourceStatus.source`.
-        title: what users call the source, if not by that word.
+        title: the users' name of the source, if another one.
         sees: what it can see, one sentence.
         cost: what that costs the target and this box, one sentence.
-        level: how far it goes.
+        level: how intrusive it is.
         handles: the intents that it takes.
     """
 
@@ -165,26 +164,25 @@ class Adapter(ABC):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Whether a session with this request needs this adapter. Cheap: reads no source."""
+        """Return whether a session with this request needs this adapter. Cheap: reads no source."""
         return bool(request.processes)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """Log decoders that this adapter contributes (fed by the adapter that reads logs)."""
+        """Return log decoders that this adapter contributes (fed by the adapter that reads logs)."""
         return ()
 
     @abstractmethod
     async def run(self, context: Context) -> None:
         """Watch until cancelled, or until the source has ended.
 
-        Blocking work longer than some milliseconds goes to `asyncio.to_thread`. After the first
-        full sample, `context.settled()` is called once. With `context.request.once` it may return
-        after that.
+        Blocking work longer than some milliseconds goes to `asyncio.to_thread`. After the first full sample,
+        `context.settled()` is called once. With `context.request.once` it may return after that.
         """
 
     async def reread(self, context: Context) -> None:
-        """Read again, past every cache, whatever a claim of living processes may rest on, and emit what differs.
+        """Read again, past every cache, the data that a claim about living processes may rest on, and emit changes.
 
-        The session asks for it before it reports a deadlock or a stall (livedbg.session.confirming), beside `run` and
+        The session calls it before it reports a deadlock or a stall (livedbg.session.confirming), beside `run` and
         after it. An adapter whose events are records, which stay true, has nothing to read again.
 
         Raises:
@@ -194,9 +192,10 @@ class Adapter(ABC):
         return
 
     def out_of_time(self, context: Context) -> Sequence[Event]:
-        """What to say where a time limit ends the first look before it is complete: what was not looked at (code
-        OUT_OF_TIME), and what is known of it all the same. On the event loop's thread; quick, no I/O. What `run` still
-        finds does not count any more.
+        """Return events for an incomplete first scan after a time limit: what was not scanned (code OUT_OF_TIME), and
+        what is known of it.
+
+        Called on the event loop's thread; quick, no I/O. Later results of `run` are ignored.
         """
         return ()
 

@@ -1,7 +1,7 @@
-"""The options of a catchpoint, the same words on the command line (`livedbg catch`) and in the app's prompt.
+"""The options of a catchpoint, for the command line (`livedbg catch`) and the app's prompt.
 
 Invariants:
-    catch_options.O1. What can be typed behind `livedbg catch PID` can be typed in the app, and means the same.
+    catch_options.O1. The words after `livedbg catch PID` can be typed in the app too, with the same meaning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livedbg.session.systems import declared, note_problem
 
 @cache
 def presets() -> Mapping[str, Preset]:
-    """All presets by name."""
+    """Return all presets by name."""
     found = dict(catchpoints.PRESETS)
     for system, own in declared(lambda system: system.presets):
         for name, preset in own.items():
@@ -34,16 +34,12 @@ def presets() -> Mapping[str, Preset]:
 
 
 def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:
-    """What a user's word means: a preset, or a pattern by itself (livedbg.model.catchpoints.patterns_of).
-
-    Raises:
-        UsageError: it is none.
-    """
+    """Parse a user's pattern or preset name; raises as livedbg.model.catchpoints.patterns_of does."""
     return catchpoints.patterns_of(text, presets())
 
 
 def usual_types() -> list[str]:
-    """Types that presets name."""
+    """Return the exception types in presets."""
     thrown = (preset for preset in presets().values() if preset.moment is Moment.THROW)
     return [pattern for preset in thrown for pattern in preset.patterns if Pattern(pattern).exact]
 
@@ -52,7 +48,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def catch_options(command: _Command) -> _Command:
-    """Give a command the options that say what is caught, and how."""
+    """Add the options of a catchpoint to a command."""
     for option in reversed(
         (
             click.option("--message", default="", metavar="TEXT", help="Only if the message contains TEXT."),
@@ -87,14 +83,10 @@ def catch_intent(
     stop: bool = False,
     hold: float | None = None,
 ) -> Catch:
-    """The intent that the options mean.
-
-    Args:
-        process: its identifier.
-        pattern: what is caught.
+    """Return the intent for the options.
 
     Raises:
-        UsageError: the pattern is none, or options contradict each other.
+        UsageError: the pattern is invalid, or options contradict each other.
     """
     patterns_of(pattern)
     if hold is not None and not stop:
@@ -114,14 +106,13 @@ def catch_intent(
 
 
 def typed_catch(text: str, process: str) -> Catch:
-    """What a user typed in the app: options, and a type, preset or pattern, which may begin with a moment (`call f`).
+    """Parse a catchpoint typed in the app: options, and a type, preset or pattern, perhaps after a moment (`call f`).
 
     Args:
-        text: as it was typed: quotes hold words together, a backslash is a backslash.
-        process: identifier of the process.
+        text: quotes group words, a backslash is a backslash.
 
     Raises:
-        UsageError: it can't be understood.
+        UsageError: it is invalid.
     """
     lexer = shlex.shlex(text, posix=True, punctuation_chars=False)
     lexer.whitespace_split = True

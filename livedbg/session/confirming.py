@@ -1,15 +1,15 @@
-"""Reads again what claims rest on, before they are reported (livedbg.model.claims).
+"""Confirmation of claims by fresh readings, before they are reported (livedbg.model.claims).
 
-One reading: are the blocked threads of the claim still where they were, and those that ended still gone; then all
-adapters read anew what they know; then the same threads once more. A thread that has not run between the two has
-neither taken nor released anything, so whatever the adapters read in between held at one moment.
+One reading: check that the blocked threads of the claim are still in place, and those that ended still gone; then all
+adapters read again; then check the same threads once more. A thread that has not run between the two has neither
+acquired nor released anything, so all that the adapters read in between held at one moment.
 
 Invariants:
     confirming.K1. A claim is confirmed only by readings that began after it was made.
-    confirming.K2. A thread that a signal woke from its wait has run, though nothing changed. It is believed to have
-        waited all the time only if AGAIN readings in a row found the claim unchanged, and each of them found the thread
-        before and after in the very same call.
-    confirming.K3. A reading in which an adapter could not read again confirms nothing: what it has said is of before.
+    confirming.K2. A thread that a signal woke from its wait has run, though nothing changed. It counts as waiting all
+        the time only if AGAIN readings in a row found the claim unchanged, and each of them found the thread before and
+        after in the very same call.
+    confirming.K3. A reading in which an adapter could not read again confirms nothing: its data is old.
 """
 
 from __future__ import annotations
@@ -33,12 +33,11 @@ IN_VAIN: Final = 10
 
 
 class Reading(Struct):
-    """A reading of some claims that is under way.
+    """A reading of some claims in progress.
 
     Attributes:
-        claims: as they were made.
-        calls: thread -> the call that it was blocked in when the reading began.
-        refuted: keys of those of which a thread or process was found otherwise.
+        calls: thread -> its blocking call at the start of the reading.
+        refuted: keys of claims with a thread or process in another state.
     """
 
     claims: Mapping[str, Claim]
@@ -47,18 +46,14 @@ class Reading(Struct):
 
 
 class Confirming:
-    """The claims of one session, and how often each was read again.
-
-    Args:
-        host: of the session: nothing of another host is looked up here.
-    """
+    """The claims of a session about entities of `host`, and how often each was read again."""
 
     def __init__(self, host: str) -> None:
         self._host = host
         self._times: dict[str, int] = {}
 
     def begin(self, claims: Iterable[Claim], snapshot: Snapshot) -> Reading:
-        """Begin to read claims again."""
+        """Begin a reading of some claims."""
         reading = Reading({claim.key: claim for claim in claims}, {}, set())
         for claim in reading.claims.values():
             if not self._gone(claim, snapshot):
@@ -69,13 +64,9 @@ class Confirming:
     def end(
         self, reading: Reading, made: Mapping[str, Claim], snapshot: Snapshot, *, whole: bool = True
     ) -> tuple[Claim, ...]:
-        """The claims that are confirmed, and those that were made so often that it has to be said that they are not.
+        """End a reading; return the confirmed claims, and those to report as uncertain.
 
-        Args:
-            reading: that began before the adapters read anew.
-            made: all claims that the diagnosis makes of what they read.
-            snapshot: the state that it made them from.
-            whole: all adapters could read again (K3).
+        `made` are all claims from the fresh data. If not `whole`, some adapter could not read again (K3).
         """
         read = []
         for key, before in reading.claims.items():
@@ -96,7 +87,6 @@ class Confirming:
         return ids.parse(entity).parts[0] == self._host
 
     def _moved(self, thread: str, before: Claim, after: Claim) -> bool:
-        """Whether a thread has run, or is about to, since the claim was made."""
         runs = after.still[thread]
         return before.still.get(thread) != runs or (self._here(thread) and runs_if_blocked(*_numbers(thread)) != runs)
 
@@ -105,7 +95,6 @@ class Confirming:
         return all(call is not None and call == blocked_call(*_numbers(thread)) for call, thread in calls)
 
     def _gone(self, claim: Claim, snapshot: Snapshot) -> bool:
-        """Whether all have ended of whom the claim says so."""
         for name in filter(self._here, claim.gone):
             known = snapshot.processes.get(name)
             if known is not None:
@@ -117,6 +106,5 @@ class Confirming:
 
 
 def _numbers(thread: str) -> tuple[int, int]:
-    """PID and TID."""
     _, pid, tid = ids.parse(thread).parts
     return int(pid), int(tid)

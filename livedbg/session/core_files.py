@@ -1,10 +1,10 @@
-"""Core files of a command that livedbg starts: asked of the kernel, small, and found (core(5)).
+"""Core files of a launched command: requested from the kernel, kept small, and found (core(5)).
 
 Invariants:
-    core_files.C1. A core is asked for only where the user wants none, where it is a file of its own, and where it takes
-        the place of no other file.
-    core_files.C2. It has the memory that no file backs, up to a limit; what lies behind that is missing.
-    core_files.C3. A command that is left running is asked for none any more: nobody would remove it.
+    core_files.C1. A core is requested only if the user wants none, if it is a file of its own, and if it replaces no
+        other file.
+    core_files.C2. It has the memory that no file backs, up to a limit; the rest is missing.
+    core_files.C3. For a command that is left running no core is requested any more: nobody would remove it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,10 @@ _ANONYMOUS: Final = b"0x1"  # private memory that no file backs: stacks and the 
 
 
 def ask_for(pid: int, cwd: Path) -> bool:
-    """Have a process that has not begun its program, and what it starts, leave a core where a fault ends it.
-
-    Args:
-        pid: a child of ours.
-        cwd: its folder.
+    """Have a process that has not begun its program, and its children, leave a core after a fault.
 
     Returns:
-        Whether it will; such a file is to be removed.
+        True if it will; such a file is to be removed.
     """
     pattern = _pattern()
     if pattern is None:
@@ -49,14 +45,16 @@ def ask_for(pid: int, cwd: Path) -> bool:
 
 
 def want_none_of(pid: int) -> None:
-    """Take back what `ask_for` did, for one process."""
+    """Undo `ask_for` for one process."""
     with contextlib.suppress(OSError, ValueError):
         resource.prlimit(pid, resource.RLIMIT_CORE, (0, resource.prlimit(pid, resource.RLIMIT_CORE)[1]))
 
 
 def cores_in(folder: Path) -> list[Path]:
-    """The files that may be cores of processes that were in a folder: whose they are, they say themselves
-    (livedbg.unwind.core_file)."""
+    """Return the files that may be cores of processes that ran in a folder.
+
+    The cores themselves name their process (livedbg.unwind.core_file).
+    """
     pattern = _pattern()
     if pattern is None:
         return []
@@ -65,7 +63,7 @@ def cores_in(folder: Path) -> list[Path]:
 
 
 def _pattern() -> str | None:
-    """How the kernel names a core; None where it gives it to a program instead, or that is not known."""
+    """Return the kernel's pattern for core files; None if cores go to a program, or it is not known."""
     with contextlib.suppress(OSError, UnicodeError):
         pattern = procfs.read_file(_PATTERN).decode().strip()
         if pattern and not pattern.startswith(("|", "@")):

@@ -1,4 +1,4 @@
-"""The readers of files that systems declare."""
+"""File readers declared by systems."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ T = TypeVar("T")
 
 
 def dump_readers() -> Readers:
-    """The readers of dumped tensors of all systems."""
+    """Return the readers of dumped tensors of all systems."""
     readers = tuple(reader for _, readers in declared(lambda system: system.dump_readers) for reader in readers)
     return Readers(readers, tensor_formats())
 
 
 def graph_readers() -> tuple[GraphReader, ...]:
-    """The readers of task graphs of all systems."""
+    """Return the readers of task graphs of all systems."""
     return tuple(reader for _, readers in declared(lambda system: system.graph_readers) for reader in readers)
 
 
 def tensor_formats() -> tuple[TensorFormat, ...]:
-    """The systems' formats of files with one tensor. What reads and writes them is imported when it does."""
+    """Return the systems' formats of files with one tensor. Their code is imported on first use."""
     return tuple(_format(system, files) for system in systems() for files in system.tensor_files)
 
 
 def tensor_suffixes() -> tuple[str, ...]:
-    """The forms in which a tensor can be written."""
+    """Return the suffixes in which a tensor can be written."""
     return written_as(tensor_formats())
 
 
@@ -59,7 +59,7 @@ def _imported(system: System, lazy: Lazy[T]) -> T:
 
 
 def known_log_formats() -> LogFormats:
-    """All of them, the narrower systems' first. What is wrong with a system's is a problem of it (systems.Y2)."""
+    """Return all log formats, the narrower systems' first. An invalid one is a problem of its system (systems.Y2)."""
     from livedbg.logs.formats import log_formats
 
     shapes = [shape for _system, found in declared(lambda system: system.shapes) for shape in found]
@@ -77,5 +77,5 @@ def known_log_formats() -> LogFormats:
 
 
 def no_log_suffixes() -> frozenset[str]:
-    """Suffixes of the systems' files that are no logs."""
+    """Return suffixes of the systems' files that are no logs."""
     return frozenset(suffix for system in systems() for suffix in system.no_logs)

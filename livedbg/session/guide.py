@@ -1,4 +1,4 @@
-"""A guide: an ordered list of recipes, each of which hands to the next what it found.
+"""Guides: ordered lists of recipes, each of which passes its results to the next.
 
 A system declares its guides (`System.guides`); each is a command that runs a program once a step.
 """
@@ -14,13 +14,12 @@ from livedbg.model.snapshot import EMPTY, Snapshot
 
 
 class GuideStep(Struct, frozen=True, kw_only=True):
-    """One step of a guide.
+    """A step of a guide.
 
     Attributes:
-        title: what it is for, a few words.
-        recipes: what CMD is launched with, as after `launch --recipe`. `{NAME}` is what an earlier step handed on.
-            A guide with a plan of its own needs none.
-        without: recipes instead, where that is not known; () if the step can't be taken without it.
+        recipes: CMD is launched with these, as after `launch --recipe`. `{NAME}` is a value from an earlier step. A
+            guide with a plan of its own needs none.
+        without: recipes to use if such a value is not known; () if the step then can't be done.
     """
 
     title: str
@@ -32,10 +31,8 @@ class GuideOption(Struct, frozen=True, kw_only=True):
     """An option of a guide's command: `--NAME VALUE` is the same as `--set NAME=VALUE`.
 
     Attributes:
-        name: without dashes.
-        metavar: what the help shows for the value.
-        help: what it is.
-        joined: it may come more than once; the values are handed on with this between them.
+        metavar: placeholder of the value in the help.
+        joined: it may be repeated; the values are joined by this separator.
     """
 
     name: str
@@ -45,14 +42,12 @@ class GuideOption(Struct, frozen=True, kw_only=True):
 
 
 class StepAsk(Struct, frozen=True, kw_only=True):
-    """What a guide's plan makes the command of a step from.
+    """The input of a guide's plan for the command of a step.
 
     Attributes:
         number: of the step, from 1.
-        argv: CMD.
-        handed: what earlier steps handed on, or the user gave.
-        folder: for what the step makes; its output goes there too.
-        limit_s: seconds that each run may take; None: somebody watches, and goes on when it is enough.
+        handed: values from earlier steps or the user.
+        limit_s: seconds that each run may take; None: somebody watches, and ends it when it is enough.
     """
 
     number: int
@@ -63,19 +58,14 @@ class StepAsk(Struct, frozen=True, kw_only=True):
 
 
 class StepRun(Struct, frozen=True, kw_only=True):
-    """What a step's run of CMD left.
+    """The results of a step's run of CMD.
 
     Attributes:
         number: of the step, from 1.
-        argv: the command.
-        output: the files of its standard output and error.
-        logs: files that its recipes read.
-        loaded: files that its processes had mapped, as far as they were sampled.
-        opened: files and devices that they had open, likewise.
-        kept: the folder into which the guide copied files while they were there (`Guide.keep`).
-        environment: what CMD was started with.
+        opened: files and devices that its processes had open, as far as they were sampled.
+        kept: the folder into which the guide copied files while they existed (`Guide.keep`).
         code: its exit code (128 + signal); None: it did not end.
-        handed: what earlier steps handed on, or the user gave.
+        handed: values from earlier steps or the user.
         snapshot: the last state while it ran.
     """
 
@@ -93,16 +83,16 @@ class StepRun(Struct, frozen=True, kw_only=True):
 
 
 class StepFound(Struct, frozen=True, kw_only=True):
-    """What a step found.
+    """The findings of a step.
 
     Attributes:
         lines: label and sentence.
-        hands: what the next steps get, by name.
+        hands: values for the next steps, by name.
         cause: the cause is found: the other steps would add nothing.
         wrong_value: a wrong value was seen (exit code 12).
         hung: a run did not end, although CMD did (exit code 10).
         failed: a run failed, although CMD did not (exit code 11).
-        undone: the step could not be done for want of something that the user can give (exit code 5).
+        undone: the step lacks something that the user can give (exit code 5).
         lacks: options that the next steps need and that were not given, each with a placeholder for its value.
     """
 

@@ -1,4 +1,4 @@
-"""This host, for commands: what could be attached to, whether a target can be inspected, what is allowed.
+"""This host, for commands: candidates for attaching, access to a target, capabilities.
 
 The facade over livedbg.linux for the command line; it never touches a process.
 """
@@ -52,8 +52,7 @@ class Candidate(Struct, frozen=True, kw_only=True):
     """A process that could be attached to.
 
     Attributes:
-        uses: what makes it one: names of systems, and `accelerator` for a device of the kernel's accel subsystem.
-        age_s: time since it started.
+        uses: names of systems that it uses, and `accelerator` for a device of the kernel's accel subsystem.
         cpu_share: CPU time per time since it started; above 1 for several busy threads.
     """
 
@@ -69,12 +68,12 @@ class Candidate(Struct, frozen=True, kw_only=True):
 
 
 def host_name() -> str:
-    """The name of this host as in identifiers: no `/`, `:` or space."""
+    """Return the name of this host as in identifiers: without `/`, `:` or space."""
     return _NOT_IN_NAMES.sub("-", clean_line(os.uname().nodename)) or "localhost"
 
 
 def list_candidates() -> list[Candidate]:
-    """The GPU, NPU and ML processes that we may see, oldest first."""
+    """Return the visible GPU, NPU and ML processes, oldest first."""
     found = []
     for pid in procfs.process_ids():
         if pid == os.getpid():
@@ -109,16 +108,15 @@ def _candidate(pid: int, uses: tuple[str, ...]) -> Candidate | None:
 
 
 def check_target(pid: int, *, partial: bool = False) -> TargetProcess:
-    """Whether a process can be inspected.
+    """Return the target for a pid if it can be inspected.
 
     Args:
-        pid: as the user named it; the number of a thread gives its process.
+        pid: a tid gives its process.
         partial: states and CPU times are enough.
 
     Raises:
         TargetGone: there is no such process (`gone`).
-        TargetDenied: it, or what it waits for, is not ours to see (`hidepid`, `other-user`,
-            `ptrace-scope`, `container`, `not-dumpable`).
+        TargetDenied: it is not visible to us (`hidepid`, `other-user`, `ptrace-scope`, `container`, `not-dumpable`).
         TargetUnsuitable: it is a kernel thread or a zombie (`kernel-thread`, `zombie`).
     """
     pid = _leader(pid)
@@ -150,9 +148,9 @@ def _error(problem: Problem) -> TargetGone | TargetDenied | TargetUnsuitable:
 
 
 def find_by_name(name: str) -> list[int]:
-    """The processes of that name: its comm, the base name of its program, or of a script that it runs.
+    """Return the processes of that name: comm, base name of the program, or of a script that it runs.
 
-    Never livedbg itself, nor the processes that started it.
+    Never livedbg itself, nor its ancestors.
     """
     ours = _ancestors()
     found = []

@@ -1,8 +1,8 @@
-"""Keeps the last hang that was found, for when the job ends: its locks and waits are gone then.
+"""The last hang found, kept until the job ends: its locks and waits are gone then.
 
 Invariants:
-    last_hang.H1. A hang that was the verdict lately, when a process ends, is put on the stream before that end: a
-        recording and a replay have it as the live session does. One that was over by then is marked as resolved.
+    last_hang.H1. A recent verdict of a hang is put on the stream before the end of a process: a recording and a replay
+        have it as the live session does. A hang that was over by then is marked as resolved.
 """
 
 from __future__ import annotations
@@ -19,12 +19,7 @@ _LATELY_S: Final = 5.0  # a program that handles Ctrl-C may run for a while befo
 
 
 class LastHang:
-    """The newest verdict that was a hang.
-
-    Args:
-        stamp: makes the stamp of an event.
-        clock: seconds, monotonic.
-    """
+    """The newest verdict that was a hang."""
 
     def __init__(self, stamp: Callable[[], Stamp], clock: Callable[[], float] = time.monotonic) -> None:
         self._stamp = stamp
@@ -35,13 +30,13 @@ class LastHang:
         self._reported = False
 
     def note(self, verdict: Verdict) -> None:
-        """Take in a verdict."""
+        """Update from a verdict."""
         self._hangs = verdict.state in (VerdictState.DEADLOCK, VerdictState.STALLED)
         if self._hangs:
             self._hang, self._seen_s = verdict, self._clock()
 
     def before(self, batch: Sequence[Event]) -> list[Event]:
-        """The events to put before a batch (H1)."""
+        """Return the events to put before a batch (H1)."""
         hang = self._hang
         if hang is None or not any(isinstance(event, ProcessExited) for event in batch):
             return []

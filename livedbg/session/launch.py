@@ -1,10 +1,10 @@
-"""Starting a command that is to be watched: its output in files, its end known.
+"""Launched commands: started with their output in files, and waited for.
 
 Invariants:
     launch.C1. The command runs in our environment, with what the launch adds (a recipe, Python's fault handler) and
         nothing else (behind a gate, where the shell may add PWD), in a session of its own (a Ctrl-C meant for livedbg
         doesn't reach it), with no input.
-    launch.C2. `end` leaves no process of its session or below it behind, unless it was asked to let it run
+    launch.C2. `end` leaves no process of its session or below it behind, unless told to let it run
         (livedbg.linux.family).
     launch.C3. It is waited for only once it has ended (pidfd_open(2)): while a thread of ours traces it, wait(2) would
         take a stop for its end.
@@ -38,7 +38,7 @@ _KILLED_S: Final = 10.0  # how long what was killed, and what was born meanwhile
 
 
 def launch_folder() -> Path:
-    """A new folder for the output of one launched command, in the user's state directory.
+    """Make a folder for the output of one launched command, in the user's state directory.
 
     Raises:
         SourceError: it can't be made.
@@ -58,9 +58,8 @@ class Launched:
     """A command that livedbg started.
 
     Attributes:
-        target: for the session's request.
-        folder: where `stdout.log` and `stderr.log` grow.
-        leaves_cores: a fault that ends it leaves a core, which is to be removed.
+        folder: with `stdout.log` and `stderr.log`.
+        leaves_cores: a fatal fault leaves a core, which is to be removed.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], folder: Path, gate: int | None = None) -> None:
@@ -81,15 +80,14 @@ class Launched:
 
     @property
     def pid(self) -> int:
-        """Its process."""
         return self._process.pid
 
     def ask_for_cores(self) -> None:
-        """Have it leave a core where a fault ends it (livedbg.session.core_files), if it may. Before `go`."""
+        """Have it leave a core after a fault (livedbg.session.core_files), if possible. Call it before `go`."""
         self.leaves_cores = self.target.cwd is not None and ask_for(self.pid, self.target.cwd)
 
     def leave(self) -> None:
-        """Let it run on without us, who would read its cores (core_files.C3)."""
+        """Let it run on without us; we won't read its cores (core_files.C3)."""
         self.go()
         if self.leaves_cores:
             family = Family(self.pid, self.target.start_ticks)
@@ -99,7 +97,7 @@ class Launched:
             family.close()
 
     def go(self) -> None:
-        """Let a command that was started behind a gate begin; does nothing the second time."""
+        """Let a command that was started behind a gate begin; the second call does nothing."""
         gate, self._gate = self._gate, None
         if gate is not None:
             with contextlib.suppress(BrokenPipeError):  # it was ended meanwhile
@@ -108,12 +106,12 @@ class Launched:
 
     @property
     def exit_code(self) -> int | None:
-        """Its exit code as a shell gives it (128 + signal); None while it runs."""
+        """Return its exit code as a shell gives it (128 + signal); None while it runs."""
         code = self._collected() if self._has_ended(0) else None
         return None if code is None else code if code >= 0 else 128 - code
 
     def _collected(self) -> int | None:
-        """Collect its exit status, which who watches it may ask for later (livedbg.linux.ending.noted_end)."""
+        """Collect its exit status and keep it for later queries (livedbg.linux.ending.noted_end)."""
         with contextlib.suppress(ChildProcessError):  # it was collected already
             end = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if end is not None:
@@ -122,18 +120,17 @@ class Launched:
         return self._process.poll()
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Wait for its end; its exit code, or None when it still runs after `timeout_s`."""
+        """Wait for its end; return its exit code, or None if it still runs after `timeout_s`."""
         self._has_ended(timeout_s)
         return self.exit_code
 
     def _has_ended(self, timeout_s: float | None) -> bool:
-        """Wait for its end."""
         poll = select.poll()
         poll.register(self._pidfd, select.POLLIN)
         return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
     def end(self, grace_s: float = 5.0) -> None:
-        """End it and all that it started: SIGTERM, and SIGKILL to what is left after `grace_s`."""
+        """End it and all its descendants: SIGTERM, and SIGKILL to the rest after `grace_s`."""
         if self._gate is not None:
             os.close(self._gate)  # nobody goes through any more
             self._gate = None
@@ -160,10 +157,9 @@ def launch(
     """Start a command.
 
     Args:
-        argv: the program and its arguments; no shell reads them.
-        folder: for its output (`launch_folder`); removed again when the command can't be run.
-        gated: it waits, before its program is executed, until `Launched.go` is called.
-        environment: variables to add to ours.
+        argv: the program and its arguments; no shell parses them.
+        folder: for its output (`launch_folder`); removed again if the command can't be run.
+        gated: wait, before the program is executed, until `Launched.go` is called.
 
     Raises:
         UsageError: there is no such program, or it can't be run.

@@ -1,6 +1,6 @@
-"""A live session as front ends see it: the session on an event loop in a thread of its own.
+"""Live sessions for front ends: the session on an event loop in a thread of its own.
 
-`Latch` is a flag that is set once; a signal handler that raises while it is waited for does no harm.
+`Latch` is a flag that is set once; a signal handler that raises during a wait does no harm.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ _SLICE_S: Final = 0.5
 
 
 class Latch:
-    """Like a threading.Event that is never cleared, but `set` never blocks.
+    """A threading.Event that is never cleared, and whose `set` never blocks.
 
-    An Event's lock is taken and given back by Python code (threading.Condition): when a signal's handler raises in the
-    main thread in between, it stays taken, and the thread that sets the Event then waits for ever.
+    An Event's lock is acquired and released by Python code (threading.Condition): when a signal's handler raises in the
+    main thread in between, it stays locked, and the thread that sets the Event then waits for ever.
     """
 
     def __init__(self) -> None:
@@ -48,17 +48,16 @@ class Latch:
         self._gate.acquire()
 
     def is_set(self) -> bool:
-        """Whether it was set."""
         return self._is_set
 
     def set(self) -> None:
-        """Set it; for one thread only. The second time does nothing."""
+        """Set it; for one thread only. The second call does nothing."""
         if not self._is_set:
             self._is_set = True
             self._gate.release()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is set; False when it was not by then.
+        """Wait until it is set; return False on timeout.
 
         It wakes now and then: the kernel may give a signal to another thread, and the main thread then runs its handler
         only once it has left the lock.
@@ -80,9 +79,9 @@ _STOP_S: Final = 45.0  # adapters may take 10 s to detach (livedbg.session.sessi
 
 
 def adapters_for(request: Request) -> tuple[list[Adapter], list[Sleeper]]:
-    """What a session with this request runs: an instance of each adapter, and those that sleep (session/waking.py).
+    """Return the adapters of a session with this request, and those that sleep (session/waking.py).
 
-    One that can't be made is a problem of its system.
+    An adapter that can't be made is a problem of its system.
     """
     asleep = {system.name for system in systems() if system.on_signs and not _asked_for(system, request)}
     if request.processes:
@@ -102,7 +101,6 @@ def _asked_for(system: System, request: Request) -> bool:
 
 
 def _made(name: str, request: Request) -> Adapter | None:
-    """An adapter; None where it has nothing to do in such a session, or can't be made."""
     cls = adapter_class(name)
     if cls is None:
         return None
@@ -117,11 +115,10 @@ def _made(name: str, request: Request) -> Adapter | None:
 
 
 class LiveView:
-    """Implements livedbg.session.view.SessionView over a running session.
+    """A running session as a livedbg.session.view.SessionView.
 
     Args:
-        request: what to debug.
-        title: what the header shows; made from the request when None.
+        title: for the header; made from the request if None.
         sink: gets all events in order (a recorder); called on the session's thread.
         adapters: the adapters to run, instead of all that apply.
     """
@@ -151,12 +148,11 @@ class LiveView:
 
     @property
     def mode(self) -> str:
-        """For the header: whether touches are forbidden."""
+        """Return the mode for the header: whether intrusive actions are forbidden."""
         return "read-only" if self.request.read_only else "observe"
 
     @property
     def title(self) -> str:
-        """The target."""
         if self._title is not None:
             return self._title
         parts = []
@@ -168,7 +164,7 @@ class LiveView:
 
     @property
     def logs(self) -> LogReader:
-        """Random access to the logs that the session found."""
+        """Return random access to the logs that the session found."""
         if self._logs is None:
             from livedbg.logs.files import FileLogReader
             from livedbg.session.filereaders import known_log_formats
@@ -177,12 +173,11 @@ class LiveView:
         return self._logs
 
     def start(self) -> None:
-        """Begin to watch."""
         self._thread.start()
         self._up.wait()
 
     def stop(self, limit_s: float = _STOP_S) -> None:
-        """Detach from everything; returns when that is done, or after `limit_s` (`stuck` says which)."""
+        """Detach from everything; return when that is done, or after `limit_s` (check `stuck`)."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop ended in between
@@ -191,15 +186,14 @@ class LiveView:
 
     @property
     def stuck(self) -> bool:
-        """After `stop`: whether something did not detach."""
+        """Return whether something did not detach in `stop`."""
         return self._thread.is_alive()
 
     def keyframe(self) -> list[Event]:
-        """The events that stand for all that came before; only for the sink, while it is called."""
+        """Return the events that replace all earlier ones; only for the sink, while it is called."""
         return self._session.keyframe()
 
     def latest(self) -> Update:
-        """The newest update."""
         return self._latest
 
     def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
@@ -207,20 +201,19 @@ class LiveView:
         return self._subscribers.add(callback)
 
     def send(self, intent: Intent) -> None:
-        """Ask the session for something."""
         loop = self._loop
         if loop is not None and self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # the loop ended in between
                 loop.call_soon_threadsafe(self._session.send, intent)
 
     def wait_settled(self, timeout_s: float) -> bool:
-        """Wait until `latest()` has every adapter's first full sample; False after `timeout_s`."""
+        """Wait until `latest()` has every adapter's first full sample; return False after `timeout_s`."""
         return self._settled.wait(timeout_s)
 
     def out_of_time(self, limit_s: float) -> Update:
-        """A time limit ended the first look: the state so far, with what is missing; waits for it at most `limit_s`.
+        """Return the state so far, with what is missing, after a time limit; waits at most `limit_s` for the session.
 
-        Where the session does not answer in that time, the newest state, which says nothing of what it has not seen.
+        If the session does not answer in that time, the newest state, without what is missing.
         """
         loop, published = self._loop, Latch()
 
@@ -235,7 +228,6 @@ class LiveView:
         return self._latest if answered else without_an_answer(self._latest, self.request)
 
     def wait_ended(self, timeout_s: float | None = None) -> bool:
-        """Wait until no more updates will come."""
         return self._ended.wait(timeout_s)
 
     def _source(self, source: str) -> LogSource | None:
@@ -275,7 +267,7 @@ class LiveView:
 
 
 def _report_bug(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Show what an adapter raised, for those who ask for it; the state already says that it failed."""
+    """Print an adapter's exception if LIVEDBG_DEBUG is set; the state already has the failure."""
     error = context.get("exception")
     if os.environ.get("LIVEDBG_DEBUG") and isinstance(error, BaseException):
         traceback.print_exception(error)

@@ -1,4 +1,4 @@
-"""What a session says where a time limit ends it before its first look was complete."""
+"""Statuses and states for a session that a time limit ends before its first scan is complete."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ REMEDY = "--timeout SECONDS"
 
 
 def unseen_targets(request: Request, known: Collection[str], stamp: Callable[[], Stamp]) -> Iterator[Event]:
-    """The targets that live and that nobody has looked at: without them, what logs say would be all there is."""
+    """Yield the living targets that nobody has sampled: without them, the verdict would be by logs alone."""
     for process in targets_alive(request):
         if process.id not in known:
             yield ProcessSeen(process=process, **stamp())
 
 
 def targets_alive(request: Request) -> Iterator[Process]:
-    """The named processes that live, as far as one glance at each tells."""
+    """Yield the named processes that live, by one quick read of each."""
     for target in request.processes:
         try:
             stat = read_stat(target.pid)
@@ -50,7 +50,7 @@ def targets_alive(request: Request) -> Iterator[Process]:
 
 
 def not_complete(adapter: Adapter, stamp: Callable[[], Stamp]) -> Event:
-    """The status of an adapter that had not finished."""
+    """Return the status of an adapter that had not finished."""
     status = SourceStatus(
         source=adapter.name,
         target="",
@@ -63,7 +63,7 @@ def not_complete(adapter: Adapter, stamp: Callable[[], Stamp]) -> Event:
 
 
 def without_an_answer(update: Update, request: Request) -> Update:
-    """The newest state where the session itself got no time to say more: unknown, if a target is not in it."""
+    """Return the newest state if the session itself could not report; unknown, if it lacks a target."""
     unseen = [one for one in targets_alive(request) if one.id not in update.snapshot.processes]
     if not unseen:
         return update

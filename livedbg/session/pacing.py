@@ -1,16 +1,16 @@
-"""How long to rest between two samples of something, so that sampling takes no more than its share of the time.
+"""Pauses between samples, so that sampling takes no more than its share of the time.
 
-Two kinds of cost are counted. CPU time says what sampling takes from this machine; wall time also says how slow a file
-system or a busy machine is. A sampler chooses between four pacers:
+Two kinds of cost are counted. CPU time shows the load on this machine; wall time also shows how slow a file system or a
+busy machine is. A sampler chooses between four pacers:
 
     Limit         a pause that follows from the cost of the last sample alone
     SamplePace    a token bucket of CPU time, and pauses that grow while nothing changes
     ChangePace    a token bucket of CPU time, for samples that are taken only when something has changed
-    CpuCredit     the token bucket alone, where something else says when
+    CpuCredit     the token bucket alone, for samples with another trigger
 
 Invariants:
-    pacing.R1. In the long run the samples take at most their share of one core (Limit: of the time, too; SamplePace:
-        or one sample in 8 s).
+    pacing.R1. In the long run the samples take at most their share of one core (Limit: of the time, too; SamplePace: or
+        one sample in 8 s).
 """
 
 from __future__ import annotations
@@ -43,47 +43,38 @@ _LONGEST_S: Final = 30.0
 
 
 class Cost(NamedTuple):
-    """What a sample took, in seconds.
-
-    Attributes:
-        cpu_s: of this thread's CPU time.
-        wall_s: by the clock.
-    """
+    """Cost of a sample, in seconds."""
 
     cpu_s: float = 0.0
     wall_s: float = 0.0
 
 
 class Stopwatch:
-    """Measures the cost of what its thread does from now on."""
+    """Measures the cost of its thread's work from now on."""
 
     def __init__(self) -> None:
         self._cpu_s, self._wall_s = time.thread_time(), time.monotonic()
 
     def cost(self) -> Cost:
-        """The cost so far; call it in the thread that made this."""
+        """Return the cost so far; call it in the thread that made this."""
         return Cost(time.thread_time() - self._cpu_s, time.monotonic() - self._wall_s)
 
 
 def timed(work: Callable[_Given, _Result], *args: _Given.args, **kwargs: _Given.kwargs) -> tuple[_Result, Cost]:
-    """Call a function in this thread.
-
-    Returns:
-        What it returns, and what it cost.
-    """
+    """Call a function in this thread; return its result and its cost."""
     watch = Stopwatch()
     result = work(*args, **kwargs)
     return result, watch.cost()
 
 
 class Limit(Struct, frozen=True):
-    """How much samples of one kind may take.
+    """The cost limit for one kind of samples.
 
     Attributes:
         cpu: largest share of one core.
         wall: largest share of the time.
         least_s: shortest pause.
-        most_s: longest pause, however much a sample costs.
+        most_s: longest pause, whatever a sample costs.
     """
 
     cpu: float = 1.0
@@ -92,23 +83,16 @@ class Limit(Struct, frozen=True):
     most_s: float = math.inf
 
     def rest_s(self, cost: Cost) -> float:
-        """The pause after a sample of this cost."""
         return max(self.least_s, min(self.most_s, max(_rest_s(cost.cpu_s, self.cpu), _rest_s(cost.wall_s, self.wall))))
 
 
 def _rest_s(cost_s: float, share: float) -> float:
-    """How long after work of so many seconds it has taken no more than a share of the time."""
+    """Return the pause after which work of `cost_s` has taken no more than a share of the time."""
     return cost_s * (1 / share - 1)
 
 
 class Backoff:
-    """Pauses that grow while nothing happens.
-
-    Args:
-        first_s: the shortest pause.
-        most_s: the longest.
-        factor: by which each is longer than the one before.
-    """
+    """Pauses that grow while nothing happens."""
 
     def __init__(self, first_s: float, most_s: float, factor: float) -> None:
         self._first_s = first_s
@@ -117,23 +101,16 @@ class Backoff:
         self.pause_s = first_s
 
     def reset(self) -> float:
-        """Something has happened: the shortest pause again."""
         self.pause_s = self._first_s
         return self.pause_s
 
     def grow(self) -> float:
-        """Nothing has happened: a longer pause."""
         self.pause_s = min(self._most_s, self.pause_s * self._factor)
         return self.pause_s
 
 
 class CpuCredit:
-    """CPU time that may be spent: a token bucket.
-
-    Args:
-        share: seconds that come in for each second that passes.
-        burst_s: how much it holds; it is full at first.
-    """
+    """A token bucket of CPU time: `share` seconds are credited each second, up to `burst_s`; it is full at first."""
 
     def __init__(self, share: float, burst_s: float) -> None:
         self._share = share
@@ -141,24 +118,20 @@ class CpuCredit:
         self._credit_s = burst_s
 
     def passed(self, seconds: float) -> None:
-        """Time has passed."""
+        """Add the credit for a time."""
         self._credit_s = min(self._burst_s, self._credit_s + seconds * self._share)
 
     def spend(self, cost_s: float) -> None:
-        """CPU time was used."""
+        """Subtract used CPU time."""
         self._credit_s -= cost_s
 
     def wait_s(self) -> float:
-        """How long until there is credit again; 0 where there is some."""
+        """Return how long until there is credit again; 0 if there is some."""
         return max(0.0, -self._credit_s / self._share)
 
 
 class SamplePace:
-    """Gives the pause after each sample: short while things change, longer while nothing does.
-
-    Args:
-        fastest_s: shortest pause.
-    """
+    """Pauses between samples: short while things change, longer while nothing does."""
 
     def __init__(self, fastest_s: float) -> None:
         self._pauses = Backoff(fastest_s, _SLOWEST_S, 1.5)
@@ -167,12 +140,7 @@ class SamplePace:
         self._credit = CpuCredit(_SHARE, _BURST_S)
 
     def after(self, *, changed: bool, cost_s: float) -> float:
-        """The pause after a sample.
-
-        Args:
-            changed: it found something new.
-            cost_s: CPU time that it took.
-        """
+        """Return the pause after a sample, which found something new if `changed`."""
         self._quiet = 0 if changed else self._quiet + 1
         if changed:
             self._pauses.reset()
@@ -187,12 +155,12 @@ class SamplePace:
 
 
 class ChangePace:
-    """Says when to sample something that is known to have changed, or not.
+    """Decides when to sample something that has changed, or may have.
 
     Args:
         share: largest share of one core that the samples may take in the long run.
         burst_s: CPU time that may be spent at once after a quiet time.
-        moving_most_s: longest pause while it changes again and again and nothing in it comes to rest.
+        moving_most_s: longest pause while it keeps changing and nothing in it comes to rest.
     """
 
     def __init__(self, share: float, burst_s: float, moving_most_s: float = _LEAST_S) -> None:
@@ -205,12 +173,12 @@ class ChangePace:
         self._pause_s = 0.0
 
     def due(self, signature: object, still: frozenset[str] = frozenset()) -> bool:
-        """Whether to sample now.
+        """Return whether to sample now.
 
         Args:
-            signature: what the sample depends on, e.g. when each thread last moved; None when that isn't known: then
-                samples become rarer and rarer.
-            still: what of it has come to rest: where that is something new, the pause is the shortest.
+            signature: what the sample depends on, e.g. when each thread last moved; None if not known: then samples
+                become ever rarer.
+            still: the parts that have come to rest: a new one gives the shortest pause.
         """
         if self._sampled_s is None:
             return True
@@ -220,13 +188,7 @@ class ChangePace:
         return time.monotonic() - self._sampled_s >= max(pause_s, self._credit.wait_s())
 
     def sampled(self, signature: object, cost_s: float, still: frozenset[str] = frozenset()) -> None:
-        """A sample was taken.
-
-        Args:
-            signature: as it was when the sample began.
-            cost_s: CPU time that it took.
-            still: as it was then.
-        """
+        """Record a sample with the signature and the still parts at its start."""
         now_s = time.monotonic()
         if self._sampled_s is not None:
             self._credit.passed(now_s - self._sampled_s)

@@ -1,9 +1,9 @@
-"""Looks at a source again and again, until what it watches has ended.
+"""Polling of a source until what it watches has ended.
 
 Invariants:
-    polling.O1. Two looks never run at once, whoever asks for them, and the second begins `apart_s` after the end of the
-        first, where only two looks tell what stands.
-    polling.O2. The last look begins after all that is watched has ended: what was there until then is seen.
+    polling.O1. Two scans never run at once, whoever requests them, and the second begins `apart_s` after the end of the
+        first, if only two scans tell what stands.
+    polling.O2. The last scan begins after all that is watched has ended: everything until then is seen.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class Polled(ABC):
     """The loop around `look`.
 
     Class attributes:
-        apart_s: the least time between two looks.
-        of_logs: it looks at what lies beside logs: it begins at once, and ends with them.
-        awaited: the first full look of a session waits for its first look.
+        apart_s: the least time between two scans.
+        of_logs: it scans what lies beside logs: it begins at once, and ends with them.
+        awaited: the first full sample of a session waits for its first scan.
     """
 
     apart_s: ClassVar[float] = 0.0
@@ -36,14 +36,14 @@ class Polled(ABC):
 
     @abstractmethod
     async def look(self, context: Context) -> float | None:
-        """Look once, and emit what is new.
+        """Scan once, and emit what is new.
 
         Returns:
-            Seconds to the next look; None: there is nothing more to see.
+            Seconds to the next scan; None: there is nothing more to see.
         """
 
     async def begin(self, context: Context) -> bool:
-        """Wait for what the first look needs, mostly processes; whether there is something to see."""
+        """Wait for the prerequisites of the first scan, mostly processes; return whether there is something to see."""
         if not self.awaited:
             self.looked(context)
         elif not self.of_logs:
@@ -51,23 +51,23 @@ class Polled(ABC):
         return True
 
     async def again(self, context: Context) -> bool:
-        """Wait for what the first full sample needs beside the looks so far; whether that is another look."""
+        """Wait for what the first full sample still needs; return whether to scan again."""
         return False
 
     async def rest(self, context: Context, pause_s: float) -> None:
-        """Wait until the next look."""
+        """Wait until the next scan."""
         await context.sleep(pause_s)
 
     def over(self, context: Context) -> bool:
-        """Whether nothing new will come."""
+        """Return whether nothing new will come."""
         return logs_ended(context) if self.of_logs else targets_ended(context)
 
     def looked(self, context: Context) -> None:
-        """The first full sample is done."""
+        """Called when the first full sample is done."""
         return
 
     async def turn(self, context: Context) -> float | None:
-        """`look`, alone and not too soon (O1): for who reads again."""
+        """Run `look` exclusively and not too soon (O1); also for rereading."""
         async with self._turns:
             await asyncio.sleep(max(0.0, self._looked_s + self.apart_s - time.monotonic()))
             try:
@@ -76,7 +76,7 @@ class Polled(ABC):
                 self._looked_s = time.monotonic()
 
     async def run(self, context: Context) -> None:
-        """Look until all is over; in a session that samples once, as often as that takes."""
+        """Scan until all is over; in a session that samples once, as often as that takes."""
         goes_on = await self.begin(context)
         first = True
         while goes_on:
@@ -94,23 +94,22 @@ class Polled(ABC):
 
 
 class PolledAdapter(Polled, Adapter):
-    """An adapter that looks again and again."""
+    """An adapter that polls its source."""
 
     def looked(self, context: Context) -> None:
-        """See Polled."""
         context.settled()
 
 
 class LogsAdapter(Adapter):
-    """Gives its `decoders` to the adapter that reads logs."""
+    """An adapter that only contributes `decoders` to the adapter that reads logs."""
 
     cost = "reads log lines that are read anyway"
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Any session that reads logs."""
+        """Return whether the session reads logs."""
         return bool(request.processes or request.logs)
 
     async def run(self, context: Context) -> None:
-        """Nothing to do: the decoders do it all."""
+        """Settle at once: the decoders do all the work."""
         context.settled()

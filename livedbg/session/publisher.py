@@ -1,10 +1,10 @@
-"""Says what has changed: an adapter shows what there is, look after look, and the stream gets what is new of it.
+"""Change detection for adapters: an adapter shows its full view at each scan, and the stream gets the differences.
 
 Invariants:
-    publisher.U1. Folding the events of all that a publisher showed gives what it showed last: these tasks, and the
+    publisher.U1. Folding the events of all views that a publisher showed gives the last view: these tasks, and the
         others have completed; these edges and no other; these diagnostics, and the others are resolved.
-    publisher.U2. What is shown again as it was is no event; of stacks, also if they were taken later.
-    publisher.U3. A status is said when it is new or has changed; withdrawn (health OK) only if it was said.
+    publisher.U2. An unchanged value is no event; nor is an unchanged stack that was taken later.
+    publisher.U3. A status is emitted when it is new or has changed; withdrawn (health OK) only if it was emitted.
 """
 
 from __future__ import annotations
@@ -50,11 +50,7 @@ Counts = Mapping[tuple[str, str], tuple[float, float | None]]
 
 
 class EdgeBook:
-    """Edges of one scope that come and go one by one: a graph may have too many of them to be shown whole.
-
-    Args:
-        scope: the scope of all of them.
-    """
+    """Edges of one scope that are added and removed one by one: a graph may have too many to be shown whole."""
 
     def __init__(self, scope: str) -> None:
         self._scope = scope
@@ -64,7 +60,6 @@ class EdgeBook:
         self._replaced = False
 
     def put(self, edges: Iterable[Edge]) -> None:
-        """Edges that are there now."""
         for edge in edges:
             if self._known.get(edge.key) != edge:
                 self._known[edge.key] = edge
@@ -72,14 +67,14 @@ class EdgeBook:
                 self._gone.discard(edge.key)
 
     def drop(self, keys: Iterable[EdgeKey]) -> None:
-        """Edges that are no more; unknown ones are ignored."""
+        """Remove edges; unknown ones are ignored."""
         for key in keys:
             if self._known.pop(key, None) is not None:
                 self._new.pop(key, None)
                 self._gone.add(key)
 
     def replace(self, edges: Iterable[Edge], since_ns: int | None = None) -> None:
-        """All edges that are there now; those without a time hold since they were first put, or `since_ns`."""
+        """Replace all edges; those without a time hold since they were first put, or `since_ns`."""
         now = {edge.key: edge for edge in edges}
         if since_ns is not None:
             now = {key: self._dated(edge, since_ns) for key, edge in now.items()}
@@ -87,11 +82,11 @@ class EdgeBook:
             self._known, self._new, self._gone, self._replaced = now, dict(now), set(), True
 
     def clear(self) -> None:
-        """No edge is there any more, and whatever else is known of the scope is gone too."""
+        """Remove all edges, and all else that is known of the scope."""
         self._known, self._new, self._gone, self._replaced = {}, {}, set(), True
 
     def events(self, stamp: Stamp) -> Iterator[Event]:
-        """What changed since the last call."""
+        """Yield the changes since the last call."""
         new, gone, replaced = self._new, self._gone, self._replaced
         self._new, self._gone, self._replaced = {}, set(), False
         if replaced:
@@ -111,17 +106,14 @@ class EdgeBook:
 
 
 class Publisher:
-    """What one adapter shows of one thing that it watches.
+    """An adapter's view of one thing that it watches.
 
     Args:
-        scope: of its edges; no other publisher has the same.
-        dated: what it shows is so now: a task that is no longer shown has ended just now. Not so where logs are read.
+        scope: of its edges; unique to this publisher.
+        dated: a task that is no longer shown has ended just now. False for logs, which are read later.
 
     Attributes:
-        edges: as they were last shown, or put.
-        tasks: by id, as they were last shown.
-        counters: by entity and name.
-        diagnostics: by id, those that stand.
+        diagnostics: by id, unresolved ones.
     """
 
     def __init__(self, scope: str, *, dated: bool = True) -> None:
@@ -146,20 +138,18 @@ class Publisher:
         diagnostics: Iterable[Diagnostic] | None = None,
         since_ns: int | None = None,
     ) -> list[Event]:
-        """All that there is now of these kinds; what was shown of a kind that is left out stays as it is.
+        """Show the full view of some kinds; a kind that is left out stays as it is.
 
         Args:
-            stamp: of now.
-            tasks: those of before that are not among them have completed.
-            stacks: of any threads or tasks.
-            resources: the state keeps those that are not among them.
-            edges: those of before that are not among them are gone.
-            counters: the state keeps those that are not among them.
-            diagnostics: those of before that are not among them are resolved.
-            since_ns: since when edges hold that are new and don't tell.
+            tasks: former ones that are missing have completed.
+            resources: the state keeps missing ones.
+            edges: former ones that are missing are gone.
+            counters: the state keeps missing ones.
+            diagnostics: former ones that are missing are resolved.
+            since_ns: since when new edges without a time hold.
 
         Returns:
-            The events for what has changed since the last call.
+            The events for the changes since the last call.
         """
         events: list[Event] = []
         if tasks is not None:
@@ -198,10 +188,10 @@ class Publisher:
         diagnostics: Iterable[Diagnostic] = (),
         exceptions: Iterable[ExceptionHit] = (),
     ) -> list[Event]:
-        """Some of what there is now; the rest stays as it was shown.
+        """Show a part of the view; the rest stays as it is.
 
         Returns:
-            The events for what of it is new or has changed, and for the edges that were put since.
+            The events for new and changed values, and for the edges that were put since.
         """
         fresh = {task.id: task for task in tasks}
         found = {resource.id: resource for resource in resources}
@@ -221,7 +211,6 @@ class Publisher:
         return events
 
     def clear(self, stamp: Stamp) -> list[Event]:
-        """Nothing of it is there any more."""
         return self.show(stamp, tasks=(), stacks=(), resources=(), edges=(), counters={}, diagnostics=())
 
     def _ended(self, task: Task, stamp: Stamp) -> Task:
@@ -230,11 +219,7 @@ class Publisher:
 
 
 class Statuses:
-    """How well a source sees its targets, as it was last said.
-
-    Args:
-        source: its name.
-    """
+    """A source's statuses as they were last emitted."""
 
     def __init__(self, source: str) -> None:
         self._source = source
@@ -250,33 +235,24 @@ class Statuses:
         *,
         health: SourceHealth = SourceHealth.DEGRADED,
     ) -> None:
-        """Say something of a target, unless it was said already.
-
-        Args:
-            context: of the session.
-            target: of whom; "": of the source as a whole.
-            code: which problem it is.
-            sentence: what is wrong.
-            remedy: what can be done.
-            health: how bad it is.
-        """
+        """Emit a status of a target ("": of the source as a whole), unless unchanged."""
         status = SourceStatus(
             source=self._source, target=target, health=health, code=code, sentence=sentence, remedy=remedy
         )
         context.emit(*self.changes(status, context.stamp()))
 
     def only(self, context: Context, target: str, problems: Mapping[str, tuple[str, str]]) -> None:
-        """Say all that is wrong with a target, by code the sentence and the remedy; what else was said is withdrawn."""
+        """Emit all problems of a target (code -> sentence, remedy); withdraw its other ones."""
         context.emit(*self.withdrawn(target, context.stamp(), but=problems))
         for code, (sentence, remedy) in problems.items():
             self.say(context, target, code, sentence, remedy)
 
     def withdraw(self, context: Context, target: str, *codes: str) -> None:
-        """What was said of a target under some codes, or all that was, is no more."""
+        """Withdraw a target's statuses with some codes, or all."""
         context.emit(*self.withdrawn(target, context.stamp(), codes))
 
     def changes(self, status: SourceStatus, stamp: Stamp) -> list[Event]:
-        """The event for a status, unless it was said already."""
+        """Return the event for a status, unless unchanged."""
         key = (status.target, status.code)
         if self._said.get(key) == status:
             return []
@@ -286,7 +262,7 @@ class Statuses:
     def withdrawn(
         self, target: str, stamp: Stamp, codes: Collection[str] = (), but: Collection[str] = ()
     ) -> list[Event]:
-        """The events that withdraw what was said of a target under some codes (or all), but for some."""
+        """Return the events that withdraw a target's statuses with some codes (or all), except those in `but`."""
         events: list[Event] = []
         for (about, code), status in list(self._said.items()):
             meant = about == target and (code in codes or not codes) and code not in but

@@ -1,4 +1,4 @@
-"""Which systems a process, a log or a state shows: one answer, by the signs that systems declare.
+"""Recognition of systems in a process, a log or a state, by the signs that systems declare.
 
 Signs are strong or weak. A mapped file, an open device, a module in a stack, a task and a log shape are strong: the
 process uses the system. A word of its command line is weak (an editor that has the script open shows it too), so it
@@ -40,30 +40,21 @@ _SCANNED: Final = 2000  # stacks and tasks of a state
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Names of systems, the narrower ones first, then languages, then the rest by name."""
+    """Sort names of systems: narrower ones first, then languages, then the rest by name."""
     order = {name: number for number, name in enumerate((*(one.name for one in systems()), *_LANGUAGES))}
     return sorted(names, key=lambda name: (order.get(name, len(order)), name))
 
 
 def by_files(paths: Iterable[str], *, languages: bool = True) -> set[str]:
-    """The systems that mapped files show.
-
-    Args:
-        paths: of mapped files.
-        languages: name `python` and `c++` too.
-    """
+    """Return the systems that mapped files show."""
     return _shown("files", paths, languages)
 
 
 def of_running(pid: int, *, languages: bool = False) -> set[str]:
-    """The systems that a running process shows by its mapped files and open devices.
-
-    Args:
-        pid: the process.
-        languages: name `python` and `c++` too.
+    """Return the systems that a running process shows by its mapped files and open devices.
 
     Raises:
-        OSError: it is gone, or is not ours to see.
+        OSError: the process is gone, or not visible to us.
     """
     lines = Path(f"/proc/{pid}/maps").read_text(errors="surrogateescape").split("\n")
     mapped = {line[line.find("/") :] for line in lines if "/" in line}  # a file has many mappings
@@ -71,12 +62,7 @@ def of_running(pid: int, *, languages: bool = False) -> set[str]:
 
 
 def by_snapshot(snapshot: Snapshot, process: Process | None) -> set[str]:
-    """The systems that a state shows in a process: by its command, its stacks, its logs and its tasks.
-
-    Args:
-        snapshot: the state.
-        process: the one that the user means; None for all of it.
-    """
+    """Return the systems that a state shows in a process (None: anywhere): by its command, stacks, logs and tasks."""
     found: set[str] = set()
     if process is not None:
         found = _shown("arguments", process.command) | by_files([process.exe or ""])
@@ -87,7 +73,7 @@ def by_snapshot(snapshot: Snapshot, process: Process | None) -> set[str]:
 
 
 class ShownSystems:
-    """Whether one state after another may show a system: only stacks that are new are looked at.
+    """Checks successive states for signs of a system; only new stacks are read.
 
     Counters, and resources that no operating system has, are a system's own.
     """
@@ -96,7 +82,7 @@ class ShownSystems:
         self._stacks: Mapping[str, Stack] = {}
 
     def may_show(self, name: str, snapshot: Snapshot) -> bool:
-        """Whether anything in a state may be of a system; a job, an end, a log or an exception may be of any."""
+        """Return whether anything in a state may be of a system; a job, an end, a log or an exception may be of any."""
         processes = snapshot.processes.values()
         ranked = any(process.rank is not None for process in processes)
         shown = snapshot.counters or snapshot.devices or snapshot.launches or snapshot.comparisons
@@ -114,7 +100,6 @@ class ShownSystems:
 
 
 def _modules(snapshot: Snapshot, process: Process | None) -> tuple[set[str], set[str]]:
-    """The modules and languages of a process's stacks."""
     modules: set[str] = set()
     languages: set[str] = set()
     for stack in list(snapshot.stacks.values())[:_SCANNED]:
@@ -138,7 +123,7 @@ def _by_entities(snapshot: Snapshot) -> set[str]:
 
 
 def _shown(kind: str, texts: Iterable[str], languages: bool = True) -> set[str]:
-    """The systems of which a sign of this kind (a field of `Signs`) is in a text; one expression asks for all first."""
+    """Return the systems with a sign of this kind (a field of `Signs`) in a text; one expression tests all first."""
     whole, own = _expressions(kind)
     told = list(filter(whole.search, texts))
     known = (name for name, expression in own.items() if told and any(map(expression.search, told)))
@@ -147,7 +132,6 @@ def _shown(kind: str, texts: Iterable[str], languages: bool = True) -> set[str]:
 
 @cache
 def _expressions(kind: str) -> tuple[re.Pattern[str], dict[str, re.Pattern[str]]]:
-    """One expression for all signs of a kind, and one for each system that has some."""
     if kind == _FRAMEWORK:
         signs = {system.name: system.framework.files for system in systems()}
     else:

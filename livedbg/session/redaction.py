@@ -1,9 +1,9 @@
-"""The gate at which events lose the secrets of a target, before the state, a screen, a report or a recording has them.
+"""The redaction gate: masks a target's secrets in events before the state, a screen, a report or a recording gets them.
 
 Invariants:
-    redaction.D1. Every event of a session or of a recording passes it once, unless the user asked for `--no-redact`.
+    redaction.D1. Every event of a session or of a recording passes it once, unless the user gave `--no-redact`.
     redaction.D2. An event without a secret stays the same object.
-    redaction.D3. A private key or a token that goes on in the next record of its log is masked there too.
+    redaction.D3. A private key or a token that continues in the next record of its log is masked there too.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from livedbg.text.secrets import TextMasker, mask_command, mask_environment, mas
 
 
 class Redaction:
-    """Masks the events of one stream, in their order."""
+    """Masks the events of one stream, in order."""
 
     def __init__(self) -> None:
         self._logs: defaultdict[str, TextMasker] = defaultdict(TextMasker)
 
     def of(self, events: Iterable[Event]) -> list[Event]:
-        """The events with the values of secrets masked (livedbg.text.secrets)."""
+        """Return the events with the values of secrets masked (livedbg.text.secrets)."""
         return [
             self._records(event)
             if isinstance(event, LogsSeen)
@@ -109,7 +109,7 @@ def _frames(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
 
 @lru_cache(maxsize=1024)
 def _source(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Many stacks have the same lines."""
+    """Mask source lines; cached because many stacks have the same lines."""
     return tuple(map(mask_text, lines))
 
 
@@ -125,7 +125,7 @@ def _edges(event: EdgesReplaced | EdgesAdded) -> EdgesReplaced | EdgesAdded:
 
 
 def _masked(value: Any) -> Any:
-    """A value with the secrets in all its texts masked; the same object where there are none (D2)."""
+    """Mask the secrets in all texts of a value; return the same object if there are none (D2)."""
     if isinstance(value, str):
         masked = _short_text(value) if len(value) < _SHORT else mask_text(value)
         return value if masked == value else masked

@@ -1,6 +1,6 @@
-"""Which adapters there are: the sources of any process by name, and those that systems declare.
+"""The registry of adapters: the sources of any process by name, and those that systems declare.
 
-Adapter modules are imported only when a session asks for them. Nothing else imports a concrete adapter.
+Adapter modules are imported only when a session needs them. Nothing else imports a concrete adapter.
 """
 
 from __future__ import annotations
@@ -42,10 +42,9 @@ _INTERACTIVE: Final = frozenset({"exceptions", "cores", "stopping", "launches", 
 
 @cache
 def adapter_names(*, once: bool = False) -> tuple[str, ...]:
-    """The names of all adapters: the sources of any process, then those of the systems. None is imported.
+    """Return the names of all adapters: the sources of any process, then those of the systems. None is imported.
 
-    Args:
-        once: without those that have nothing to do in a session that samples once.
+    With `once`, those that have nothing to do in a session that samples once are left out.
     """
     found = dict.fromkeys(name for name in _SOURCES if not (once and name in _INTERACTIVE))
     found |= dict.fromkeys(
@@ -56,7 +55,7 @@ def adapter_names(*, once: bool = False) -> tuple[str, ...]:
 
 @cache
 def adapter_class(name: str) -> type[Adapter] | None:
-    """The class of an adapter, imported; None where it can't be, or is none (livedbg.session.systems.problems)."""
+    """Import and return the class of an adapter; None if that fails (livedbg.session.systems.problems)."""
     found = _SOURCES[name].value if name in _SOURCES else None
     for system, adapter in declared(lambda system: system.adapters.get(name)):
         if found is not None:
@@ -70,17 +69,13 @@ def adapter_class(name: str) -> type[Adapter] | None:
 
 @cache
 def adapter_classes(*, once: bool = False) -> dict[str, type[Adapter]]:
-    """All adapter classes by name, those left out that can't be imported.
-
-    Args:
-        once: without those that have nothing to do in a session that samples once; they are not imported.
-    """
+    """Import and return all adapter classes by name, without those that fail."""
     classes = {name: adapter_class(name) for name in adapter_names(once=once)}
     return {name: found for name, found in classes.items() if found is not None}
 
 
 def system_of(adapter: str) -> str:
-    """The name of the system that declares an adapter; the adapter's own where none does."""
+    """Return the name of the system that declares an adapter; the adapter's own if none does."""
     return next((system.name for system in systems() if adapter in system.adapters), adapter)
 
 

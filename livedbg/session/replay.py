@@ -1,10 +1,10 @@
-"""A recording as front ends see it: the same screens as live, with a time line.
+"""Replay of a recording for front ends: the same screens as live, with a time line.
 
 Invariants:
-    replay.P1. What is shown at a step is the fold of the events up to it, however the replay came there.
-    replay.P2. A recording that is still written can be watched: its end moves on.
-    replay.P3. Only the time after `play` moves it on, and nothing does after `pause` or `step`, however late its
-        thread is.
+    replay.P1. The state at a step is the fold of the events up to it, however the replay got there.
+    replay.P2. A recording that is still being written can be watched: its end moves on.
+    replay.P3. Only the time after `play` moves it on, and nothing does after `pause` or `step`, however late its thread
+        is.
 """
 
 from __future__ import annotations
@@ -31,12 +31,11 @@ _TURN_S: Final = 0.1
 
 
 class ReplayView:
-    """Implements livedbg.session.view.SessionView and livedbg.session.view.Timeline over a recording.
+    """A recording as a livedbg.session.view.SessionView and livedbg.session.view.Timeline.
 
     Args:
-        path: the recording.
         speed: recorded seconds per second.
-        playing: begin to play at once, at the start; otherwise start at the end, paused.
+        playing: play at once, from the start; otherwise start at the end, paused.
         redact: mask what looks like a password, a token or a key.
 
     Raises:
@@ -70,16 +69,16 @@ class ReplayView:
 
     @property
     def timeline(self) -> Timeline:
-        """The time line: this object itself."""
+        """Return the time line: this object itself."""
         return self
 
     @property
     def logs(self) -> LogReader:
-        """The records that the state at this moment keeps."""
+        """Return the log records that the state at this moment keeps."""
         return self._logs
 
     def start(self) -> None:
-        """Read what is there, and begin."""
+        """Read the recording, and begin."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -91,15 +90,13 @@ class ReplayView:
         self._reader.close()
 
     def latest(self) -> Update:
-        """The newest update."""
         return self._latest
 
     def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
-        """Call `callback` on the replay's thread with every update from now on."""
         return self._subscribers.add(callback)
 
     def send(self, intent: Intent) -> None:
-        """Nothing can be asked of the past; the notice says so."""
+        """Ignore the intent with a notice: a recording has no live target."""
         self._notice = "This is a recording; it has no live target."
         self._wake.set()
 
@@ -107,32 +104,27 @@ class ReplayView:
 
     @property
     def start_wall_ns(self) -> int:
-        """Wall clock of the first event."""
         return self._tape.start_wall_ns
 
     @property
     def end_wall_ns(self) -> int:
-        """Wall clock of the last event that is there."""
         return self._tape.end_wall_ns
 
     @property
     def position_wall_ns(self) -> int:
-        """The position of the replay."""
         with self._lock:
             return max(self._tape.times[self._step], int(self._at_ns))
 
     @property
     def playing(self) -> bool:
-        """Whether it moves by itself."""
         return self._playing
 
     @property
     def speed(self) -> float:
-        """Recorded seconds per second."""
         return self._speed
 
     def play(self) -> None:
-        """Move on by itself; from the start again when it is at the end."""
+        """Play; from the start again at the end."""
         with self._lock:
             if self._step >= len(self._tape.steps) - 1:
                 self._go(1)
@@ -141,20 +133,18 @@ class ReplayView:
         self._wake.set()
 
     def pause(self) -> None:
-        """Pause."""
         with self._lock:
             self._playing = False
         self._wake.set()
 
     def step(self, count: int = 1) -> None:
-        """Move `count` updates on, or back when negative; pauses."""
+        """Move `count` updates forward, or back if negative; pauses."""
         with self._lock:
             self._playing = False
             self._go(self._step + count)
         self._wake.set()
 
     def seek(self, wall_ns: int) -> None:
-        """Go to a time."""
         with self._lock:
             self._go(self._tape.step_at(wall_ns))
             self._at_ns = float(max(self._tape.start_wall_ns, min(wall_ns, self._tape.end_wall_ns)))
@@ -162,7 +152,7 @@ class ReplayView:
         self._wake.set()
 
     def set_speed(self, speed: float) -> None:
-        """Recorded seconds per second.
+        """Set recorded seconds per second.
 
         Raises:
             ValueError: not above 0.
@@ -210,7 +200,7 @@ class ReplayView:
                 self._playing = False
 
     def _grow(self) -> None:
-        """Take in what the recording has more of; a replay that was at its end stays there."""
+        """Read what the recording has more of; a replay at its end stays there."""
         with self._lock:
             at_end = self._step == len(self._tape.steps) - 1
             grown = self._tape.extend(_shown(self._reader, self._redaction))
@@ -229,13 +219,13 @@ class ReplayView:
 
 
 def _shown(reader: RecordingReader, redaction: Redaction | None) -> Iterable[Event]:
-    """The events that a recording has more of."""
+    """Return the events that the recording has more of."""
     events = reader.events()
     return events if redaction is None else (masked for event in events for masked in redaction.of((event,)))
 
 
 def last_update(path: Path, *, redact: bool = True) -> tuple[Update, str]:
-    """What a recording says at its end, and what is wrong with it ("" when nothing is).
+    """Return a recording's last state, and its problem or "".
 
     Raises:
         RecordingError: it can't be read.

@@ -19,12 +19,12 @@ from livedbg.session.systems import declared, functions, note_problem, systems
 
 
 def all_rules() -> tuple[Rule, ...]:
-    """Every rule of the diagnosis."""
+    """Return every rule of the diagnosis."""
     return tuple(rule for _, rules in _chapters() for rule in rules)
 
 
 def judged() -> Judged:
-    """What the systems' own rules judge."""
+    """Return what the systems' own rules judge."""
     return Judged(
         tasks=frozenset(system.name for system in systems() if system.judges_tasks),
         diagnostics={system.name: system.judges_diagnostics for system in systems()},
@@ -34,7 +34,7 @@ def judged() -> Judged:
 
 
 def _by_signature(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether a signature that the general rule judges explains an exception."""
+    """Return whether a signature that the general rule judges explains an exception."""
     from livedbg.analysis.rules.signatures import explained, says_an_end
     from livedbg.session.signatures import ids_in
 
@@ -43,22 +43,22 @@ def _by_signature(hit: ExceptionHit, snapshot: Snapshot) -> bool:
 
 
 def user_code() -> UserCode:
-    """What tells the user's own code from the frameworks of all systems."""
+    """Return the classifier that tells the user's own code from the frameworks of all systems."""
     return UserCode(system.framework for system in systems())
 
 
 def diagnostician(settings: Settings | None = None) -> Diagnostician:
-    """What diagnoses one snapshot after another, by all rules. Those of a system are imported once a state shows it."""
+    """Return a diagnostician with all rules. Those of a system are imported once a state shows it."""
     return Diagnostician(tuple(_rules()), settings, judged(), user_code())
 
 
 def diagnose(snapshot: Snapshot, settings: Settings | None = None) -> Diagnosis:
-    """The diagnosis of one snapshot, by all rules, from nothing."""
+    """Diagnose one snapshot, by all rules, from nothing."""
     return diagnostician(settings).diagnose(snapshot)
 
 
 def rules_page() -> str:
-    """The text of docs/rules.md."""
+    """Return the text of docs/rules.md."""
     lines = [
         "# Rules",
         "",
@@ -73,14 +73,13 @@ def rules_page() -> str:
 
 
 class _Guarded:
-    """A rule of another package: what it raises is a problem of its system, and the other rules go on (systems.Y2)."""
+    """A rule of another package: an exception is a problem of its system, and the other rules go on (systems.Y2)."""
 
     def __init__(self, rule: Rule, system: str) -> None:
         self.name, self.doc = rule.name, rule.doc
         self._rule, self._system = rule, system
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What it finds."""
         try:
             with foreign():
                 return tuple(self._rule.apply(state))
@@ -94,13 +93,7 @@ def _guarded(rule: Rule, system: str) -> Rule:
 
 
 class _Sleeping:
-    """Rules that say nothing of most states, and that are imported for the first one of which they may.
-
-    Args:
-        name: of the rule that stands for them.
-        may: whether they may say something of a state.
-        make: gives them.
-    """
+    """Rules that find nothing in most states, and that are imported for the first state in which they may."""
 
     doc = ""
 
@@ -111,7 +104,6 @@ class _Sleeping:
         self._rules: Sequence[Rule] | None = None
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What they find."""
         if self._rules is None:
             if not self._may(state.snapshot):
                 return ()
@@ -120,7 +112,7 @@ class _Sleeping:
 
 
 def _rules() -> Iterator[Rule]:
-    """All rules, behind one that sleeps where that can be (`System.on_signs`)."""
+    """Yield all rules; those of a system behind a sleeping one if possible (`System.on_signs`)."""
     yield from _general(PROVED)
     for system in systems():
         if system.on_signs and system.rules is not None:
@@ -144,7 +136,6 @@ def _rules_of_system(name: str) -> Iterator[Rule]:
 
 
 def _of_system(name: str) -> Iterator[tuple[str, Sequence[Rule]]]:
-    """The title and the rules of a system, if it has some."""
     for system, make in declared(lambda system: system.rules if system.name == name else None):
         try:
             rules = tuple(make())
@@ -155,7 +146,7 @@ def _of_system(name: str) -> Iterator[tuple[str, Sequence[Rule]]]:
 
 
 def _chapters() -> Iterator[tuple[str, Sequence[Rule]]]:
-    """In the order in which they speak: of findings of equal weight, the first one is the verdict."""
+    """Yield all chapters in order of precedence: of findings of equal weight, the first one is the verdict."""
     yield from ((chapter.title, chapter.rules()) for chapter in PROVED)
     for system in systems():
         yield from _of_system(system.name)

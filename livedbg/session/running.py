@@ -1,4 +1,4 @@
-"""Which threads run, and how much."""
+"""Running threads, and their share of a core."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _BUSY: Final = 0.2  # share of a core from which a thread is sampled though it w
 
 
 def running(snapshot: Snapshot) -> list[Thread]:
-    """The threads that run, or use much CPU time, those that use the most of it first."""
+    """Return the threads that run, or use much CPU time, those that use the most of it first."""
     found: list[tuple[float, Thread]] = []
     for thread in snapshot.threads.values():
         process = snapshot.processes.get(thread.process)
@@ -25,6 +25,6 @@ def running(snapshot: Snapshot) -> list[Thread]:
 
 
 def share_of(thread: str, snapshot: Snapshot) -> float:
-    """The share of a core that a thread used lately."""
+    """Return the share of a core that a thread used lately."""
     activity = snapshot.activity.get(thread)
     return min(1.0, activity.cpu_ns / activity.window_ns) if activity is not None and activity.window_ns else 0.0

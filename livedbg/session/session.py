@@ -1,17 +1,18 @@
-"""The session: which adapters run, the one stream of their events, the fold, the updates.
+"""The session: its adapters, the one stream of their events, the fold, the updates.
 
 Invariants:
     session.N1. Events reach the sink (a recorder) and the store in the same order, each exactly once.
     session.N2. An adapter that fails is reported as a status; the others go on.
     session.N3. An update is a snapshot and the diagnosis of that very snapshot.
     session.N4. After `stop` no adapter runs, and nothing that the session started is left behind.
-    session.N5. Time goes on in the state even when no adapter speaks: a `Tick` at least each second.
+    session.N5. Time goes on in the state even when no adapter emits: a `Tick` at least each second.
     session.N6. When the targets have ended, adapters that sleep wake at once: a command ends soon after its target.
-    session.N7. A claim of living processes is in an update only after it was read again (livedbg.session.confirming);
-        the first full sample is done when all its claims were. A session that samples once ends then.
-    session.N8. When a time limit ends it, what was not looked at is a status (OUT_OF_TIME), and a target that lives is
-        in the state, whether somebody had looked at it or not.
-    session.N9. Until every adapter has settled once, a verdict says what is being looked at (analysis.first_look).
+    session.N7. A claim about living processes is in an update only after it was read again
+        (livedbg.session.confirming); the first full sample is done when all its claims were. A session that samples
+        once ends then.
+    session.N8. When a time limit ends it, what was not scanned is a status (OUT_OF_TIME), and a target that lives is in
+        the state, whether or not it was sampled.
+    session.N9. Until every adapter has settled once, a verdict says what is being scanned (analysis.first_look).
     session.N10. News is in an update after _PUBLISH_MOST_S at the latest; time that passes, and what the threads of a
         working process change all the time, after _PUBLISH_CALM_S.
     session.N11. A session whose state can't be judged any more ends, and its last update says why.
@@ -90,8 +91,6 @@ _CLOSE_S: Final = 10.0  # how long adapters may take to detach
 
 
 class _AdapterContext:
-    """What one adapter sees of the session (livedbg.session.adapter.Context)."""
-
     def __init__(self, session: Session, adapter: Adapter) -> None:
         self._session = session
         self._adapter = adapter
@@ -137,9 +136,7 @@ class Session:
     """Runs adapters over a request and publishes updates. Lives on one event loop.
 
     Args:
-        request: what to debug; read-only too where a configuration file says so.
-        adapters: the adapters to run.
-        publish: called with every update, on the loop's thread.
+        request: what to debug; read-only too if a configuration file says so.
         sink: gets all events before they are folded.
         sleeping: adapters that run only once something shows their systems.
     """
@@ -218,7 +215,7 @@ class Session:
                 self._update(ended=True)
 
     def _break_off(self, error: BaseException) -> None:
-        """Publish that nothing can be judged any more (N11)."""
+        """Publish that the state can't be judged any more (N11)."""
         self.loop.call_exception_handler({"message": "the state can't be judged", "exception": error})
         sentence = clean_line(f"{_BROKEN}: {in_words(error)}. {_REPORT}")
         diagnosis = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence=sentence))
@@ -226,11 +223,11 @@ class Session:
         self._publish(self._latest)
 
     def stop(self) -> None:
-        """End `run`. On the loop's thread."""
+        """End `run`. Call it on the loop's thread."""
         self._stopping.set()
 
     def send(self, intent: Intent) -> None:
-        """Route an intent to the adapters that take it. On the loop's thread."""
+        """Route an intent to the adapters that take it. Call it on the loop's thread."""
         if isinstance(intent, Refresh):
             self._wake_sleepers()
             return
@@ -255,7 +252,7 @@ class Session:
             _woken(sleeper)
 
     def out_of_time(self) -> None:
-        """A time limit ends the first look: publish what is known, and what is missing (N8). On the loop's thread."""
+        """Publish the state so far and what is missing after a time limit (N8). Call it on the loop's thread."""
         known = self._store.snapshot().processes
         self.take([*unseen_targets(self.request, known, self.stamp)])
         for adapter in [one for one in self._adapters if one in self._unsettled]:
@@ -276,21 +273,21 @@ class Session:
         self._update()
 
     def keyframe(self) -> list[Event]:
-        """The events that stand for all that was folded. On the loop's thread, so that a sink can call it."""
+        """Return the events that replace all that was folded. Call it on the loop's thread, as a sink does."""
         return self._store.keyframe()
 
     # for the adapters' contexts
 
     @cached_property
     def decoders(self) -> tuple[LogDecoder, ...]:
-        """What is fed with logs. Who asks reads one: adapters that slept wake, for it may be one of theirs."""
+        """Return the log decoders; wakes sleeping adapters, for the log may be one of theirs."""
         self.wake({one.system for one in self._asleep}.difference(SLEEPERS))
         return tuple(decoder for adapter in self._adapters for decoder in self._decoders_of(adapter))
 
     def logs_over(self, reader: Adapter) -> None:
-        """No log is read any more, or ever: tell the decoders, also those of adapters that wake later.
+        """Tell the decoders that no log is read any more, or ever, also those of adapters that wake later.
 
-        Where none was read, decoders of who reads them are not made for it: they take the most imports.
+        If none was read, the log reader's own decoders are not made for it: they take the most imports.
         """
         self._logs_over = True
         for adapter in self._adapters:
@@ -307,7 +304,7 @@ class Session:
         return self._decoders[adapter]
 
     def wake(self, systems: Collection[str] | None = None) -> None:
-        """Have adapters run that sleep: those of some systems, or all (waking.A1). On the loop's thread."""
+        """Start sleeping adapters: those of some systems, or all (waking.A1). Call it on the loop's thread."""
         woken = [one for one in self._asleep if systems is None or one.system in systems]
         self._asleep = [one for one in self._asleep if one not in woken]
         for adapter in filter(None, (one.make() for one in woken)):
@@ -321,7 +318,6 @@ class Session:
             self._tasks.append(asyncio.create_task(self._guard(adapter), name=adapter.name))
 
     def take(self, events: Sequence[Event]) -> None:
-        """Put events on the stream, without the secrets in them."""
         if not events:
             return
         self._queue.extend(self._redaction.of(events) if self.request.redact else events)
@@ -331,7 +327,7 @@ class Session:
         self._wake.set()
 
     def _is_news(self, event: Event) -> bool:
-        """Whether it is more than what the threads of a working process change all the time."""
+        """Return whether it is more than what the threads of a working process change all the time."""
         if isinstance(event, ProcessSeen):
             return event.process.id not in self._latest.snapshot.processes
         return not isinstance(event, (Tick, Looked, ThreadsSeen, CounterSeen))
@@ -341,18 +337,17 @@ class Session:
         await self._room.wait()
 
     def snapshot(self) -> Snapshot:
-        """The newest published state."""
+        """Return the newest published state."""
         return self._latest.snapshot
 
     async def nap(self, seconds: float, seen: int) -> int:
-        """Sleep until the time is over, a refresh is asked for or the targets end.
+        """Sleep until the time is over, a refresh is requested or the targets end.
 
         Args:
-            seconds: how long.
-            seen: the refreshes that the sleeper has woken for: a newer one ends the sleep at once.
+            seen: number of refreshes that the sleeper has woken for: a newer one ends the sleep at once.
 
         Returns:
-            The refreshes so far; the end of the targets is one.
+            The number of refreshes so far; the end of the targets is one.
         """
         if seen != self._refreshes:
             await asyncio.sleep(0)
@@ -368,12 +363,12 @@ class Session:
         return self._refreshes
 
     def adapter_settled(self, adapter: Adapter) -> None:
-        """An adapter's first full sample is done."""
+        """Record that an adapter's first full sample is done."""
         self._unsettled.discard(adapter)
         self._wake.set()
 
     async def others_settled(self, adapter: Adapter) -> None:
-        """Wait until all other adapters have settled, and what they said is in the state."""
+        """Wait until all other adapters have settled, and their events are in the state."""
         self._last.add(adapter)
         self._others_settled.clear()
         self._wake.set()
@@ -411,14 +406,14 @@ class Session:
         return StatusSeen(status=status, **self.stamp())
 
     def _tell_problems(self) -> None:
-        """Say which systems have turned out not to be of use since the last time."""
+        """Emit the problems of systems found since the last call."""
         known = problems()
         if len(known) > self._problems:
             self.take([self._left_out(problem) for problem in known[self._problems :]])
             self._problems = len(known)
 
     def _left_out(self, problem: Problem) -> Event:
-        """The status of a system that can't be used, or not in full (systems.Y2)."""
+        """Return the status of a system that can't be used, or not in full (systems.Y2)."""
         status = SourceStatus(
             source=f"system {problem.system}",
             target="",
@@ -430,7 +425,6 @@ class Session:
         return StatusSeen(status=status, **self.stamp())
 
     def _internal(self, adapter: Adapter, error: BaseException) -> str:
-        """The sentence for an error of our own."""
         sentence = clean_line(f"The {adapter.title or adapter.name} source failed: {in_words(error)}")
         self.loop.call_exception_handler({"message": sentence, "exception": error})
         return sentence
@@ -446,7 +440,7 @@ class Session:
             self._tell(self._internal(adapter, error))
 
     def _is_ours(self, error: BaseException) -> bool:
-        """Whether a task ends because the session does, not because its adapter raised such a thing."""
+        """Return whether a task ends because the session does, not because its adapter raised the exception."""
         task = asyncio.current_task() if self.loop.is_running() else None
         return isinstance(error, (asyncio.CancelledError, GeneratorExit)) and (task is None or task.cancelling() > 0)
 
@@ -455,7 +449,7 @@ class Session:
         self._wake.set()
 
     async def _pump(self) -> None:
-        """Fold what came in; publish, at most each _PUBLISH_S and for at most half of the time (N10)."""
+        """Fold incoming events; publish, at most each _PUBLISH_S and for at most half of the time (N10)."""
         published = 0.0
         gap = _PUBLISH_S
         credit = CpuCredit(_SHARE, _BURST_S)
@@ -507,7 +501,7 @@ class Session:
     # claims
 
     def _read_again(self) -> bool:
-        """Have the claims read again that must be; whether some have never been (N7)."""
+        """Start rereading of claims that need it; return whether some have never been reread (N7)."""
         diagnosis = self._latest.so_far().diagnosis
         known = self._latest.snapshot.claims or {}
         if over := tuple(key for key in known if key not in diagnosis.claims):
@@ -523,12 +517,12 @@ class Session:
         return self._held_up_by(diagnosis, self._latest.snapshot)
 
     def _held_up_by(self, diagnosis: Diagnosis, snapshot: Snapshot) -> bool:
-        """Whether claims of the first full look still have to be read again. Others may come and go all the time."""
+        """Return whether claims of the first full sample still have to be reread. Later ones may come and go."""
         first = self._first_claims if self._first_claims is not None else diagnosis.unread
         return bool((first & diagnosis.unread) - (snapshot.claims or {}).keys())
 
     async def _reread(self, claims: Sequence[Claim]) -> None:
-        """One reading of some claims: what it finds is an event, so that a recording has it too."""
+        """Do one reading of some claims. The result is an event, so that a recording has it too."""
         began = time.monotonic()
         reading = await asyncio.to_thread(self._confirming.begin, claims, self._latest.snapshot)
         try:
@@ -547,7 +541,6 @@ class Session:
         self.take([ClaimsRead(claims=read, withdrawn=withdrawn, **self.stamp())])
 
     async def _reread_one(self, adapter: Adapter) -> bool:
-        """Whether an adapter could read again (confirming.K3)."""
         try:
             await adapter.reread(self._contexts[adapter])
         except (LivedbgError, OSError):
@@ -572,11 +565,9 @@ class Session:
         self._taken += len(batch)
 
     def _update(self, *, ended: bool = False, looked: bool = False) -> None:
-        """Publish the state.
+        """Publish the state; `ended`: no more updates will come.
 
-        Args:
-            ended: no more updates will come.
-            looked: all adapters have had their first full look. It is complete once its claims were read again.
+        `looked`: all adapters have had their first full sample. It is complete once its claims were read again.
         """
         now = time.monotonic()
         snapshot = self._store.snapshot()
@@ -601,14 +592,13 @@ class Session:
         return looking(snapshot, to_come, stacks=bool(self.request.processes) and self.request.stacks == "native")
 
     def _rate(self, now: float) -> float:
-        """Events a second over the last few updates."""
         self._marks.append((now, self._taken))
         (then, before), (latest, taken) = self._marks[0], self._marks[-1]
         return (taken - before) / (latest - then) if latest > then else 0.0
 
 
 def _decoders(adapter: Adapter, request: Request) -> Sequence[LogDecoder]:
-    """Those of an adapter; none where it can't make them, which is a problem of its system (systems.Y2)."""
+    """Return an adapter's decoders; none if it can't make them, which is a problem of its system (systems.Y2)."""
     if not is_foreign(type(adapter).__module__):
         return adapter.decoders(request)
     try:
@@ -625,7 +615,7 @@ def _woken(sleeper: asyncio.Future[None]) -> None:
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Cancel tasks and wait until they have released what they hold."""
+    """Cancel tasks and wait until they have released their resources."""
     for task in tasks:
         task.cancel()
     if tasks:

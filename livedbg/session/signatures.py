@@ -1,4 +1,4 @@
-"""Which files of signatures a session uses: those of the systems, the user's own, and those of `--signatures`.
+"""The signature files of a session: those of the systems, the user's own, and those of `--signatures`.
 
 Invariants:
     signatures.F1. A file that can't be used is a problem with its name; the others are used.
@@ -25,23 +25,19 @@ USERS = "signatures"
 
 
 def own_folder() -> Path:
-    """Where a user's own signatures are (XDG Base Directory Specification)."""
+    """Return the folder of a user's own signatures (XDG Base Directory Specification)."""
     from platformdirs import user_config_path
 
     return user_config_path("livedbg") / "signatures"
 
 
 def book(folders: Sequence[str] = ()) -> tuple[Book, tuple[str, ...]]:
-    """All signatures, and a sentence for each file of a user that can't be used.
-
-    Args:
-        folders: of `--signatures`.
-    """
+    """Return all signatures, and a sentence for each file of a user that can't be used."""
     return _book(tuple(folders), own_folder())
 
 
 def ids_in(text: str) -> set[str]:
-    """The ids of the signatures that find something in a text."""
+    """Return the ids of the signatures that match a text."""
     return {one.entry.signature.id for one in book()[0].found(text)}
 
 

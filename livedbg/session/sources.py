@@ -1,4 +1,4 @@
-"""Puts the lines of source of the user's own code into stacks: screens, recordings and reports show them.
+"""Source lines of the user's own code in stacks, for screens, recordings and reports.
 
 Invariants:
     sources.Y1. A file system that does not answer costs the source lines of a process while it does not, and no stack.
@@ -28,9 +28,9 @@ _MOST: Final = 1_000
 
 
 class StackSources:
-    """Adds source lines to the stacks of processes; what it read is remembered.
+    """Adds source lines to the stacks of processes; reads are cached.
 
-    A file is not read again: what counts is how it was when the thread was first seen there.
+    A file is not read again: its content when the thread was first seen there counts.
     """
 
     def __init__(self) -> None:
@@ -40,12 +40,7 @@ class StackSources:
         self._waiting: dict[int, asyncio.Future[tuple[Stack, ...]]] = {}
 
     async def added(self, pid: int, stacks: Sequence[Stack]) -> tuple[Stack, ...]:
-        """The stacks, each with the source lines around the place of its thread.
-
-        Args:
-            pid: the process that all of them are of.
-            stacks: they.
-        """
+        """Return the stacks of a process, each with the source lines around its thread's place."""
         before = self._waiting.get(pid)
         if before is not None and not before.done():
             return tuple(stacks)
@@ -77,7 +72,6 @@ class StackSources:
         return known
 
     def _start_of(self, pid: int) -> int:
-        """When the process started, on the wall clock; 0 where that is not known."""
         if pid not in self._started_ns:
             self._started_ns[pid] = 0
             with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The contract of a system: what one runtime declares about itself, as values and names of values (systems.Y1)."""
+"""The contract of a system: a runtime's declarations, as values and names of values (systems.Y1)."""
 
 from __future__ import annotations
 
@@ -35,21 +35,17 @@ T = TypeVar("T")
 
 
 class Lazy(Generic[T]):
-    """A value that is imported when it is first used.
-
-    Args:
-        where: `package.module:attribute`.
-    """
+    """A value that is imported on first use, from `package.module:attribute`."""
 
     def __init__(self, where: str) -> None:
         self.where = where
 
     @cached_property
     def value(self) -> T:
-        """The value.
+        """Return the value.
 
         Raises:
-            Exception: whatever its module raises as it is imported.
+            Exception: whatever its module raises on import.
         """
         module, _, attribute = self.where.partition(":")
         if not is_foreign(module):
@@ -64,7 +60,8 @@ class Lazy(Generic[T]):
 
 
 class Signs(Struct, frozen=True, kw_only=True):
-    """How a process, a log or a state shows that it uses a system. All are regular expressions, searched for.
+    """Signs by which a process, a log or a state shows that it uses a system. All are regular expressions, searched
+    for.
 
     Attributes:
         files: in the path of a file that the process has mapped (libraries, kernels).
@@ -72,7 +69,7 @@ class Signs(Struct, frozen=True, kw_only=True):
         arguments: in one word of its command line.
         formats: at the beginning of the name of a log shape (`LogSource.format`).
         modules: at the beginning of the module of a stack frame (`Frame.module`).
-        tasks: the whole `Task.system` of its tasks, cores and runs, where that is not the system's name.
+        tasks: the whole `Task.system` of its tasks, cores and runs, if not the system's name.
     """
 
     files: tuple[str, ...] = ()
@@ -84,21 +81,17 @@ class Signs(Struct, frozen=True, kw_only=True):
 
     @property
     def expressions(self) -> Iterator[str]:
-        """All of them."""
+        """Yield all of them."""
         for name in self.__struct_fields__:
             yield from getattr(self, name)
 
 
 class Command(Struct, frozen=True):
-    """One command of the command line.
+    """A command of the command line.
 
     Attributes:
-        where: its click command.
-        summary: one line for the list of commands.
-        example: what its help shows as an example: command first, then what it does.
-        exits: the exit codes that it can end with.
-        exits_note: what else there is to say about them.
-        after: the command that it follows in the list; the list ends with it where there is none of that name.
+        example: for its help: command first, then what it does.
+        after: the command that it follows in the list; at the end if there is none of that name.
     """
 
     name: str
@@ -111,11 +104,9 @@ class Command(Struct, frozen=True):
 
 
 class Demo(Struct, frozen=True):
-    """One workload of `livedbg demo`.
+    """A workload of `livedbg demo`.
 
-    Attributes:
-        summary: what it is, one line.
-        module: of a system's demo: `python -m MODULE FOLDER` runs it, and its logs are read in FOLDER.
+    `python -m MODULE FOLDER` runs that of a system; its logs are read in FOLDER.
     """
 
     name: str
@@ -124,10 +115,9 @@ class Demo(Struct, frozen=True):
 
 
 class DeviceVariable(Struct, frozen=True):
-    """An environment variable that says which devices a process may use.
+    """An environment variable that selects the devices of a process.
 
-    Attributes:
-        always: `launch --gpus` sets it in any case; else only where the user has set it.
+    `launch --gpus` sets it if the user has set it, or `always`.
     """
 
     name: str
@@ -135,18 +125,14 @@ class DeviceVariable(Struct, frozen=True):
 
 
 class Guide(Struct, frozen=True, kw_only=True):
-    """A system's guide: recipes in steps, each of which hands to the next what it found. It is a command.
+    """A system's guide: recipes in steps, each of which passes its results to the next. It is a command.
 
     Attributes:
-        name: of the command.
-        summary: one line for the list of commands.
-        about: what its help says.
-        steps: the steps, in order.
-        read: takes what a step's run of CMD left; says what it found.
-        example: what its help shows as an example: command first, then what it does.
-        keep: copies what a process may take away with it: takes its pid, a file that it has just mapped or opened, and
-            a folder to copy into. It is called on a thread of its own, and raises no OSError.
-        plan: gives the command that a step runs, where that is not CMD itself. It keeps to the limit that it is given.
+        read: takes the results of a step's run of CMD; returns its findings.
+        example: for its help: command first, then what it does.
+        keep: copies files that a process may remove; takes its pid, a file that it has just mapped or opened, and a
+            folder to copy into. It is called on a thread of its own, and raises no OSError.
+        plan: returns the command that a step runs, if not CMD itself. It keeps to the given limit.
         options: besides those of all guides.
         limit_s: seconds that a run may take without a screen.
     """
@@ -164,14 +150,16 @@ class Guide(Struct, frozen=True, kw_only=True):
 
 
 class LogPlaces(Struct, frozen=True):
-    """Where a process writes the logs of a system. Every process is asked, since these variables are a sign themselves:
-    a process may write such a log before it shows another one, and after.
+    """The places where a process writes the logs of a system.
+
+    Every process is checked, since these variables are a sign themselves: a process may write such a log before it
+    shows another one, and after.
 
     Attributes:
-        variables: names of the environment variables that `paths` wants to know.
-        paths: takes these variables, the process's pids (here, and in its own namespace) and the host's names; gives
-            globs as the process names them: absolute, or relative to its working folder. What is meant literally is
-            escaped (`glob.escape`).
+        variables: names of the environment variables that `paths` needs.
+        paths: takes these variables, the process's pids (here, and in its own namespace) and the host's names; returns
+            globs as the process names them: absolute, or relative to its working folder. Literal parts are escaped
+            (`glob.escape`).
     """
 
     variables: tuple[str, ...]
@@ -179,10 +167,9 @@ class LogPlaces(Struct, frozen=True):
 
 
 class MarkerPair(Struct, frozen=True):
-    """Lines that say that something begins, and that it ended (`launch --repeat` shows the last one that is open).
+    """Lines that mark the begin and the end of something (`launch --repeat` shows the last open one).
 
     Attributes:
-        name: what the pair is called.
         begin: regular expression, with a group `what` that names the thing, and perhaps `lane` for its thread.
         end: the same for the line that ends it.
     """
@@ -196,10 +183,9 @@ class TensorFiles(Struct, frozen=True):
     """A format of files that hold one tensor (`livedbg values --export`, golden data).
 
     Attributes:
-        suffix: of their names, without the dot.
         load: reads the elements of one. It raises ValueError for a file without a tensor.
         write: writes a tensor whose elements are all there.
-        remedy: how to make a file that can be read, if one can't.
+        remedy: how to convert an unreadable file.
     """
 
     suffix: str
@@ -209,69 +195,54 @@ class TensorFiles(Struct, frozen=True):
 
 
 class System(Struct, frozen=True, kw_only=True):
-    """One runtime, and everything that livedbg knows of it.
+    """A runtime, and everything that livedbg knows of it.
 
     Attributes:
         name: as in identifiers and in `Task.system`: small letters, digits, `-`.
-        title: as people write it.
-        about: one line: what livedbg shows of it.
+        about: what livedbg shows of it, one line.
         rank: the narrower of two systems that a process uses has the smaller rank, and is named first.
-        signs: how it is recognised.
-        framework: which frames of a stack are inside of it, and not the user's own code.
-        adapters: its sources by name.
+        framework: frames of a stack that are inside of it, and not the user's own code.
         on_signs: its adapters and its rules have nothing to do before a process or the state shows its signs, or a log
             is read: they are not imported until then.
-        interactive: those of them that only do what somebody asks for while a session goes on: a session that samples
-            once does not import them.
-        rules: the rules of its diagnosis; docs/rules.md lists them under its title.
+        interactive: adapters that only serve requests while a session goes on: a session that samples once does not
+            import them.
+        rules: of its diagnosis; docs/rules.md lists them under its title.
         judges_tasks: its own rules judge its running and failed tasks, so that the generic rules leave them alone.
         judges_diagnostics: codes of the diagnostics (`Diagnostic.code`) that its own rules judge, so that the generic
             rule `error-reported` leaves them alone; regular expressions for the whole code.
-        explains: takes an exception that a log shows, and the state; true if its rules report the cause of the
+        explains: takes an exception in a log, and the state; returns whether its rules report the cause of the
             exception, so that the generic rules don't report it again.
         causes: exceptions that only follow from another error, or are of a device or the hardware: regular expressions
             for `Type: message`, each with its class.
-        shapes: shapes of its logs.
-        continuations: how a log's line begins that goes on with the error above it: regular expressions that begin with
-            a literal character.
-        log_places: where a process writes its logs.
+        continuations: beginnings of log lines that continue the error above: regular expressions that begin with a
+            literal character.
         no_logs: suffixes of its files that are no logs, such as `.cubin`: not read in a folder that holds logs.
         recipes: the package that holds its launch presets as `*.toml`.
         signatures: the package that holds its failure texts as `*.toml` (docs/signatures.md). The rule `signature`
             judges them, unless `judges_diagnostics` says that its own rules do.
         shared_recipes: other recipes that are for it too, by name; each with a sentence for the recipe's note, or "".
         sanitizers: options of `--recipe` that find memory errors and races; advice for crashes that move.
-        markers: what its output says of where a run is.
-        device_variables: what `launch --gpus` sets.
-        presets: catch presets by name.
-        known_calls: what calls of its functions mean, by the function's name: `catch` shows that instead of registers.
+        device_variables: set by `launch --gpus`.
+        known_calls: by function name, descriptions of its calls, which `catch` shows instead of registers.
         text_exceptions: C++ exception classes whose first member is a `std::string` with the message.
-        launch_functions: the functions that launch its kernels, for `livedbg launches`.
-        environment: how the names of its environment variables begin; they are shown with a process.
-        services: what `--ask` can query, by name, each with a phrase that says what it tells; an adapter does it.
-        watchdogs: adapters that learn from the logs of a process which watchdogs it has: a stop must not outlast one.
-        stacks_wanted: takes a state and its diagnosis; gives processes, each with threads of it (all where none is
-            named), whose stacks would explain what was found.
-        label_code: takes a process and the name of a deleted file whose code it runs; gives what stacks show instead,
-            or None.
-        name_code: takes a process and an address in memory that no file backs; gives the function there, or None.
-        tensor_files: formats of files that hold one tensor.
-        dump_readers: readers of the tensors that its runs dump.
-        graph_readers: readers of the task graphs that its runs write.
-        checks: facts for `livedbg doctor`.
-        tools: takes the name of a program; gives the path of it where this system's tools are installed, else None.
-        debuggers: programs that can stand in for a gdb, where there is none.
-        commands: its commands.
-        guides: its guides.
+        environment: prefixes of its environment variables; they are shown with a process.
+        services: what `--ask` can query, by name, each with a phrase for its content; an adapter does it.
+        watchdogs: adapters that learn from a process's logs which watchdogs it has: a stop must not outlast one.
+        stacks_wanted: takes a state and its diagnosis; returns processes, each with its threads (empty: all), whose
+            stacks would explain the findings.
+        label_code: takes a process and the name of a deleted file whose code it runs; returns the name for stacks, or
+            None.
+        name_code: takes a process and an address in memory that no file backs; returns the function there, or None.
+        tools: takes the name of a program; returns its path if this system's tools are installed, else None.
+        debuggers: programs that can replace gdb if there is none.
         examples: further examples for the help of other commands, by the command's name.
-        thrown_in: takes a pid and a thread of it on which something is thrown, and reads at once what it is in; gives
-            what takes the stack and says the rank (or None) and the operation (or ""); None where there is nothing to
-            say. It may raise OSError.
-        rank_in_memory: takes the pid of a process; gives its rank in its job, where the runtime in it knows that, else
-            None. It may raise OSError. Asked where the environment tells no rank (`--all-ranks`).
-        saves: takes a state and a folder; writes what only the memory of its processes has, for `watch --save`.
+        thrown_in: takes a pid and a tid on which something is thrown, and reads at once what it is in; returns a
+            function that takes the stack and returns the rank (or None) and the operation (or ""); None if there is
+            nothing to report. It may raise OSError.
+        rank_in_memory: takes the pid of a process; returns its rank in its job, if the runtime in it knows that, else
+            None. It may raise OSError. Used if the environment has no rank (`--all-ranks`).
+        saves: takes a state and a folder; writes data that only the memory of its processes has, for `watch --save`.
         launchers: programs that start a job's processes: `NAME:PID` on a command line is the job of such a process.
-        demos: its demos.
         page: its page in docs, relative to `docs/`.
     """
 

@@ -1,10 +1,10 @@
-"""The systems that there are, and what is wrong with them.
+"""The known systems, and the problems with them.
 
 A system is one frozen `System` (livedbg.session.system), found by the entry point group `livedbg.systems`. The built-in
 ones are found in the same way and use nothing that others can't (docs/writing-a-system.md).
 
 Invariants:
-    systems.Y1. A `System` holds values and names of values; what it names is imported when it is used, not before.
+    systems.Y1. A `System` holds values and names of values; the latter are imported on use, not before.
     systems.Y2. A system that can't be imported, or one of whose parts can't, is a `Problem` with its name, whatever it
         raises. It ends nothing: the other systems, and its other parts, go on.
     systems.Y3. Two systems with one name are a problem, and the first one found stays.
@@ -65,13 +65,7 @@ T = TypeVar("T")
 
 
 class Problem(Struct, frozen=True):
-    """A system, or a part of one, that can't be used.
-
-    Attributes:
-        system: its name.
-        package: the distribution that brings it, or "".
-        sentence: what is wrong.
-    """
+    """A system, or a part of one, that can't be used."""
 
     system: str
     package: str
@@ -79,7 +73,6 @@ class Problem(Struct, frozen=True):
 
     @property
     def remedy(self) -> str:
-        """What to do."""
         return f"pip install --upgrade {self.package}" if self.package else "reinstall livedbg"
 
 
@@ -89,7 +82,7 @@ _NAME: Final = lazy_re(r"[a-z][a-z0-9-]*")
 
 @cache
 def systems() -> tuple[System, ...]:
-    """All systems that can be imported, the narrower ones first, then by name."""
+    """Return all systems that can be imported, the narrower ones first, then by name."""
     found: dict[str, System] = {}
     for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_built_in_first):
         try:
@@ -109,16 +102,12 @@ _package_of: dict[str, str] = {}
 
 
 def system_named(name: str) -> System | None:
-    """The system of a name."""
+    """Return the system of that name, or None."""
     return next((system for system in systems() if system.name == name), None)
 
 
 def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System, T]]:
-    """One part of every system that declares it, imported. A part that can't be imported is a problem (Y2).
-
-    Args:
-        part: takes the part out of a system, such as `lambda system: system.rules`.
-    """
+    """Yield one part of every system that declares it, imported. A part that can't be imported is a problem (Y2)."""
     for system in systems():
         lazy = part(system)
         if lazy is None:
@@ -130,12 +119,7 @@ def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System,
 def functions(
     part: Callable[[System], Lazy[Callable[..., Any]] | None], otherwise: object = None
 ) -> Iterator[tuple[System, Callable[..., Any]]]:
-    """A function of every system that declares it, which is imported when it is first called.
-
-    Args:
-        part: as of `declared`.
-        otherwise: what one gives that can't be imported.
-    """
+    """Yield a function of every system that declares it, imported on its first call; `otherwise` if that fails."""
 
     def call(system: str, lazy: Lazy[Callable[..., Any]], *words: object) -> Any:
         function = _value(system, lazy)
@@ -155,18 +139,14 @@ def _value(system: str, lazy: Lazy[T]) -> T | None:
 
 
 def note_problem(system: str, what: str, error: Exception | None) -> None:
-    """Keep a problem of a system; the same one is kept once."""
+    """Record a problem of a system, once."""
     text = f"{what}: {in_words(error)}" if error is not None else what
     sentence = clean_line(f"System {system} can't be used completely: {text}.")
     _problems.setdefault((system, what), Problem(system, _package_of.get(system, ""), sentence))
 
 
 def problems(*, thorough: bool = False) -> tuple[Problem, ...]:
-    """What could not be used so far.
-
-    Args:
-        thorough: import every part of every system first.
-    """
+    """Return the problems so far; with `thorough`, import every part of every system first."""
     for system in systems() if thorough else ():
         for lazy in _parts(system):
             try:
@@ -225,7 +205,7 @@ def _package(entry: EntryPoint) -> str:
 
 @cache
 def _name_of(distribution: Distribution) -> str:
-    """Its name: each time that it is asked for, the file with its metadata is read and parsed."""
+    """Return its name, cached: each access reads and parses the metadata file."""
     return distribution.name
 
 

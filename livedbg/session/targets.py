@@ -1,6 +1,6 @@
-"""What a user can write for TARGET on the command line, and which processes that is.
+"""TARGETs of the command line, and their processes.
 
-The ranks of one job on this host, whatever has launched them: from one of them, or from what launched them.
+Also the ranks of one job on this host, whatever has launched them: from one of them, or from their launcher.
 
 Invariants:
     targets.R1. Processes are ranks of one job only if they run the same program, in one network, and the same variables
@@ -38,12 +38,7 @@ _WRAPPERS: Final = 2
 
 
 class _Rank(Struct, frozen=True):
-    """A process with a rank.
-
-    Attributes:
-        job: what it has in common with the other ranks of its job, and with no rank of one that meets elsewhere.
-        meets: whether that says where its ranks meet.
-    """
+    """A process with a rank; `job` is a key of its job, which includes where its ranks meet if `meets`."""
 
     pid: int
     rank: int
@@ -52,11 +47,10 @@ class _Rank(Struct, frozen=True):
 
 
 def ranks_of_job(pid: int) -> list[int]:
-    """The pids of all local ranks of a job, by rank, and then that of the process which has started them, if it runs
-    the same program. [] where no rank is known.
+    """Return the pids of all local ranks of a job, by rank; [] if no rank is known.
 
-    Args:
-        pid: a rank, a helper of one, or what launched them.
+    `pid` is a rank, a helper of one, or their launcher. The process that has started them comes last, if it runs the
+    same program.
     """
     host = _Host()
     rank = next((one for near in (pid, *host.above(pid)) if (one := host.rank(near)) is not None), None)
@@ -76,15 +70,12 @@ def ranks_of_job(pid: int) -> list[int]:
 
 
 class _Host:
-    """The processes of this host at one moment."""
-
     def __init__(self) -> None:
         self._exact: dict[int, Place | None] = {}
         self._ranks: dict[int, _Rank | None] = {}
 
     @cached_property
     def parents(self) -> Mapping[int, int]:
-        """The parent of each process that lives."""
         found = {}
         for pid in procfs.process_ids():
             try:
@@ -103,14 +94,12 @@ class _Host:
         return found
 
     def above(self, pid: int) -> Iterator[int]:
-        """The ancestors of a process, without the first process of all."""
         seen = {pid}
         while (pid := self.parents.get(pid, 0)) > 1 and pid not in seen:
             seen.add(pid)
             yield pid
 
     def below(self, pid: int) -> Iterator[int]:
-        """The descendants of a process."""
         left = [pid]
         while left:
             children = self._children.get(left.pop(), ())
@@ -118,11 +107,10 @@ class _Host:
             left += children
 
     def ranks_below(self, pid: int) -> Iterator[_Rank]:
-        """The descendants of a process that have a rank."""
         return (rank for one in self.below(pid) if (rank := self.rank(one)) is not None)
 
     def around(self, pid: int) -> Iterator[int]:
-        """The ancestors of a rank that may have launched the ranks of its job."""
+        """Yield the ancestors of a rank that may have launched the ranks of its job."""
         others = 0
         for above in self.above(pid):
             others += _program(above) != _program(pid)
@@ -131,7 +119,6 @@ class _Host:
                 return
 
     def known(self, pid: int) -> _Rank | None:
-        """What its environment at exec says."""
         if pid not in self._exact:
             try:
                 self._exact[pid] = place_of(procfs.read_environment(pid))
@@ -140,8 +127,10 @@ class _Host:
         return _rank(pid, self._exact[pid], meets=True)
 
     def rank(self, pid: int) -> _Rank | None:
-        """What its environment at exec says, or its memory: a rank that was set later goes before one of a launcher
-        around it."""
+        """Return the rank by the environment at exec, or by memory.
+
+        A rank that was set later goes before one of a launcher around it.
+        """
         if pid not in self._ranks:
             found = self.known(pid)
             if found is None or found.job[0] != RANKS[0]:
@@ -150,7 +139,7 @@ class _Host:
         return self._ranks[pid]
 
     def leading(self, rank: _Rank) -> _Rank:
-        """The rank that another one helps, whose rank it has; else itself."""
+        """Return the rank that another one helps and shares its rank with; else itself."""
         for above in map(self.rank, self.above(rank.pid)):
             if above is None or (above.rank, above.job[0], above.job[-1]) != (rank.rank, rank.job[0], rank.job[-1]):
                 break
@@ -158,13 +147,13 @@ class _Host:
         return rank
 
     def chosen(self, ranks: Iterable[_Rank]) -> list[_Rank]:
-        """Those that are no helpers of others, by rank."""
+        """Return those that are no helpers of others, by rank."""
         found = {rank.pid: rank for rank in ranks}
         own = (rank for rank in found.values() if not self._helps(rank, found))
         return sorted(own, key=lambda rank: (rank.rank, rank.pid))
 
     def pids(self, ranks: Iterable[_Rank]) -> list[int]:
-        """Those that are no helpers of others, and who has started them."""
+        """Return those that are no helpers of others, and the process that started them."""
         pids = [rank.pid for rank in self.chosen(ranks)]
         starters = {self.parents.get(pid, 0) for pid in pids}
         if len(pids) > 1 and len(starters) == 1:
@@ -186,7 +175,7 @@ def _rank(pid: int, place: Place | None, *, meets: bool) -> _Rank | None:
 
 
 def _later(pid: int) -> Place | None:
-    """What a process has set since it began, or what a runtime in it knows; None where that can't be seen."""
+    """Return the place that a process has set since exec, or that its runtime knows; None if unreadable."""
     try:
         mappings = parse_maps(pid)
         place = place_of(LiveEnvironment(pid, mappings, detect_libc(pid, mappings)).read())
@@ -217,18 +206,14 @@ _LATER: Final = ("slurm:", "kubectl:", "ssh:")
 
 
 class Targets(Struct, frozen=True):
-    """The processes that were named.
-
-    Attributes:
-        problems: why some of them can be seen in part only; the session shows it too.
-    """
+    """The named processes, and why some of them can be seen in part only."""
 
     processes: tuple[TargetProcess, ...]
     problems: tuple[TargetError, ...] = ()
 
 
 def resolve(words: Sequence[str], *, all_ranks: bool = False) -> Targets:
-    """The processes behind the TARGETs of a command line.
+    """Resolve the TARGETs of a command line.
 
     Args:
         words: `PID`, `NAME` (of exactly one process), or `LAUNCHER:PID` (all local ranks of that process's job, and its
@@ -236,7 +221,7 @@ def resolve(words: Sequence[str], *, all_ranks: bool = False) -> Targets:
         all_ranks: each of them stands for all local ranks of its job.
 
     Raises:
-        UsageError: a name that fits several processes, or a form of target that this version can't do.
+        UsageError: a name that fits several processes, or an unknown form of target.
         TargetGone: no such process.
         TargetUnsuitable: a kernel thread or a zombie.
         TargetDenied: not even its state can be seen.
@@ -281,11 +266,7 @@ def _launchers() -> list[str]:
 
 
 def target_forms(*more: str) -> str:
-    """What TARGET can be, for a help text.
-
-    Args:
-        more: further forms.
-    """
+    """Return the forms of TARGET, for a help text."""
     launchers = (f"{name}:PID" for name in _launchers())
     *forms, last = ("a PID", "a process NAME that is unique on this host", *launchers, *more)
     return f"{', '.join(forms)}, or {last}"
@@ -318,8 +299,10 @@ def _pid(word: str) -> int:
 
 
 def note_trust(request: Request) -> None:
-    """Note whose word a path is, as a request tells (livedbg.linux.target_files): which processes are targets, and what
-    the user named; what a pattern means is noted where it is found."""
+    """Register the targets and the paths that the user named as trusted (livedbg.linux.target_files).
+
+    A file that matches a pattern is registered when it is found.
+    """
     for target in request.processes:
         target_files.register(target.pid)
         for captured in (target.stdout, target.stderr):

@@ -1,4 +1,4 @@
-"""Programs on this host: on the PATH, or where the tools of a system are installed."""
+"""Programs on this host: on the PATH, or installed with the tools of a system."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from livedbg.unwind.pool import UnwinderPool
 
 
 def find_tool(name: str) -> str | None:
-    """The path of a program; None where there is none."""
+    """Return the path of a program, or None."""
     found = shutil.which(name)
     if found is not None:
         return found
@@ -30,7 +30,7 @@ def find_tool(name: str) -> str | None:
 
 
 def find_gdb(path: str | None = None) -> str | None:
-    """The gdb to use: the one that was asked for, or the one on the PATH; else the debugger of a system."""
+    """Return the gdb to use: the requested one, or the one on the PATH; else the debugger of a system."""
     found = shutil.which(path or "gdb")
     if path or found is not None:
         return found
@@ -38,7 +38,7 @@ def find_gdb(path: str | None = None) -> str | None:
 
 
 def no_unwinder(request: Request) -> ToolMissing | None:
-    """Why native stacks can't be had on this host at all; None where they can."""
+    """Return why native stacks are impossible on this host, or None."""
     machine = os.uname().machine
     if machine != MACHINE:
         return ToolMissing(f"they need x86-64, this is {machine}.", "run without native stacks", "machine")
@@ -50,8 +50,8 @@ def no_unwinder(request: Request) -> ToolMissing | None:
 
 
 def shared_unwinders(request: Request) -> UnwinderPool:
-    """The unwinders that all adapters of the session share, who each close them.
+    """Return the unwinders that all adapters of the session share; each adapter closes them.
 
-    A gdb that was named is used instead of drgn.
+    A named gdb is used instead of drgn.
     """
     return UnwinderPool.shared(find_gdb(request.gdb), drgn=request.gdb is None)

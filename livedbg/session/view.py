@@ -1,4 +1,4 @@
-"""How a front end (the app, a headless command) sees a session: live or replayed, the same.
+"""The view of a session for a front end (the app, a headless command): live or replayed, the same.
 
 Invariants:
     view.V1. A front end sees whole updates only: a snapshot and the diagnosis made from it.
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 
 
 class Update(Struct, frozen=True):
-    """One consistent state with its diagnosis.
+    """A consistent state with its diagnosis.
 
     Attributes:
         events_per_s: events taken in per second, lately.
         ended: no more updates will come (target gone, recording at its end and not seekable, stopped).
         notice: a message for the user about an intent (an error with its remedy), or "".
-        part: before the first full look: what the rules conclude from what was seen, which need not hold.
+        part: before the first full sample: the rules' conclusions from a part, which need not hold.
     """
 
     snapshot: Snapshot = EMPTY
@@ -41,7 +41,7 @@ class Update(Struct, frozen=True):
     part: Diagnosis | None = None
 
     def so_far(self) -> Update:
-        """The same with what was concluded from a part: for a command that ends before the first full look."""
+        """Return the update with the conclusions from a part: for a command that ends before the first full sample."""
         return self if self.part is None else structs.replace(self, diagnosis=self.part, part=None)
 
 
@@ -53,31 +53,31 @@ class Timeline(Protocol):
 
     @property
     def start_wall_ns(self) -> int:
-        """Wall clock of the first event."""
+        """Return the wall clock of the first event."""
         ...
 
     @property
     def end_wall_ns(self) -> int:
-        """Wall clock of the last event that is there (grows while the recording is written)."""
+        """Return the wall clock of the last event read (grows while the recording is written)."""
         ...
 
     @property
     def position_wall_ns(self) -> int:
-        """The position of the replay."""
+        """Return the position of the replay."""
         ...
 
     @property
     def playing(self) -> bool:
-        """Whether it moves by itself."""
+        """Return whether it is playing."""
         ...
 
     @property
     def speed(self) -> float:
-        """Recorded seconds per second."""
+        """Return recorded seconds per second."""
         ...
 
     def play(self) -> None:
-        """Move on by itself."""
+        """Play."""
         ...
 
     def pause(self) -> None:
@@ -85,7 +85,7 @@ class Timeline(Protocol):
         ...
 
     def step(self, count: int = 1) -> None:
-        """Move `count` updates on, or back when negative."""
+        """Move `count` updates forward, or back if negative."""
         ...
 
     def seek(self, wall_ns: int) -> None:
@@ -93,31 +93,31 @@ class Timeline(Protocol):
         ...
 
     def set_speed(self, speed: float) -> None:
-        """Recorded seconds per second; above 0."""
+        """Set recorded seconds per second; above 0."""
         ...
 
 
 class SessionView(Protocol):
-    """A session as front ends know it."""
+    """A session for front ends."""
 
     @property
     def title(self) -> str:
-        """The target, e.g. `box:4711 python moe.py`."""
+        """Return the target, e.g. `box:4711 python moe.py`."""
         ...
 
     @property
     def mode(self) -> str:
-        """`observe`, `replay`, … for the header."""
+        """Return `observe`, `replay`, … for the header."""
         ...
 
     @property
     def timeline(self) -> Timeline | None:
-        """The time line of a recording; None when live."""
+        """Return the time line of a recording; None if live."""
         ...
 
     @property
     def logs(self) -> LogReader:
-        """Random access to the log records."""
+        """Return random access to the log records."""
         ...
 
     def start(self) -> None:
@@ -129,27 +129,27 @@ class SessionView(Protocol):
         ...
 
     def latest(self) -> Update:
-        """The newest update."""
+        """Return the newest update."""
         ...
 
     def subscribe(self, callback: Callable[[Update], None]) -> Callable[[], None]:
-        """Call `callback` with every update from now on; returns what ends that."""
+        """Call `callback` with every update from now on; return a function that ends that."""
         ...
 
     def send(self, intent: Intent) -> None:
-        """Ask for something; later updates say what becomes of it."""
+        """Send an intent; later updates show the result."""
         ...
 
 
 class Subscribers:
-    """Callbacks that get each update. Any thread may add and remove them, a callback its own too."""
+    """Callbacks that get each update. Any thread may add and remove them, also a callback."""
 
     def __init__(self) -> None:
         self._callbacks: list[Callable[[Update], None]] = []
         self._lock = threading.Lock()
 
     def add(self, callback: Callable[[Update], None]) -> Callable[[], None]:
-        """Call it with every update from now on, until the function that is returned is called."""
+        """Add a callback; return a function that removes it."""
         with self._lock:
             self._callbacks.append(callback)
 

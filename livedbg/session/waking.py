@@ -1,11 +1,11 @@
-"""Adapters that sleep until something shows their system: most sessions see one system, or none.
+"""Sleeping adapters: not imported until something shows their system; most sessions see one system, or none.
 
 Invariants:
     waking.A1. A sleeping adapter is not imported. It wakes when a process shows the signs of its system, when the state
-        shows the system (or a thread that runs), when a log is read, or when somebody asks for what no adapter that
-        runs can do.
-    waking.A2. The first full look of a session is not done before all processes were looked at for signs, and what was
-        woken by then has settled.
+        shows the system (or a thread that runs), when a log is read, or when somebody sends an intent that no running
+        adapter handles.
+    waking.A2. The first full sample of a session is not done before all processes were checked for signs, and the
+        adapters woken by then have settled.
 """
 
 from __future__ import annotations
@@ -27,24 +27,14 @@ _LIMIT: Final = Limit(cpu=0.002, least_s=0.5, most_s=120.0)  # maps of many larg
 
 
 class Sleeper(Struct, frozen=True):
-    """An adapter that sleeps.
-
-    Attributes:
-        system: the name of its system.
-        make: imports it; None where it can't be made, or has nothing to do in this session.
-    """
+    """A sleeping adapter; `make` imports it, or returns None if it has nothing to do in this session."""
 
     system: str
     make: Callable[[], Adapter | None]
 
 
 class WakingAdapter(Adapter):
-    """Looks which systems the processes of a session show, for the adapters that sleep.
-
-    Args:
-        asleep: gives the systems whose adapters sleep.
-        wake: wakes the adapters of some systems.
-    """
+    """Checks which systems the processes of a session use, and wakes their adapters."""
 
     name = "systems"
     sees = "which systems processes use, by the files that they have mapped and the devices that they have open"
@@ -55,7 +45,7 @@ class WakingAdapter(Adapter):
         self._wake = wake
 
     async def run(self, context: Context) -> None:
-        """Look until all are awake: at the processes that were named at once, at the others when they are known."""
+        """Check until all are awake: named processes at once, the others when they are known."""
         named = {target.pid for target in context.request.processes}
         self._wake(await asyncio.to_thread(_of_processes, named))
         await processes_seen(context)
@@ -77,7 +67,7 @@ class WakingAdapter(Adapter):
 
 
 def _shown(snapshot: Snapshot, known: Collection[int] = ()) -> set[str]:
-    """The systems that the state and the living processes of a session show; files of known ones are not looked at."""
+    """Return the systems that the state and the living processes show; files of processes in `known` are not read."""
     found = by_snapshot(snapshot, None)
     living = [process for process in snapshot.processes.values() if process.target and not process.exited]
     for process in living:
@@ -86,7 +76,6 @@ def _shown(snapshot: Snapshot, known: Collection[int] = ()) -> set[str]:
 
 
 def _of_processes(pids: Collection[int]) -> set[str]:
-    """The systems, and Python, that processes have mapped or open."""
     found: set[str] = set()
     for pid in pids:
         try:

@@ -1,10 +1,10 @@
 """Readers of blocks of many lines, which signatures name by `block`: stacks, tracebacks, reports of sanitizers.
 
 Invariants:
-    blocks.J1. Of a chain of Java's causes the last `Caused by` is the root; what it led to is said beside it. What a
-        thread that is not the main one throws ends no program: it is none.
-    blocks.J2. In a debugger's session, functions that throw, abort or check for others are not the place: it is who
-        called them, and what they were called with is the message.
+    blocks.J1. Of a chain of Java's causes the last `Caused by` is the root; its consequence is reported beside it. An
+        exception of a thread other than the main one ends no program: it is none.
+    blocks.J2. In a debugger's session, functions that throw, abort or check for others are not the place: that is their
+        caller, and their arguments are the message.
 
 Sources: gdb/infrun.c, gdb/stack.c, gdb/break-catch-throw.c, LLVM lldb/source/Core/Debugger.cpp (`stop reason =`).
 """
@@ -62,13 +62,7 @@ _MESSAGE: Final = lazy_re(
 
 
 class Block(NamedTuple):
-    """What a block says.
-
-    Attributes:
-        values: further values for the templates.
-        stack: innermost first.
-        raised: index of the line that names the exception; None: of the line that the signature found.
-    """
+    """A parsed block; `raised` is the line that names the exception, by default the one that the signature matched."""
 
     values: Mapping[str, str] = MappingProxyType({})
     stack: tuple[Frame, ...] = ()
@@ -76,7 +70,9 @@ class Block(NamedTuple):
 
 
 def _stack(frames: tuple[Frame, ...]) -> Block:
-    """`frame`: the innermost function; `bare`: the same, where its place is not known; `module`: its library."""
+    """Make a block with `frame`: the innermost function; `bare`: the same if its place is not known; `module`: its
+    library.
+    """
     first = frames[0] if frames else Frame(function="")
     bare = "" if first.file or not first.function.strip("?") else first.function
     return Block({"frame": first.function, "bare": bare, "module": first.module or ""}, frames)
@@ -91,7 +87,7 @@ def _native(text: str, begin: int) -> Block:
 
 
 def _fortran(text: str, begin: int) -> Block:
-    """The stack that libgfortran lists; where it has no line, the one of the source that it names above the error."""
+    """Read the stack that libgfortran lists; without a line, the source line named above the error."""
     frames = native_frames(text, begin)
     at = _AT_LINE.search(text)
     known = at is None or any((frame.file or "").endswith(at["file"]) for frame in frames)
@@ -99,7 +95,7 @@ def _fortran(text: str, begin: int) -> Block:
 
 
 def _julia(text: str, begin: int) -> Block:
-    """The stack; where it has no function of the user's, the expression that is named above or below it."""
+    """Read the stack; without a function of the user's, the expression that is named above or below it."""
     frames = listed("julia", text, begin)
     at = _EXPRESSION.search(text, begin)
     return _stack(frames if at is None else (*frames, _frame_at(at["file"], at["line"], "julia")))
@@ -110,11 +106,11 @@ def _frame_at(file: str, line: str, language: str) -> Frame:
 
 
 def _debugger(text: str, begin: int) -> Block:
-    """Where a debugger says that a program stopped: the function, and who called it (J2).
+    """Read where a debugger says that a program stopped: the function, and its caller (J2).
 
-    `frame`, `bare`, `module`, `place`: the function where it stopped or threw, its name and library where its place is
-    not known, `index.cpp:540`; `caller`: the first one outside of the libraries of C and C++, if it is another one;
-    `below`: who called it; `told`: what was thrown, as far as the stack shows it.
+    `frame`, `bare`, `module`, `place`: the function where it stopped or threw, its name and library if its place is not
+    known, `index.cpp:540`; `caller`: the first other one outside of the libraries of C and C++; `below`: the caller of
+    that; `told`: the thrown message, as far as the stack shows it.
     """
     stack = text.find("\n#0 ", begin)
     again = text.find("\n#0 ", stack + 1) if stack >= 0 else -1
@@ -135,7 +131,6 @@ def _raises(frame: Frame) -> bool:
 
 
 def _once(frames: Sequence[Frame]) -> list[Frame]:
-    """The frames to where a listing begins anew."""
     rest = takewhile(lambda frame: frame.address is None or frame.address != frames[0].address, frames[1:])
     return [*frames[:1], *rest]
 

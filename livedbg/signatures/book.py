@@ -1,4 +1,4 @@
-"""The signatures of some files, and what they find in a text.
+"""The signatures of some files, and their matches in a text.
 
 Invariants:
     book.B1. A pattern is compiled when one of its words was found, not before.
@@ -40,13 +40,7 @@ _FIELDS: Final = ("kind", "cause", "ends", "severity", "sentence", "who", "excep
 
 
 class Room(Struct, frozen=True):
-    """One file.
-
-    Attributes:
-        system: whose signatures they are, as in `Diagnostic.system`.
-        name: of the file, for messages.
-        file: what it holds.
-    """
+    """A file of signatures."""
 
     system: str
     name: str
@@ -54,7 +48,7 @@ class Room(Struct, frozen=True):
 
 
 def parse(system: str, name: str, text: bytes | str) -> Room:
-    """Read a file.
+    """Parse a file.
 
     Raises:
         UsageError: it is no file of signatures.
@@ -69,14 +63,7 @@ def parse(system: str, name: str, text: bytes | str) -> Room:
 
 
 class Found(Struct, frozen=True):
-    """A message in a text.
-
-    Attributes:
-        entry: the signature.
-        said: what it says.
-        begin: where it begins.
-        end: where it ends.
-    """
+    """A message in a text, from `begin` to `end`."""
 
     entry: Entry
     said: Said
@@ -85,12 +72,7 @@ class Found(Struct, frozen=True):
 
 
 class Entry:
-    """A signature, ready for use.
-
-    Args:
-        room: its file.
-        signature: the signature.
-    """
+    """A signature, ready for use."""
 
     def __init__(self, room: Room, signature: Signature) -> None:
         self.room = room
@@ -101,23 +83,23 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """`hosts/slurm-node`."""
+        """Return `hosts/slurm-node`."""
         return f"{self.room.system}/{self.signature.id}"
 
     @property
     def cases(self) -> Sequence[Case]:
-        """Its own cases, or those of the file that it names."""
+        """Return its own cases, or those of the file that it names."""
         named = self.signature.cases
         return self.room.file.cases.get(named, ()) if isinstance(named, str) else named
 
     @property
     def usual(self) -> Case:
-        """What counts where no case fits."""
+        """Return the default if no case fits."""
         return self._merged[-1][1]
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """One of them is in each such text."""
+        """Return words of which one is in each matching text."""
         if self.signature.words:
             return self.signature.words
         found = [derived(pattern).words for pattern in self.signature.patterns]
@@ -125,7 +107,6 @@ class Entry:
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """Words of its other lines."""
         if self.signature.parts or self.signature.words:
             return self.signature.parts
         found = [derived(pattern).parts for pattern in self.signature.patterns]
@@ -133,12 +114,11 @@ class Entry:
 
     @cached_property
     def lines(self) -> bool:
-        """A text of it may have several lines, or it has parts that stand above."""
+        """Return whether its text may have several lines, or parts above."""
         return bool(self.signature.parts) or any(derived(pattern).lines for pattern in self.signature.patterns)
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[str], ...]:
-        """Its patterns, compiled."""
         return tuple(re.compile(pattern, re.MULTILINE) for pattern in self.signature.patterns)
 
     @cached_property
@@ -146,13 +126,7 @@ class Entry:
         return re.compile(self.signature.unless, re.MULTILINE) if self.signature.unless else None
 
     def found(self, text: str, begin: int = 0, given: Mapping[str, str] = _NOTHING) -> Iterator[Found]:
-        """The messages in a text that end after a place.
-
-        Args:
-            text: lines.
-            begin: the place.
-            given: values that the text does not say itself.
-        """
+        """Yield the messages in a text that end after `begin`; `given` are values that are not in the text."""
         for pattern in self.patterns:
             for match in pattern.finditer(text):
                 if (
@@ -168,7 +142,6 @@ class Entry:
                         return
 
     def said(self, match: re.Match[str], given: Mapping[str, str] = _NOTHING) -> Said | None:
-        """What a match amounts to; None for nothing."""
         values = {"whole_line": _line(match.string, match.start()), "above": match.string[: match.start()], **given}
         values |= {name: value for name, value in match.groupdict().items() if value is not None}
         if self.signature.function:
@@ -215,7 +188,6 @@ class Entry:
         )
 
     def _block(self, match: re.Match[str]) -> Block | None:
-        """The block that the signature says to read."""
         read = BLOCKS.get(self.signature.block)
         return Block() if read is None else read(match.string, match.start())
 
@@ -241,7 +213,7 @@ class Entry:
 
 
 def _frame_here(values: Mapping[str, str]) -> tuple[Frame, ...]:
-    """The one frame that the values name; none without a function."""
+    """Return the one frame that the values name; empty without a function."""
     function, line = values.get("function"), values.get("line", "")
     if not function:
         return ()
@@ -256,7 +228,7 @@ def _line(text: str, position: int) -> str:
 
 
 def _in_source(text: str, position: int) -> bool:
-    """Whether a position is in source: in a comment, or in a string in the line that a traceback shows."""
+    """Return whether a position is in source: in a comment, or in a string in the line that a traceback shows."""
     before = text[text.rfind("\n", 0, position) + 1 : position]
     begun = before.lstrip()
     return "// " in before or begun.startswith(("# ", "* ", "/*")) or (before[:4].isspace() and before[-1:] in "'\"")
@@ -266,7 +238,6 @@ _compiled = cache(re.compile)  # re's own cache is smaller than the signatures a
 
 
 def _merged(shared: Case, signature: Case, case: Case) -> Case:
-    """A case with what it does not say itself."""
     said: dict[str, object] = {}
     for name in _FIELDS:
         given = (getattr(one, name) for one in (case, signature, shared))
@@ -282,11 +253,7 @@ def _fits(case: Case, values: Mapping[str, str]) -> bool:
 
 
 class Book:
-    """All signatures of a session.
-
-    Args:
-        rooms: the files.
-    """
+    """All signatures of a session."""
 
     def __init__(self, rooms: Iterable[Room]) -> None:
         self.rooms = tuple(rooms)
@@ -296,7 +263,7 @@ class Book:
 
     @cached_property
     def triggers(self) -> tuple[bytes, ...]:
-        """What records hold that matter."""
+        """Return the byte strings of which relevant records have one."""
         words = dict.fromkeys(word for word, _ in self._words)
         words |= dict.fromkeys(part for entry in self.entries for part in entry.parts)
         quiet = [room.file.quiet for room in self.rooms if room.file.quiet is not None]
@@ -305,29 +272,24 @@ class Book:
 
     @cached_property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:
-        """Of words that stand in many ordinary lines, what must match where they begin."""
+        """Return patterns that must match where a word begins, for words in many ordinary lines."""
         forms = [(word, form) for entry in self.entries for word, form in entry.signature.exact.items()]
         plain = {word for entry in self.entries for word in entry.words if word not in entry.signature.exact}
         return {word.encode(): re.compile(form.encode()) for word, form in forms if word not in plain}
 
     @cached_property
     def opens(self) -> tuple[bytes, ...]:
-        """Words of what goes on in other lines, or may soon be over."""
+        """Return words of messages that continue in other lines, or may soon be over."""
         ends = (entry for entry in self.entries if entry.signature.over and not entry.parts)
         entries = (*ends, *(entry for entry in self.entries if entry.signature.follows))
         return tuple(word.encode() for entry in entries for word in entry.words)
 
     def of_words(self, text: str) -> tuple[int, ...]:
-        """Numbers of the signatures of which a word is in a text, in order."""
+        """Return the numbers of the signatures with a word in a text, in order."""
         hits = self._matcher.find_matches_as_indexes(text, overlapping=True)
         return tuple(sorted({self._words[word][1] for word, _, _ in hits}))
 
     def found(self, text: str, system: str = "") -> list[Found]:
-        """The messages of a text, as one record.
-
-        Args:
-            text: lines, without the prefixes of writers.
-            system: only of this one.
-        """
+        """Return the messages of a text without writers' prefixes, as one record, by all signatures or one system's."""
         entries = (self.entries[number] for number in self.of_words(text))
         return [one for entry in entries if system in ("", entry.room.system) for one in entry.found(text)]

@@ -1,7 +1,7 @@
-"""What is wrong with a file of signatures, each with what to do.
+"""Checks of signature files; each problem says what to do.
 
 Invariants:
-    check.C1. A signature without a word of four characters is refused, and so is one whose word stands in logs of
+    check.C1. A signature without a word of four characters is refused, and so is one whose word occurs in logs of
         healthy jobs, unless it says what must follow there (`exact`).
     check.C2. A signature is refused whose examples are not found as they say.
 """
@@ -28,10 +28,10 @@ _ID: Final = lazy_re(r"[a-z][a-z0-9-]*")
 
 
 def checked(room: Room) -> Room:
-    """A file that can be used.
+    """Return the file if it can be used.
 
     Raises:
-        UsageError: it can't; its first problem.
+        UsageError: its first problem.
     """
     for problem in problems(room, examples=False):
         raise UsageError(problem, f"livedbg signatures --check {room.name}", "usage")
@@ -39,12 +39,7 @@ def checked(room: Room) -> Room:
 
 
 def problems(room: Room, *, examples: bool = True) -> Iterator[str]:
-    """What is wrong, with the file, the signature and what to do.
-
-    Args:
-        room: the file.
-        examples: try these too.
-    """
+    """Yield the problems, with the file, the signature and what to do."""
     seen: set[str] = set()
     told = [(signature, list(_of(Entry(room, signature)))) for signature in room.file.signatures]
     book = Book([room]) if examples and not any(found for _, found in told) else None
@@ -92,7 +87,6 @@ def _of(entry: Entry) -> Iterator[str]:
 
 
 def _of_cases(cases: Iterable[Case]) -> Iterator[str]:
-    """The patterns of cases."""
     for case in cases:
         yield from case.when.values()
         yield from case.has.values()
@@ -173,5 +167,4 @@ def _of_example(entry: Entry, example: Example, book: Book) -> Iterator[str]:
 
 @cache
 def _healthy() -> str:
-    """Lines of logs of healthy jobs."""
     return files("livedbg.signatures").joinpath("healthy.log").read_text(encoding="utf-8")

@@ -1,11 +1,10 @@
-"""What crashed, as the logs of any program say it (crashes.toml), and runs of tests in which some failed
-(tests.toml, runners.toml).
+"""Crashes in the logs of any program (crashes.toml), and runs of tests with failures (tests.toml, runners.toml).
 
 Invariants:
-    crashes.D1. One record reports one crash: the first signature of the file that finds something. Of an abort it is
-        the one that says why the program aborted, with the stack of the abort.
+    crashes.D1. One record reports one crash: the first signature of the file that matches. For an abort it is the one
+        with the reason, with the stack of the abort.
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
-    crashes.D3. Of a run all tests that failed are said, each with its own first reason and place.
+    crashes.D3. All failed tests of a run are reported, each with its own first reason and place.
 """
 
 from __future__ import annotations
@@ -45,13 +44,13 @@ _REMEMBERED: Final = 10_000  # different crashes whose counts are kept
 
 @cache
 def crash_book() -> Book:
-    """The signatures of crashes, in the order in which they count."""
+    """Return the signatures of crashes, in order of precedence."""
     return Book([_room("crashes")])
 
 
 @cache
 def run_book() -> Book:
-    """The signatures of runs of tests."""
+    """Return the signatures of runs of tests."""
     return Book([_room("tests"), _room("runners")])
 
 
@@ -61,7 +60,7 @@ def _room(name: str) -> Room:
 
 
 def crash_in(text: str) -> tuple[Said, int] | None:
-    """The crash that a record reports, and the index of the line that names it (D1)."""
+    """Return the crash that a record reports, and the index of the line that names it (D1), or None."""
     crashes = _crashes_in(text)
     first = next(crashes, None)
     if first is None or (first[0].code, first[0].exception) != _ABORTED:
@@ -79,13 +78,7 @@ def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
 
 
 class FailedTest(Struct):
-    """A test that failed.
-
-    Attributes:
-        name: of it; "" where only the place is known.
-        place: in its source.
-        said: what failed.
-    """
+    """A failed test; its name is "" if only the place is known."""
 
     name: str = ""
     place: str = ""
@@ -93,26 +86,26 @@ class FailedTest(Struct):
 
     @property
     def head(self) -> str:
-        """`Suite.Name, at test.cpp:12`; "" where nothing is known."""
+        """Return `Suite.Name, at test.cpp:12`, or ""."""
         place = self.place if self.place != _UNKNOWN else ""
         return f"{self.name}, at {place}" if self.name and place else self.name or place
 
     @property
     def whole(self) -> str:
-        """`Suite.Name, at test.cpp:12: check failed`."""
+        """Return `Suite.Name, at test.cpp:12: check failed`."""
         return ": ".join(filter(None, (self.head, self.said)))
 
 
 class TestRun(Struct):
-    """A run of tests, as far as a log has come (D3).
+    """A run of tests in a log so far (D3).
 
     Attributes:
-        failed: by name, the tests that failed, in their order.
-        next: what was said of a test whose name is yet to come.
-        runs: the test that has begun and has not ended; "" where none is known to.
-        section: the test whose report is printed; "" where none is known to be.
-        raised: by section, the lines of what that test raised.
-        summary: the line that says at the end that tests failed; "" before it.
+        failed: by name, the failed tests, in order.
+        next: data of a test whose name is yet to come.
+        runs: the test that has begun and has not ended, or "".
+        section: the test whose report is being printed, or "".
+        raised: by section, the lines of that test's exception.
+        summary: the final line that reports failed tests; "" before it.
     """
 
     failed: dict[str, FailedTest] = field(default_factory=dict)
@@ -123,13 +116,9 @@ class TestRun(Struct):
     summary: str = ""
 
     def take(self, text: str, raised: str) -> None:
-        """Take what a further text says, as far as it was not known.
+        """Take a further text, and the exception that the record reports, or "".
 
         Runners print place and reason either before the name (`place`, `why`) or after it (`at`, `because`).
-
-        Args:
-            text: of a record.
-            raised: the exception that the record reports; "" for none.
         """
         every = [one.said for one in run_book().found(text)]
         found = {said.code: said for said in reversed(every)}
@@ -160,7 +149,7 @@ class TestRun(Struct):
         self.summary = told.get("summary", "")
 
     def said(self) -> Said:
-        """What the summary amounts to: the first tests with their reasons, and in further lines all others."""
+        """Return the message of the summary: the first tests with their reasons, and in further lines all others."""
         tests = list(self.failed.values()) or [FailedTest(name) for name in self.raised if name] or [self.next]
         for test in tests:
             test.said = _reason("\n".join(self._raised_by(test.name))) or test.said
@@ -181,7 +170,7 @@ class TestRun(Struct):
         )
 
     def _raised_by(self, name: str) -> list[str]:
-        """The lines of what a test raised; a section is named like it, but for its file."""
+        """Return the lines of a test's exception; a section has its name without the file."""
         known = (lines for of, lines in self.raised.items() if of in {name, name.partition("::")[2].replace("::", ".")})
         alone = next(iter(self.raised.values())) if len(self.failed) == len(self.raised) == 1 else []
         return next(known, alone)
@@ -192,7 +181,7 @@ def _reason(text: str) -> str:
 
 
 class CrashDecoder(LogDecoder):
-    """Makes an `ExceptionSeen` of every record that reports a crash; the same crash again raises its count."""
+    """Makes an `ExceptionSeen` of every record that reports a crash; a repeated crash raises its count."""
 
     name = "crashes"
 
@@ -204,20 +193,16 @@ class CrashDecoder(LogDecoder):
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder."""
         return (*crash_book().triggers, *run_book().triggers)
 
     @cached_property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
-        """See LogDecoder."""
         return {**crash_book().exact, **run_book().exact}
 
     def opened(self, source: LogSource) -> None:
-        """Remember which process writes it."""
         self._process[source.id] = source.process
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """See LogDecoder."""
         events: list[Event] = []
         raised = ""
         crash = crash_in(record.text)
@@ -238,7 +223,7 @@ class CrashDecoder(LogDecoder):
         return events, ()
 
     def alone(self, trigger: bytes) -> Feed:
-        """See LogDecoder: a word that also stands in ordinary lines counts only where a pattern matches."""
+        """Return a `feed` for a word that is also in ordinary lines: it counts only if a pattern matches."""
         word = trigger.decode()
         patterns = [pattern for entry in crash_book().entries if word in entry.words for pattern in entry.patterns]
         if not patterns or trigger in run_book().triggers:
@@ -251,7 +236,7 @@ class CrashDecoder(LogDecoder):
         return feed
 
     def _tests(self, record: LogRecord, stamp: Stamp, raised: str) -> Iterator[Event]:
-        """What a run of tests says at its end; the exceptions before it were those of tests (D2)."""
+        """Yield the result of a run of tests at its end; earlier exceptions were those of tests (D2)."""
         run = self._runs.setdefault((record.source, record.writer), TestRun())
         run.take(record.text, raised)
         if raised:
@@ -264,7 +249,7 @@ class CrashDecoder(LogDecoder):
             yield ExceptionSeen(hit=self._hit(record, run.said(), None), **stamp)
 
     def _aborted(self, record: LogRecord, said: Said) -> ExceptionHit | None:
-        """What was said right above an abort to be its reason, with the abort's stack (D1); None where nothing was."""
+        """Return the exception right above an abort that is its reason, with the abort's stack (D1), or None."""
         before = next(reversed(self._hits.get(record.source, {}).values()), None)
         if before is None or (said.code, said.exception) != _ABORTED or before.writer != record.writer:
             return None
@@ -304,7 +289,7 @@ class CrashDecoder(LogDecoder):
 
 
 def _ended_a_part(said: Said) -> bool:
-    """Whether an exception ended a thread, as threading's hook writes, or a request that PHP answered."""
+    """Return whether an exception ended only a thread, as threading's hook writes, or a request that PHP served."""
     outermost = said.stack[-1] if said.stack else None
     if outermost is None or outermost.language == "php":
         return outermost is not None

@@ -1,15 +1,14 @@
 """The decoder of all signatures.
 
 Invariants:
-    signature_decoder.D1. What a logger calls a warning is a note, and what it calls less is nothing, where a file says
-        that levels count (`heeds_levels`).
-    signature_decoder.D2. Near a line of a tuner (`quiet`) nothing of that file's system is a failure.
-    signature_decoder.D3. What a later line says to be over (`over`) is a note, until it is said again. What such a line
-        names (a pod, a server) is the same as in the message.
+    signature_decoder.D1. A message that a logger calls a warning is a note, and one at a lower level is none, if a file
+        says that levels count (`heeds_levels`).
+    signature_decoder.D2. Near a line of a tuner (`quiet`) no message of that file's system is a failure.
+    signature_decoder.D3. A message that a later line says to be over (`over`) is a note, until it is repeated. Names in
+        such a line (a pod, a server) are the same as in the message.
     signature_decoder.D4. A message that spans several records is found where they come near each other, from one
         writer.
-    signature_decoder.D5. An error line that is part of a message, or that says nothing more beside one (`asides`), is
-        known.
+    signature_decoder.D5. An error line that is part of a message, or that adds nothing beside one (`asides`), is known.
 """
 
 from __future__ import annotations
@@ -34,11 +33,7 @@ _compiled = cache(re.compile)  # re's own cache is smaller than the signatures a
 
 
 class SignatureDecoder(LogDecoder):
-    """Makes a diagnostic of each message that a signature finds.
-
-    Args:
-        book: gives the signatures: they are read when a log is.
-    """
+    """Makes a diagnostic of each message that a signature finds. The book is read when a log is."""
 
     name = "signatures"
     together = 6
@@ -51,25 +46,20 @@ class SignatureDecoder(LogDecoder):
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder."""
         return self._book.triggers
 
     @property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
-        """See LogDecoder."""
         return self._book.exact
 
     @property
     def opens(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder."""
         return self._book.opens
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._logs[source.id] = LogTold(source)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
         for system, quiet, pattern in self._quiet:
             held = any(word in record.text for word in quiet.words)
             if held and pattern.search(record.text) is not None:
@@ -102,7 +92,7 @@ class SignatureDecoder(LogDecoder):
         return found, tuple(links)
 
     def knows(self, record: LogRecord) -> bool:
-        """A part of a message, or what is printed beside an error (D5)."""
+        """Return whether a record is part of a message, or adds nothing beside an error (D5)."""
         log = self._logs.get(record.source)
         if log is None:
             return False
@@ -114,12 +104,12 @@ class SignatureDecoder(LogDecoder):
         return any(pattern.search(record.text, 0, _ASIDE) is not None for pattern in asides)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Those that came again since the last time."""
+        """Return the messages repeated since the last call."""
         changed, self._changed = self._changed, {}
         return [event for entry in changed.values() for event in events(entry, stamp)]
 
     def _end(self, record: LogRecord, links: Mapping[str, int], log: LogTold) -> None:
-        """What a record says to be over (D3), and what it says again."""
+        """Mark messages that a record says to be over (D3), and those that it repeats."""
         for told in log.told.values():
             over = self._over.get((told.diagnostic.system, told.said.facts.signature))
             if over is None:
@@ -136,13 +126,7 @@ class SignatureDecoder(LogDecoder):
         return {(one.room.system, one.signature.id): _compiled(one.signature.over) for one in entries}
 
     def _messages(self, parts: Sequence[LogRecord], joined: str, begin: int) -> Iterator[tuple[Said, int, int]]:
-        """The messages of some records, each with where it begins and ends.
-
-        Args:
-            parts: the records; the last one is new.
-            joined: their texts as one.
-            begin: where the new one begins there.
-        """
+        """Yield the messages of some records, each with its begin and end."""
         given = self._given_of(parts[-1])
         numbers = set(self._book.of_words(joined[begin:]))
         if begin:
@@ -155,7 +139,7 @@ class SignatureDecoder(LogDecoder):
             yield from ((one.said, first + one.begin, first + one.end) for one in found)
 
     def _given_of(self, record: LogRecord) -> Mapping[str, str]:
-        """What a log says of a record's writer (livedbg.signatures.book.GIVEN)."""
+        """Return the values of a record's log and writer (livedbg.signatures.book.GIVEN)."""
         process = self._logs[record.source].source.process
         owner = f"pid {record.pid}" if record.writer and record.pid is not None else record.writer
         return {
@@ -167,7 +151,7 @@ class SignatureDecoder(LogDecoder):
         }
 
     def _judged(self, said: Said, record: LogRecord) -> Said | None:
-        """What a message amounts to in its record; None for nothing (D1, D2)."""
+        """Return the message with its severity in its record; None if it does not count (D1, D2)."""
         until = self._quiet_until.get((said.system, record.source))
         if until is not None and (record.line or 0) <= until:
             return None
@@ -202,14 +186,14 @@ class SignatureDecoder(LogDecoder):
 
 
 def _is_over(told: Told, over: re.Pattern[str], text: str) -> bool:
-    """Whether a text says that a message is over, and names nothing else than the message does."""
+    """Return whether a text says that a message is over, with the same names as the message."""
     known = told.diagnostic.message.values
     named = (match.groupdict() for match in over.finditer(text))
     return any(all(not value or (known.get(name) or value) == value for name, value in one.items()) for one in named)
 
 
 def _first(parts: Sequence[LogRecord], near: int) -> int:
-    """Where the first of some records begins, in their texts as one, that is near enough to the last one."""
+    """Return where the first record near enough to the last one begins in their joined texts."""
     begin = 0
     for part in parts[:-1]:
         if close(part, parts[-1], near):

@@ -1,4 +1,4 @@
-"""The functions that signatures name, for what no pattern can say. All of them are here."""
+"""The functions that signatures name, for values that no pattern can extract. All of them are here."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ _SHOWN: Final = 6  # ranks that are named
 class Function(Struct, frozen=True):
     """A function that a signature can name.
 
-    Attributes:
-        make: takes the match; gives further values for the templates, or None where the text is no failure after all.
-        gives: the names of these values.
+    `make` takes the match; returns further values for the templates, or None if the text is no failure after all.
     """
 
     make: Callable[[re.Match[str]], Mapping[str, str] | None]
@@ -46,21 +44,21 @@ _PASS: Final = r"`(?P<pass>[^`\n]{1,300})` on '(?P<op>[^'\n]{1,100})' operation(
 
 
 def _container(match: re.Match[str]) -> Mapping[str, str]:
-    """`container`: the last heading above, in a description of kubectl; `again`, where a container runs now."""
+    """Return `container`: the last heading above, in a description of kubectl; `again`, if a container runs now."""
     names = re.findall(_NAME, match.string[: match.start()], re.MULTILINE)
     again = re.search(_RUNS, match.string) is not None
     return {"container": names[-1] if names else "", "again": "yes" if again else ""}
 
 
 def _missing_ranks(match: re.Match[str]) -> Mapping[str, str]:
-    """`ranks` and `tensors` of a list that has a rank and its tensors in each line."""
+    """Return `ranks` and `tensors` of a list that has a rank and its tensors in each line."""
     rows = re.findall(r"^(\d{1,6}): \[([^\]\n]{1,400})", match["rows"], re.MULTILINE)
     ranks = listing(rank for rank, _ in rows)
     return {"ranks": f"{'ranks' if len(rows) > 1 else 'rank'} {ranks}", "tensors": rows[0][1] if rows else ""}
 
 
 def _triton_excerpt(match: re.Match[str]) -> Mapping[str, str]:
-    """`kernel` and `code` of the source that Triton quotes, as far as its caret."""
+    """Return `kernel` and `code` of the source that Triton quotes, up to its caret."""
     source = match["source"] or ""
     kernel = re.search(_DEF, source, re.MULTILINE)
     lines = [line.strip() for line in source.split("\n") if line.strip()]
@@ -69,7 +67,7 @@ def _triton_excerpt(match: re.Match[str]) -> Mapping[str, str]:
 
 
 def _mlir_passes(match: re.Match[str]) -> Mapping[str, str] | None:
-    """`pass` and `function` of a list of passes: the last one failed."""
+    """Return `pass` and `function` of a list of passes: the last one failed."""
     passes = list(re.finditer(_PASS, match["passes"]))
     if not passes:
         return None
@@ -78,7 +76,7 @@ def _mlir_passes(match: re.Match[str]) -> Mapping[str, str] | None:
 
 
 def _worker_trace(match: re.Match[str]) -> Mapping[str, str]:
-    """`error` and `place` of a traceback that begins in the text; none where it does not."""
+    """Return `error` and `place` of a traceback at the beginning of the text; empty without one."""
     if not (match["trace"] or "").startswith("Traceback"):
         return {}
     begin = match.start("trace")
@@ -88,14 +86,14 @@ def _worker_trace(match: re.Match[str]) -> Mapping[str, str]:
 
 
 def _rank_list(match: re.Match[str]) -> Mapping[str, str]:
-    """`who`: `Ranks 1, 2 and 3 more`; `rank`: the first of them."""
+    """Return `who`: `Ranks 1, 2 and 3 more`; `rank`: the first of them."""
     found = re.findall(r"\brank (\d{1,9})", match["list"]) or re.findall(r"\d{1,9}", match["list"])
     ranks = sorted({int(rank) for rank in found})
     return {"who": f"Rank{'s' if len(ranks) > 1 else ''} {_some(ranks)}", "rank": str(ranks[0])}
 
 
 def _operation_counts(match: re.Match[str]) -> Mapping[str, str] | None:
-    """`who` launched fewer operations (`last`) than others (`first`), of lines with a count each."""
+    """Return `who` launched fewer operations (`last`) than others (`first`), from lines with a count each."""
     counts = [(int(op), int(many or 1), rank) for many, rank, op in re.findall(_COUNT, match["rows"], re.MULTILINE)]
     if len(counts) < 2:
         return None
@@ -107,10 +105,10 @@ def _operation_counts(match: re.Match[str]) -> Mapping[str, str] | None:
 
 
 def _memory_holders(match: re.Match[str]) -> Mapping[str, str]:
-    """`others`: the processes in a list that hold a device's memory, without the one that ran out of it.
+    """Return `others`: the processes in a list that hold a device's memory, without the one that ran out of it.
 
-    One that can't know its own pid (in a container) lists itself too: it is the smallest that holds what it says to
-    have allocated and reserved.
+    One that can't know its own pid (in a container) lists itself too: it is the smallest that holds its reported
+    allocated and reserved memory.
     """
     text = match.string[match.start() : match.start() + _HOLDERS]
     listed = re.findall(r"\bProcess (\d{1,10}) has ([\d.]{1,40} [KMGT]?i?B)", text)

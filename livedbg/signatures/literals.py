@@ -1,4 +1,4 @@
-"""The literal text that every match of a pattern has, as its syntax tree says.
+"""Literal text that every match of a pattern has, from its syntax tree.
 
 Invariants:
     literals.L1. Every text that a pattern matches holds one of the words that are derived for it.
@@ -22,11 +22,11 @@ _NEWLINE: Final = 10
 
 
 class Literals(Struct, frozen=True):
-    """What a pattern requires.
+    """Literals that a pattern requires.
 
     Attributes:
-        words: one of them is in every match; empty where nothing is.
-        parts: for each further line that a match may have, words of it.
+        words: one of them is in every match; empty if there are none.
+        parts: words of each further line that a match may have.
         lines: a match may have more than one line.
     """
 
@@ -36,7 +36,7 @@ class Literals(Struct, frozen=True):
 
 
 def derived(pattern: str) -> Literals:
-    """What every match of a pattern has.
+    """Return the literals of a pattern.
 
     Raises:
         re.error: it is no pattern.
@@ -54,14 +54,13 @@ def derived(pattern: str) -> Literals:
 
 
 class _Walk:
-    """A way through a syntax tree: by line of the match, the sets of words of which one is required."""
+    """A walk of a syntax tree: by line of the match, the sets of words of which one is required."""
 
     def __init__(self) -> None:
         self.lines: list[list[frozenset[str]]] = [[]]
         self._run = ""
 
     def close(self) -> None:
-        """The literal ends that was being read."""
         if self._run:
             self.lines[-1].append(frozenset((self._run,)))
             self._run = ""
@@ -71,7 +70,6 @@ class _Walk:
         self.lines.append([])
 
     def take(self, tokens: Iterable[tuple[Any, Any]]) -> None:
-        """Go on with tokens that follow each other."""
         for op, value in tokens:
             if op is codes.LITERAL:
                 if value == _NEWLINE:
@@ -115,7 +113,6 @@ class _Walk:
 
 
 def _lead(tokens: Iterable[tuple[Any, Any]]) -> str:
-    """The literal text that tokens begin with."""
     text = ""
     for op, value in tokens:
         if op is codes.LITERAL and value != _NEWLINE:
@@ -136,7 +133,6 @@ def _required(tokens: Any) -> frozenset[str]:
 
 
 def _best(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    """The most telling of some sets."""
     return max(sets, key=_weight, default=frozenset())
 
 
@@ -149,7 +145,7 @@ def _worth(words: frozenset[str]) -> bool:
 
 
 def _may_break(members: Iterable[tuple[Any, Any]]) -> bool:
-    """True for a set of characters that is meant to match an end of line: it names one, or white space."""
+    """Return whether a set of characters is meant to match an end of line: it names one, or white space."""
     first, *_ = members
     if first[0] is codes.NEGATE:
         return False
@@ -160,7 +156,6 @@ def _may_break(members: Iterable[tuple[Any, Any]]) -> bool:
 
 
 def _breaks(tokens: Any) -> bool:
-    """True for tokens that can match an end of line."""
     return any(
         (op is codes.LITERAL and value == _NEWLINE) or (op is codes.IN and _may_break(value))
         for op, value in _flat(tokens)

@@ -1,4 +1,4 @@
-"""What a file of signatures holds (docs/signatures.md)."""
+"""The content of a signature file (docs/signatures.md)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Ends(StrEnum):
-    """What a failure text says to have ended."""
+    """The thing that ended, according to a failure text."""
 
     NOTHING = "nothing"  # a note
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown
@@ -31,15 +31,15 @@ class Ends(StrEnum):
 
 
 class Let(Struct, frozen=True, forbid_unknown_fields=True):
-    """A value that is made of others.
+    """A value that is derived from others.
 
     Attributes:
-        of: template of what is looked at.
-        find: name of a table of the file: what is looked at is its key whose value stands in there, the longest one.
-        match: a pattern; what is looked at is its first group, or all that it matched, or "" where it does not match.
-        map: templates of the value by what is looked at, or the name of such a table of the file (`[maps.NAME]`).
-        otherwise: template of the value where the map has none (`else` in the file). Without this and a map the value
-            is what is looked at.
+        of: template of the input.
+        find: name of a table of the file: the input becomes its key whose value occurs in the input, the longest one.
+        match: a pattern; the input becomes its first group, or the whole match, or "" without a match.
+        map: templates of the value by input, or the name of such a table of the file (`[maps.NAME]`).
+        otherwise: template of the value if the map has none (`else` in the file). Without this and a map the value is
+            the input.
     """
 
     of: str
@@ -50,20 +50,19 @@ class Let(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Case(Struct, frozen=True, forbid_unknown_fields=True):
-    """What differs from the rest of a signature where some values are as said; or what a file's signatures share.
+    """Overrides of a signature for some values; or the defaults of a file's signatures.
 
     Attributes:
-        when: patterns for whole values, by name ("" for one that is not there); all of them match.
+        when: patterns for whole values, by name ("" for a missing one); all of them match.
         has: patterns that are found in values, by name; all of them are.
         none: it is no failure.
-        kind: what the rules of its room call it (`Diagnostic.code`); the signature's id by default.
-        cause: how near to the cause of an end it is (`class` in the file).
+        kind: `Diagnostic.code`; the signature's id by default.
+        cause: how near it is to the cause of an end (`class` in the file).
         ends: what it ends.
-        severity: how bad it is.
-        sentence: template of what is said, without the full stop.
-        who: template of who it is about (`Rank 3`), where the sentence goes on from there.
-        exception: template of its type in the list of exceptions; it is none without one.
-        key: template of what tells it from others of its kind; one that comes again is reported once.
+        sentence: template, without the full stop.
+        who: template of the subject (`Rank 3`), if the sentence does not include it.
+        exception: template of its type in the list of exceptions; without one it is no exception.
+        key: template that tells it from others of its kind; a repeated one is reported once.
         next: what to do; `@NAME` for a step of the file's table `[steps]`.
         let: values for the templates: of templates, or of maps.
         marks: words of `MessageFacts.marks`; `late` is a field of the diagnostic.
@@ -90,16 +89,13 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Example(Struct, frozen=True, forbid_unknown_fields=True):
-    """A text, and what is to be said of it.
+    """A text, and the expected report.
 
     Attributes:
-        text: lines of a log.
-        says: the sentence, without its full stop; "" where the text is no failure.
-        also: other sentences that are said of it.
-        kind: of the message, where that is to be checked.
-        verdict: the state of the verdict where the text is all of a log; by default what `ends` amounts to.
-        fields: facts of the message.
-        marks: of the message.
+        says: the sentence, without its full stop; "" if the text is no failure.
+        also: further sentences.
+        kind: of the message, if it is to be checked.
+        verdict: the state of the verdict if the text is the whole log; by default what `ends` implies.
     """
 
     text: str
@@ -112,21 +108,21 @@ class Example(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One failure text.
+    """A failure text.
 
     Attributes:
         id: its name: small letters, digits, `-`.
         pattern: regular expressions, one of which finds it; `^` and `$` are of lines. Named groups are values.
-        words: one of them is in each such text; derived from the pattern where none is given.
-        parts: words of its other lines, where it has several; derived too.
-        follows: its other lines have no such word: the lines behind one with a word are read whatever is in them.
-        near: its lines are at most so many lines apart; others stand between them.
-        first: it says one thing of a text: what the first of its patterns that finds something says.
-        exact: of a word that stands in many ordinary lines: the pattern (of bytes) that must match where it begins.
-        unless: a pattern: where it matches in the same lines, it is no failure.
-        over: a pattern: after a line that it matches, what was said is over, and a note. Such a line comes soon, or has
+        words: one of them is in each such text; derived from the pattern by default.
+        parts: words of its other lines, if it has several; derived too.
+        follows: its other lines have no such word: all lines after one with a word are read.
+        near: its lines are at most so many lines apart; others are between them.
+        first: a text has one message: of the first of its patterns that matches.
+        exact: for a word in many ordinary lines: the pattern (of bytes) that must match where it begins.
+        unless: a pattern: if it matches in the same lines, it is no failure.
+        over: a pattern: after a line that it matches, the message is over, and a note. Such a line comes soon, or has
             one of `parts`.
-        function: makes further values, where no pattern can (livedbg.signatures.functions).
+        function: makes further values, if no pattern can (livedbg.signatures.functions).
         block: reads a block of many lines, whose stack is that of the exception (livedbg.signatures.blocks); or `here`:
             the values `function`, `file`, `line` and `language` are its one frame.
         cases: the first that fits counts; or the name of cases of the file (`[[cases.NAME]]`).
@@ -150,18 +146,11 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """All of them."""
         return (self.pattern,) if isinstance(self.pattern, str) else self.pattern
 
 
 class Quiet(Struct, frozen=True, forbid_unknown_fields=True):
-    """Lines near which nothing is a failure: a tuner tries what may fail.
-
-    Attributes:
-        pattern: such a line.
-        words: one of them is in each.
-        lines: so many lines after it are quiet too.
-    """
+    """Lines near which nothing is a failure: a tuner's attempts may fail. `lines` lines after one are quiet too."""
 
     pattern: str
     words: tuple[str, ...]
@@ -173,13 +162,12 @@ class SignatureFile(Struct, frozen=True, forbid_unknown_fields=True):
 
     Attributes:
         source: projects and files that the texts are from.
-        defaults: what its signatures share.
+        defaults: shared by its signatures.
         steps: next steps by name.
         maps: tables for `let`.
-        cases: cases that several signatures have.
-        quiet: see `Quiet`.
-        asides: patterns of lines that are printed beside such failures and say nothing more.
-        heeds_levels: what a logger calls a warning is a note, and what it calls less is nothing.
+        cases: shared by several signatures.
+        asides: patterns of lines that are printed beside such failures and add nothing.
+        heeds_levels: a warning is a note, and a message at a lower level is none.
         signatures: `[[signature]]`.
     """
 

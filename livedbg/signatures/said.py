@@ -1,8 +1,8 @@
-"""Messages that signatures found in the records of a log, and what is known of each.
+"""Messages that signatures found in the records of a log, with their merged state.
 
 Invariants:
-    said.S1. A message is reported once for each log and key, however often it comes; its first and its last line are
-        the evidence.
+    said.S1. A message is reported once for each log and key, however often it is repeated; its first and its last line
+        are the evidence.
 """
 
 from __future__ import annotations
@@ -28,22 +28,15 @@ _SHARED: Final = 16
 
 
 class Said(Struct, frozen=True, kw_only=True):
-    """One message.
+    """A message.
 
     Attributes:
         code: as in `Diagnostic.code`.
         key: tells it from others of its code.
-        sentence: without its full stop, and without who it is about where `who` says that.
-        who: who it is about: `Rank 3`; "" where the sentence is whole.
-        severity: how bad it is.
-        writer: `rank 3` where the text itself says it, else "".
-        cause: as in `Diagnostic.cause`.
-        facts: what the rules want to know.
-        system: as in `Diagnostic.system`.
-        late: as in `Diagnostic.late`.
-        exception: its type in the list of exceptions; "" for none.
-        stack: of the exception, innermost first.
-        related: as in `ExceptionHit.related`.
+        sentence: without its full stop, and without `who`.
+        who: its subject: `Rank 3`; "" if the sentence is whole.
+        writer: `rank 3` if the text itself names it, else "".
+        exception: its type in the list of exceptions, or "".
         raised: index of the line of the text that names it; None: of the line where the text begins.
     """
 
@@ -64,18 +57,12 @@ class Said(Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> str:
-        """The sentence with who it is about."""
+        """Return the sentence with its subject."""
         return f"{self.who} {self.sentence}" if self.who else self.sentence
 
 
 class Told(Struct):
-    """A message that was told.
-
-    Attributes:
-        said: as it was found first.
-        diagnostic: what is known of it now.
-        count: how often it came.
-    """
+    """A reported message."""
 
     said: Said
     diagnostic: Diagnostic
@@ -83,11 +70,7 @@ class Told(Struct):
 
 
 class LogTold:
-    """What is known of one log.
-
-    Args:
-        source: the log.
-    """
+    """The messages of one log."""
 
     def __init__(self, source: LogSource) -> None:
         self.source = source
@@ -97,12 +80,7 @@ class LogTold:
         self._used: dict[int, None] = {}  # where records begin that are part of messages
 
     def near(self, record: LogRecord, most: int) -> list[LogRecord]:
-        """The records before one that may belong to its message.
-
-        Args:
-            record: the record.
-            most: so many lines are between the first and the last of them, at most.
-        """
+        """Return the records before one that may belong to its message, in at most `most` lines."""
         if len(self._before) > _WRITERS:
             self._before.clear()
         before = self._before.setdefault(record.writer, deque(maxlen=_TOGETHER - 1))
@@ -111,24 +89,15 @@ class LogTold:
         return parts
 
     def use(self, parts: Sequence[LogRecord]) -> None:
-        """Records are parts of a message."""
         for part in parts:
             if part.offset is not None and len(self._used) < _USED:
                 self._used[part.offset] = None
 
     def used(self, record: LogRecord) -> bool:
-        """Whether a record is part of a message."""
         return record.offset is not None and record.offset in self._used
 
     def keep(self, said: Said, record: LogRecord, number: int, text: str) -> tuple[Told | None, bool]:
-        """What is known of a message now, and whether it is new.
-
-        Args:
-            said: the message.
-            record: where it begins, ...
-            number: ... in this line of it.
-            text: its lines.
-        """
+        """Add a message; return its merged state, and whether it is new."""
         writer, system = said.writer or record.writer, said.system
         parts = (system, record.source, writer, said.code, said.key)
         name = hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
@@ -183,7 +152,7 @@ class LogTold:
 
 
 def events(entry: Told, stamp: Stamp) -> Iterator[Event]:
-    """Yield a diagnostic for a message, and an exception where it is one."""
+    """Yield a diagnostic for a message, and an exception if it is one."""
     said = entry.diagnostic
     yield DiagnosticSeen(diagnostic=said, **stamp)
     if entry.said.exception:
@@ -202,14 +171,14 @@ def events(entry: Told, stamp: Stamp) -> Iterator[Event]:
 
 
 def lines_of(text: str, begin: int, end: int) -> str:
-    """The whole lines of a part of a text, cut."""
+    """Return the whole lines of a part of a text, cut."""
     begin = text.rfind("\n", 0, begin) + 1
     stop = text.find("\n", end)
     return text[begin : stop if stop >= 0 else len(text)].strip()[:_TEXT]
 
 
 def close(one: LogRecord, other: LogRecord, near: int) -> bool:
-    """Whether a record begins at most so many lines after another one; more where others share the log."""
+    """Return whether a record begins at most `near` lines after another one; more if others share the log."""
     if one.last_line is None or other.line is None:
         return False
     far = near * _SHARED if other.writer else near  # lines of others that share the log stand between them
@@ -217,7 +186,7 @@ def close(one: LogRecord, other: LogRecord, near: int) -> bool:
 
 
 def part_of(texts: Sequence[str], position: int) -> tuple[int, int]:
-    """Which of the texts that were joined holds a position, and where in it."""
+    """Return which of the joined texts holds a position, and the position in it."""
     for number, text in enumerate(texts):
         if position <= len(text):
             return number, position

@@ -1,8 +1,8 @@
-"""Templates: `{name}`, `{name:filter}`, `{name|other}` (the first that is there), and `[ on {node}]`, left out where
-the value is not there.
+"""Templates: `{name}`, `{name:filter}`, `{name|other}` (the first non-empty one), and `[ on {node}]`, left out if the
+value is empty.
 
 Invariants:
-    templates.T1. What a value holds is never taken for a template.
+    templates.T1. A value is never parsed as a template.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _number(text: str) -> int:
 
 
 def _signal(text: str) -> str:
-    """`SIGKILL` of `9`, `Killed` or `SIGKILL`; `signal 63` of a number without a name."""
+    """Return `SIGKILL` for `9`, `Killed` or `SIGKILL`; `signal 63` for a number without a name."""
     if text.startswith("SIG") or not text:
         return text
     number = int(text) if text.lstrip("-").isdigit() else _number_of(text)
@@ -48,25 +48,24 @@ def _signal(text: str) -> str:
 
 
 def _number_of(words: str) -> int:
-    """The number of a signal, from what `strsignal` says of it."""
     return next((int(one) for one in signal.Signals if signal.strsignal(one) == words), 0)
 
 
 def _signal_words(text: str) -> str:
-    """`SIGSEGV: Segmentation fault`."""
+    """Return `SIGSEGV: Segmentation fault`."""
     number = int(text)
     said = signal.strsignal(number) if 0 < number < signal.NSIG else None
     return f"{_signal(text)}: {said}" if said else _signal(text)
 
 
 def _exit_signal(text: str) -> str:
-    """The signal of a fault that an exit code of a shell stands for; "" for another."""
+    """Return the signal of a fault in a shell's exit code, or ""."""
     number = int(text) - _SHELL_ADDS
     return _signal(str(number)) if 0 < number < signal.SIGALRM and number != signal.SIGTRAP else ""
 
 
 def _wait_status(text: str) -> str:
-    """`SIGSEGV` of 139, `exit code 1` of 256: a status as wait(2) gives it; `status N` of one that is no end."""
+    """Return `SIGSEGV` for 139, `exit code 1` for 256: a status of wait(2); `status N` for one that is no end."""
     try:
         code = os.waitstatus_to_exitcode(int(text))
     except (ValueError, OverflowError):
@@ -88,13 +87,13 @@ def _cut(most: int) -> Callable[[str], str]:
 
 
 def _more_than(text: str) -> str:
-    """`more` of `17.1 16.4`, numbers or versions of which the first is the larger one; else ""."""
+    """Return `more` for `17.1 16.4`, numbers or versions of which the first is the larger one; else ""."""
     one, other = (tuple(map(int, word.split("."))) for word in text.split())
     return "more" if one > other else ""
 
 
 def frame_of(text: str) -> str:
-    """`main (train.py:45)`: the innermost of a text's frames of Python that is in no library; or the innermost.
+    """Return `main (train.py:45)`: the innermost Python frame of a text that is in no library; or the innermost.
 
     A traceback has it last, and a comma before the function; faulthandler has it first, and none.
     """
@@ -140,11 +139,7 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
 
 
 def render(template: str, values: Mapping[str, str]) -> str:
-    """A template with its values.
-
-    Args:
-        template: the text.
-        values: by name; one that is missing is empty.
+    """Fill in a template; missing values are empty.
 
     Raises:
         ValueError: a filter can't take its value.
@@ -156,7 +151,7 @@ def render(template: str, values: Mapping[str, str]) -> str:
 
 
 def names_in(template: str) -> set[str]:
-    """The names that a template asks for.
+    """Return the names in a template.
 
     Raises:
         ValueError: it is no template, or a filter of it is unknown.
@@ -177,7 +172,6 @@ def names_in(template: str) -> set[str]:
 
 
 def _rendered(pieces: Sequence[Piece], values: Mapping[str, str]) -> tuple[str, bool]:
-    """The text, and whether all values of it are there."""
     text, whole = "", True
     for piece in pieces:
         if isinstance(piece, str):
@@ -193,7 +187,6 @@ def _rendered(pieces: Sequence[Piece], values: Mapping[str, str]) -> tuple[str, 
 
 
 def _value(names: Iterable[Name], values: Mapping[str, str]) -> str:
-    """The first value that is there, after its filters."""
     for name, filters in names:
         value = values.get(name)
         for one in filters if value else ():

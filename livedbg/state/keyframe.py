@@ -1,8 +1,8 @@
-"""A state as events: what a recording begins with whose older events were dropped.
+"""Keyframes: a state as events, at the start of a recording whose older events were dropped.
 
 Invariants:
-    keyframe.B1. The fold of a state's keyframe and of further events is the state that the fold of all events
-        gives, but for their number.
+    keyframe.B1. The fold of a state's keyframe and of further events is the state that the fold of all events gives,
+        except `revision`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ Value = TypeVar("Value")
 
 
 class Hidden(Struct, frozen=True):
-    """What a store knows and a snapshot does not have.
+    """State of a store that its snapshot does not have.
 
     Attributes:
         exited_threads: oldest first.
-        exited_processes: those that exited well, oldest first.
-        failed_processes: the others.
+        exited_processes: those that exited with success, oldest first.
         layers: thread -> layer -> its newest stack.
         edges: of each scope.
     """
@@ -42,7 +41,7 @@ class Hidden(Struct, frozen=True):
 
 
 def keyframe(state: Snapshot, hidden: Hidden) -> Iterator[ev.Event]:
-    """The events that stand for a state; none for one without an event."""
+    """Yield the events that restore a state; none for an empty state."""
     if not state.clocks:
         return
     host, (mono_ns, wall_ns) = max(state.clocks.items(), key=lambda item: item[1].wall_ns)
@@ -86,7 +85,6 @@ def keyframe(state: Snapshot, hidden: Hidden) -> Iterator[ev.Event]:
 
 
 def _reported(state: Snapshot, at: ev.Stamp) -> Iterator[ev.Event]:
-    """What was reported, thrown, traced, dumped and done."""
     for diagnostic in state.diagnostics.values():
         yield ev.DiagnosticSeen(diagnostic=diagnostic, **at)
     for hit in state.exceptions.values():
@@ -110,7 +108,7 @@ def _reported(state: Snapshot, at: ev.Stamp) -> Iterator[ev.Event]:
 
 
 def _layers(state: Snapshot, hidden: Hidden) -> Iterator[Stack]:
-    """The layers of the stacks, that one last which is shown whole."""
+    """Yield the layers of each stack, with the layer that is shown last."""
     for thread, layers in hidden.layers.items():
         whole = layers.get("merged")
         last = whole is not None and state.stacks.get(thread) == whole

@@ -1,4 +1,4 @@
-"""What one more sample adds to what is known of a task or a thread: pure functions of both and of the time."""
+"""Merging of new samples of a task or a thread into its known state: pure functions."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PROFILE_SLICES: Final = 240
 
 
 def merge_task(known: Task, new: Task) -> Task:
-    """What is known of a task after one more statement about it: `None` and UNKNOWN don't overwrite (model.Task)."""
+    """Merge a new report of a task: `None` and UNKNOWN don't overwrite (model.Task)."""
     changed: dict[str, Any] = {}
     for name in ("kernel", "since_mono_ns", "since_wall_ns", "ends_wall_ns", "fanin_left", "fanin_total", "owner"):
         value = getattr(new, name)
@@ -56,14 +56,7 @@ def merge_task(known: Task, new: Task) -> Task:
 
 
 def activity_after(old: Activity | None, before: Thread | None, after: Thread, mono_ns: int) -> Activity:
-    """The activity of a thread after one more sample of it.
-
-    Args:
-        old: until now; None for a thread that is new.
-        before: the thread in the last sample.
-        after: the thread now.
-        mono_ns: when it was sampled.
-    """
+    """Return the activity of a thread after another sample; `old` is None for a new thread."""
     waits = after.syscall is not None
     if old is None or before is None or before.exited:
         began = mono_ns if after.last_ran_mono_ns is None else min(mono_ns, after.last_ran_mono_ns)
@@ -116,15 +109,10 @@ def _moved(old: Activity, before: Thread, after: Thread) -> int | None:
 
 
 def activity_with_stack(old: Activity, before: Stack | None, after: Stack) -> Activity:
-    """The activity of a thread after one more stack of it.
+    """Return the activity of a thread after another stack; `before` is the last stack of the same layer.
 
-    A sample of a running thread is no progress: what a loop that polls calls is another function each time. Since when
-    it is in one place is in the frames (Frame.held_mono_ns).
-
-    Args:
-        old: until now.
-        before: the last stack of the same layer.
-        after: the new one.
+    A sample of a running thread is no progress: a polling loop calls another function each time. How long it has been
+    in one place is in its frames (Frame.held_mono_ns).
     """
     if after.source == SAMPLED:
         return old
@@ -146,20 +134,13 @@ def activity_with_stack(old: Activity, before: Stack | None, after: Stack) -> Ac
 
 
 def profile_after(old: tuple[ProfileSlice, ...], new: ProfileSlice) -> tuple[ProfileSlice, ...]:
-    """What is kept of a thread's samples after some more: the last minute, at most `PROFILE_SLICES` of them."""
+    """Append a slice to a thread's profile; keep the last minute, at most `PROFILE_SLICES` slices."""
     since = new.end_mono_ns - PROFILE_NS
     return (*(one for one in old[1 - PROFILE_SLICES :] if one.end_mono_ns >= since), new)
 
 
 class EdgeTables:
-    """Edges by scope.
-
-    Attributes:
-        edges: all.
-        dependencies: those that block between tasks, by the numbers of both.
-        waits: the others that block.
-        names: the numbers of tasks.
-    """
+    """Edges by scope, and the blocking edges between tasks (`dependencies`, by the numbers of both)."""
 
     def __init__(self) -> None:
         self.edges: Table[EdgeKey, Edge] = Table(_source_of)
@@ -170,7 +151,6 @@ class EdgeTables:
         self._scope_of: dict[EdgeKey, str] = {}
 
     def copy(self) -> EdgeTables:
-        """Tables of their own with the same edges."""
         other = EdgeTables()
         other.edges, other.dependencies, other.waits = self.edges.copy(), self.dependencies.copy(), self.waits.copy()
         other.names = self.names.copy()
@@ -179,7 +159,6 @@ class EdgeTables:
         return other
 
     def replace(self, scope: str, new: Iterable[Edge]) -> None:
-        """All edges of a scope."""
         edges = tuple(new)
         for key in self._scopes.pop(scope, set()) - {edge.key for edge in edges}:
             self._drop(key)
@@ -188,29 +167,27 @@ class EdgeTables:
             self.add(scope, edges)
 
     def forget(self, processes: Collection[str]) -> None:
-        """All edges of the scopes that are about some processes."""
+        """Remove all edges of the scopes of some processes."""
         for scope in [scope for scope in self._scopes if not processes_in(scope).isdisjoint(processes)]:
             self.replace(scope, ())
 
     def by_scope(self) -> dict[str, list[Edge]]:
-        """The edges of each scope."""
         found: dict[str, list[Edge]] = {}
         for key, edge in self.edges.freeze().items():
             found.setdefault(self._scope_of[key], []).append(edge)
         return found
 
     def ended(self, process: str) -> None:
-        """The waits and holds of the threads of a process that has ended, in the scopes that are its own."""
+        """Remove the waits and holds of an ended process's threads from the process's own scopes."""
         prefix = f"thread:{process.partition(':')[2]}/"
         for scope in [scope for scope in self._scopes if scope.endswith(f"/{process}")]:
             self.remove(scope, [key for key in self._scopes[scope] if key.source.startswith(prefix)])
 
     def waiting(self) -> set[str]:
-        """What takes part in a wait: who waits, what is waited for, who holds it."""
+        """Return all entities that take part in a wait: waiters, their targets, and holders."""
         return {end for key in self.waits.freeze() for end in key[1:]}
 
     def add(self, scope: str, new: Iterable[Edge]) -> None:
-        """More edges of a scope."""
         members = self._scopes.setdefault(scope, set())
         for edge in new:
             key = EdgeKey(edge.kind, intern(edge.source), intern(edge.target))  # millions name the same tasks
@@ -223,7 +200,6 @@ class EdgeTables:
             self._scope_of[key] = scope
 
     def remove(self, scope: str, keys: Iterable[tuple[EdgeKind, str, str]]) -> None:
-        """Some edges of a scope; those of others stay."""
         members = self._scopes.get(scope, set())
         for kind, source, target in keys:
             key = EdgeKey(kind, source, target)
@@ -233,7 +209,7 @@ class EdgeTables:
                 self._scope_of.pop(key, None)
 
     def _block(self, key: EdgeKey, edge: Edge) -> None:
-        """Keep apart the edges that block: of some millions of edges, those are not found again."""
+        """Index an edge that blocks: scanning millions of edges for these is too slow."""
         if edge.state is not EdgeState.PENDING:
             self.dependencies.discard(key)
             self.waits.discard(key)

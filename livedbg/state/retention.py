@@ -1,11 +1,11 @@
-"""Which exited processes and which touches the state keeps, and what hangs on a process.
+"""Retention limits: which exited processes, kernel objects and intrusive actions the state keeps.
 
 Invariants:
     retention.K1. A process that the user named is never forgotten, nor is one that runs.
     retention.K2. Of the others, the newest EXITED_PROCESSES are kept, and as many of those that failed: however many
         short-lived helpers come after it, a worker that was killed stays in sight.
     retention.K3. A kernel object (a pipe, a socket, …) that somebody waits for is kept; of the others, the newest.
-    retention.K4. What is no longer kept is counted: processes, and touches with their stops and pauses.
+    retention.K4. Forgotten entries are counted: processes, and intrusive actions with their stops and pauses.
 """
 
 from __future__ import annotations
@@ -30,11 +30,7 @@ TOUCH_WINDOW: Final = 4_096
 
 
 class ExitedProcesses:
-    """The exited processes, oldest first, but for those that the user named.
-
-    Attributes:
-        forgotten: how many are no longer kept.
-    """
+    """The exited processes that the user did not name, oldest first, and how many were forgotten."""
 
     def __init__(self) -> None:
         self.forgotten = 0
@@ -42,22 +38,21 @@ class ExitedProcesses:
         self._failed: dict[str, None] = {}
 
     def copy(self) -> ExitedProcesses:
-        """One of its own in the same state."""
         other = ExitedProcesses()
         other.forgotten, other._well, other._failed = self.forgotten, dict(self._well), dict(self._failed)
         return other
 
     @property
     def order(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Those that exited well, and those that failed, oldest first."""
+        """Return the processes that exited with success, and those that failed, oldest first."""
         return tuple(self._well), tuple(self._failed)
 
     def restore(self, well: Iterable[str], failed: Iterable[str], forgotten: int) -> None:
-        """Take over what another one knew."""
+        """Set the state from a keyframe."""
         self._well, self._failed, self.forgotten = dict.fromkeys(well), dict.fromkeys(failed), forgotten
 
     def note(self, process: Process) -> None:
-        """Take in what is known of a process now."""
+        """Update the state from a process."""
         if not process.exited or process.named:
             self._well.pop(process.id, None)
             self._failed.pop(process.id, None)
@@ -67,7 +62,7 @@ class ExitedProcesses:
         (self._failed if failed else self._well).setdefault(process.id)
 
     def surplus(self) -> frozenset[str]:
-        """Those that shall be forgotten now. They come in batches: a batch costs one pass over the tables."""
+        """Remove and return the processes to forget. They come in batches: a batch costs one pass over the tables."""
         gone: list[str] = []
         for kept in (self._well, self._failed):
             if len(kept) > EXITED_PROCESSES:
@@ -80,12 +75,11 @@ class ExitedProcesses:
 
 
 class Ledger:
-    """The newest touches one by one, and the older ones in total by target.
+    """The newest intrusive actions one by one, and totals of the older ones by target.
 
     Attributes:
-        newest: oldest first.
-        older: target -> the total of its touches that are no longer in `newest`; "": of processes that the state does
-            not know, or no longer.
+        older: target -> totals of its actions that are no longer in `newest`; "": of processes that the state does not
+            know or has forgotten.
     """
 
     def __init__(self) -> None:
@@ -93,25 +87,19 @@ class Ledger:
         self.older: dict[str, Touches] = {}
 
     def copy(self) -> Ledger:
-        """One of its own in the same state."""
         other = Ledger()
         other.newest, other.older = self.newest.copy(), dict(self.older)
         return other
 
     def add(self, touch: Intrusion, known: Container[str | None]) -> None:
-        """One more touch; the oldest one may go into the totals.
-
-        Args:
-            touch: it.
-            known: the processes that the state knows.
-        """
+        """Add an action; the oldest one may move into the totals."""
         self.newest.append(touch)
         if len(self.newest) > TOUCH_WINDOW:
             oldest = self.newest.popleft()
             self._add_to(oldest.target if process_of(oldest.target) in known else "", Touches.of(oldest))
 
     def forget(self, processes: Collection[str]) -> None:
-        """Sum up the totals of processes that were forgotten."""
+        """Move the totals of forgotten processes to ""."""
         for target in [target for target in self.older if process_of(target) in processes]:
             self._add_to("", self.older.pop(target))
 
@@ -120,7 +108,7 @@ class Ledger:
 
 
 class KernelObjects:
-    """The kernel objects of the state, the oldest first. Nothing says when one is gone."""
+    """The kernel objects of the state, oldest first. No event reports the end of one."""
 
     _KINDS: Final = frozenset({"pipe", "socket", "eventfd", "flock", "file"})
 
@@ -129,26 +117,25 @@ class KernelObjects:
         self._limit = KERNEL_OBJECTS
 
     def copy(self) -> KernelObjects:
-        """One of its own in the same state."""
         other = KernelObjects()
         other._known, other._limit = dict(self._known), self._limit
         return other
 
     @property
     def full(self) -> bool:
-        """True when some shall be forgotten."""
+        """Return whether some are to be forgotten."""
         return len(self._known) > self._limit
 
     def note(self, entity: str) -> None:
-        """A resource was seen."""
+        """Add a resource, or make it the newest."""
         if entity.partition(":")[0] in self._KINDS:
             self._known.pop(entity, None)
             self._known[entity] = None
 
     def surplus(self, waiting: Set[str]) -> list[str]:
-        """Those that shall be forgotten: the oldest three quarters, but for those that take part in a wait.
+        """Remove and return the objects to forget: the oldest three quarters, except those that take part in a wait.
 
-        The newest ones stay: what waits for them may come with the next event.
+        The newest ones stay: a wait for them may come with the next event.
         """
         oldest = islice(self._known, len(self._known) - KERNEL_OBJECTS // 4)
         gone = [entity for entity in oldest if entity not in waiting]

@@ -1,10 +1,10 @@
-"""Stacks as values: merging Python's and native frames of one thread, and grouping equal stacks.
+"""Stacks: merging Python and native frames of a thread, and grouping equal stacks.
 
-CPython runs Python code in `_PyEval_EvalFrameDefault` (Python/ceval.c). Since 3.11 one such native frame can
-stand for several Python frames, because calls between Python functions don't leave it. So the Python frames
-are shared out over the evaluation frames from the outermost end: each inner evaluation frame stands for the
-innermost Python frames that nothing else can stand for. Where the number of evaluation frames is not 1, the
-places of the middle Python frames are a guess and the order of all frames is still right.
+CPython runs Python code in `_PyEval_EvalFrameDefault` (Python/ceval.c). Since 3.11 one such native frame can stand for
+several Python frames, because calls between Python functions don't leave it. So the Python frames are shared out over
+the evaluation frames from the outermost end: each inner evaluation frame stands for the innermost Python frames that
+nothing else can stand for. Where the number of evaluation frames is not 1, the places of the middle Python frames are a
+guess and the order of all frames is still right.
 
 Invariants:
     stacks.M1. A merged stack holds every Python frame once, in order, and every native frame that is not the
@@ -48,19 +48,14 @@ _ASKS: Final = lazy_re(
 
 
 class StackGroup(Struct, frozen=True):
-    """Threads with the same stack.
-
-    Attributes:
-        frames: of one of them (addresses may differ in the others).
-        threads: their identifiers, sorted.
-    """
+    """Threads with the same stack; `frames` are of one of them (addresses may differ in the others)."""
 
     frames: tuple[Frame, ...]
     threads: tuple[str, ...]
 
 
 def merge_stacks(python: Stack | None, native: Stack | None) -> Stack:
-    """One stack from the Python frames and the native frames of one thread.
+    """Merge the Python stack and the native stack of a thread.
 
     Raises:
         ValueError: both are None.
@@ -89,12 +84,10 @@ def merge_stacks(python: Stack | None, native: Stack | None) -> Stack:
 
 
 def merge_frames(python: tuple[Frame, ...], native: tuple[Frame, ...], runs: Sequence[int] = ()) -> tuple[Frame, ...]:
-    """The Python frames and the native frames of one thread as one stack, innermost first.
+    """Merge the Python frames and the native frames of a thread, innermost first.
 
     Args:
-        python: the Python frames.
-        native: the native frames.
-        runs: how many of the Python frames each evaluation frame stands for, where that is known.
+        runs: how many Python frames each evaluation frame stands for, if known.
     """
     evaluations = [place for place, frame in enumerate(native) if _EVAL.match(frame.function)]
     if not evaluations:
@@ -117,8 +110,10 @@ def merge_frames(python: tuple[Frame, ...], native: tuple[Frame, ...], runs: Seq
 
 
 def interpreters_own(native: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Native frames without those of the interpreter's file, but for the evaluation frames: what Python code calls of
-    the interpreter counts as the work of that code."""
+    """Return native frames without those of the interpreter's file, except the evaluation frames.
+
+    Work of the interpreter for Python code thus counts as work of that code.
+    """
     return tuple(
         frame
         for frame in native
@@ -127,14 +122,15 @@ def interpreters_own(native: Sequence[Frame]) -> tuple[Frame, ...]:
 
 
 def waiting_frame(frames: Sequence[Frame]) -> Frame | None:
-    """The outermost frame whose function is named like one that waits: `MPI_Recv`, `spin_lock`."""
+    """Return the outermost frame whose function name means a wait (`MPI_Recv`, `spin_lock`), or None."""
     return next((frame for frame in reversed(frames) if _waits(frame.function)), None)
 
 
 def place_of(stack: Stack) -> tuple[str, ...]:
-    """Where a thread is, so that a loop that waits stays in its place: functions, from the one that waits outwards.
+    """Return the functions that identify a thread's place; a waiting loop keeps its place.
 
-    Of other stacks, all functions. Lines are left out: they change within a loop.
+    These are the functions from the waiting one outwards; without a waiting one, all functions. Lines are left out:
+    they change within a loop.
     """
     waits = waiting_frame(stack.frames)
     frames = stack.frames if waits is None else stack.frames[stack.frames.index(waits) :]
@@ -144,7 +140,7 @@ def place_of(stack: Stack) -> tuple[str, ...]:
 
 
 def asks(function: str) -> bool:
-    """Whether a function is named like one that a loop waits or asks with: `wait`, `sleep`, `is_set`, `poll`."""
+    """Return whether a function's name means waiting or polling: `wait`, `sleep`, `is_set`, `poll`."""
     plain = _plain(function)
     return plain.endswith("sleep") or _ASKS.fullmatch(plain) is not None or _waits(function)
 
@@ -154,24 +150,22 @@ def _waits(function: str) -> bool:
 
 
 def _plain(function: str) -> str:
-    """The name of a function, without its scope, arguments and template arguments."""
     return re.split(r"[(<]", function, maxsplit=1)[0].rpartition("::")[2]
 
 
 def runs_python(native: Iterable[Frame]) -> bool:
-    """Whether native frames are of a thread that runs Python code."""
+    """Return whether any frame evaluates Python code."""
     return any(_EVAL.match(frame.function) for frame in native)
 
 
 def _shares(frames: int, places: int) -> list[int]:
-    """How many Python frames each evaluation frame stands for, innermost first: one each, the rest outermost."""
+    """Return how many Python frames each evaluation frame stands for, innermost first: one each, the rest outermost."""
     shares = [min(1, max(0, frames - place)) for place in range(places)]
     shares[-1] += max(0, frames - places)
     return shares
 
 
 def _is_interpreter(frame: Frame) -> bool:
-    """Whether a native frame is of the interpreter's machinery and says nothing to a user."""
     if _EVAL.match(frame.function) or _INTERPRETER.match(frame.function):
         return True
     unnamed = frame.function.startswith("0x")
@@ -179,9 +173,9 @@ def _is_interpreter(frame: Frame) -> bool:
 
 
 def group_stacks(stacks: Iterable[Stack]) -> list[StackGroup]:
-    """Equal stacks together, the largest group first.
+    """Group equal stacks, the largest group first.
 
-    Equal means the same functions at the same lines, and the same local variables where they were read.
+    Equal stacks have the same functions at the same lines, and the same local variables if these were read.
     """
     groups: dict[tuple[tuple[str, str | None, int | None, tuple[str, ...]], ...], list[Stack]] = {}
     for stack in stacks:

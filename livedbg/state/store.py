@@ -1,18 +1,18 @@
-"""The fold: events in, state out.
+"""The store: folds events into a state.
 
 Invariants:
-    store.F1. Deterministic: the state is a function of the sequence of events alone. No I/O, no clock,
-        no randomness, no dependence on how the sequence was cut into chunks.
+    store.F1. Deterministic: the state is a function of the sequence of events alone. No I/O, no clock, no randomness,
+        no dependence on how the sequence was cut into chunks.
     store.F2. `apply` never raises on an event of a known type, whatever it refers to.
     store.F3. Merging a task never forgets: `None` and UNKNOWN don't overwrite (model.Task; livedbg.state.merging).
     store.F4. An edge lives in one scope; replacing a scope's edges removes exactly its former ones
         (livedbg.state.merging).
     store.F5. Memory is bounded by what is alive and by fixed windows, not by the number of events: log records, exited
-        threads, exited processes with all that hangs on them, touches, kernel objects that nobody waits for
+        threads, exited processes with all that hangs on them, intrusive actions, kernel objects that nobody waits for
         (LOG_WINDOW, EXITED_WINDOW, livedbg.state.retention). Evidence is kept: exceptions, diagnostics, tasks.
     store.F6. `dependencies` and `waits` together are the pending edges.
-    store.F7. A process or thread with the number of an earlier one is another one: nothing of the earlier one, and no
-        time since which something is so, is kept for it.
+    store.F7. A process or thread with the number of an earlier one is another one: it inherits no data and no start
+        time of a condition from the earlier one.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ _OF_A_PROCESS: Final[dict[str, Callable[[Any, Any], str | None]]] = {
 
 
 class Store:
-    """Folds events. Not thread-safe: one thread applies; snapshots may be read anywhere."""
+    """A fold of events. Not thread-safe: one thread applies; snapshots may be read anywhere."""
 
     def __init__(self) -> None:
         self._tables: dict[str, dict[Any, Any]] = {name: {} for name in _TABLES}
@@ -133,7 +133,6 @@ class Store:
         }
 
     def apply(self, event: ev.Event) -> None:
-        """Fold one event."""
         clocks = self._dirty("clocks")
         old = clocks.get(event.host)
         if old is None or event.mono_ns >= old.mono_ns:
@@ -143,12 +142,11 @@ class Store:
         self._snapshot = None
 
     def apply_all(self, events: Iterable[ev.Event]) -> None:
-        """Fold events in order."""
         for event in events:
             self.apply(event)
 
     def copy(self) -> Store:
-        """A store of its own in the same state; as cheap as copying the tables (the values are shared)."""
+        """Return an independent store in the same state. Costs a copy of the tables; the values are shared."""
         other = Store()
         other._tables = {name: dict(table) for name, table in self._tables.items()}
         other._tasks, other._resources, other._edges = self._tasks.copy(), self._resources.copy(), self._edges.copy()
@@ -166,7 +164,7 @@ class Store:
         return other
 
     def snapshot(self) -> Snapshot:
-        """The state now. Cheap when little changed: unchanged tables are shared."""
+        """Return the current state. Cheap if little changed: unchanged tables are shared."""
         if self._snapshot is None:
             for name in _TABLES:
                 if name not in self._frozen:
@@ -194,7 +192,7 @@ class Store:
         return self._snapshot
 
     def keyframe(self) -> list[ev.Event]:
-        """The events from which a new store comes to this state (livedbg.state.keyframe)."""
+        """Return the events that restore this state in a new store (livedbg.state.keyframe)."""
         hidden = Hidden(tuple(self._exited), *self._exited_processes.order, self._stack_layers, self._edges.by_scope())
         return list(keyframe(self.snapshot(), hidden))
 
@@ -223,7 +221,7 @@ class Store:
         self._frozen_touches = None
 
     def _dirty(self, name: str) -> dict[Any, Any]:
-        """The table to write to; a later snapshot copies it again."""
+        """Return a table to write to; the next snapshot copies it again."""
         self._frozen.pop(name, None)
         return self._tables[name]
 
@@ -275,7 +273,6 @@ class Store:
             self._forget_surplus(gone)
 
     def _forget_surplus(self, changed: Process) -> None:
-        """Forget the oldest exited processes, where one has exited and there are too many."""
         self._exited_processes.note(changed)
         if not (gone := self._exited_processes.surplus()):
             return
@@ -294,7 +291,6 @@ class Store:
                 self._resources.discard(resource)
 
     def _forget_threads(self, processes: Collection[str]) -> None:
-        """Forget the threads of some processes, and what is known of their devices."""
         for name in ("threads", "stacks", "activity", "launches", "profiles"):
             table = self._tables[name]
             if gone := [thread for thread in table if ids.process_of(thread) in processes]:
@@ -309,7 +305,6 @@ class Store:
                 del devices[target]
 
     def _forget_thread(self, thread: str) -> None:
-        """Forget what is known of a thread whose number is another's now."""
         for name in ("stacks", "activity", "launches", "profiles"):
             if thread in self._tables[name]:
                 del self._dirty(name)[thread]
@@ -499,5 +494,5 @@ def _same_program(before: Process, now: Process) -> bool:
 
 
 def _is_another(known: Thread, thread: Thread) -> bool:
-    """Whether a thread has the number of an earlier one (F7)."""
+    """Return whether a thread reuses the number of an earlier one (F7)."""
     return None not in (known.start_ticks, thread.start_ticks) and known.start_ticks != thread.start_ticks

@@ -1,10 +1,8 @@
-"""C++ names as a programmer writes them, from the linker's names (Itanium C++ ABI, 5.1).
+"""Demangling of C++ names (Itanium C++ ABI, 5.1).
 
-The demangling is done by `__cxa_demangle` of the C++ runtime, in this process. Names are data of the target, and
-that function has no limits of its own: a substitution (`S_`) repeats what came before it, so sixty letters can
-ask for gigabytes. A name is therefore measured before the call, and the text is cut after it.
-
-Where no C++ runtime is installed, names stay mangled.
+It is done by `__cxa_demangle` of the C++ runtime, in this process. Names are data of the target, and that function has
+no limits of its own: a substitution (`S_`) repeats earlier parts, so sixty letters can ask for gigabytes. A name is
+therefore measured before the call, and the text is cut after it. Where no C++ runtime is installed, names stay mangled.
 
 Invariants:
     demangling.G1. Any name gives one clean line, and a name that is not understood gives itself, cleaned.
@@ -46,7 +44,7 @@ _Demangle = Callable[..., int | None]
 
 @lru_cache(maxsize=1024)
 def demangled_type(name: str) -> str:
-    """The name of a type, from its `std::type_info`; what can't be demangled stays as it is, cleaned."""
+    """Return the name of a type, from its `std::type_info`; cleaned only if it can't be demangled."""
     name = name.removeprefix("*")  # names of types that are local to a file (libstdc++, tinfo.cc)
     text = _demangled("_ZTI" + name).removeprefix("typeinfo for ")
     return text.replace("decltype(nullptr)", "std::nullptr_t") or clean_line(name)
@@ -54,7 +52,9 @@ def demangled_type(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def short_symbol(name: str) -> str:
-    """What can be read of a name that stayed mangled: `pybind11::cpp_function::initialize…`; else the name itself."""
+    """Return the readable part of a name that stayed mangled: `pybind11::cpp_function::initialize…`; else the name
+    itself.
+    """
     found = _BEGINNING.match(name)
     if found is None:
         return name
@@ -70,12 +70,12 @@ def short_symbol(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def demangled_symbol(name: str) -> str:
-    """The name of a function or variable; what can't be demangled stays as it is, cleaned."""
+    """Return the name of a function or variable; cleaned only if it can't be demangled."""
     return _demangled(name) or clean_line(name)
 
 
 def _demangled(name: str) -> str:
-    """What the runtime makes of a mangled name; "" where that is nothing, or might be too much."""
+    """Return the demangled name; "" if that fails, or might be too large."""
     mangled = name.encode("utf-8", "replace")
     if not mangled.startswith(b"_Z") or b"\0" in mangled or len(mangled) > _LONGEST_NAME:
         return ""
@@ -86,12 +86,12 @@ def _demangled(name: str) -> str:
 
 
 def _expanded(name: str) -> int:
-    """An upper bound of how many pieces the text of a name has.
+    """Return an upper bound of the number of pieces in the text of a name.
 
     A reference repeats at most the largest part that is complete before it. Parts with more than one reference are
-    complete at an `E`. So what `n` references in the stretch up to an `E` make of the largest part is at most
-    `1 + n` times as large. The expansion of a pack repeats its pattern for each element. Letters of identifiers are
-    counted too, which makes the bound larger, never smaller.
+    complete at an `E`. So `n` references in the stretch up to an `E` make the largest part at most `1 + n` times as
+    large. The expansion of a pack repeats its pattern for each element. Letters of identifiers are counted too, which
+    makes the bound larger, never smaller.
     """
     pieces = len(name)
     for stretch in name.split("E"):
@@ -102,7 +102,7 @@ def _expanded(name: str) -> int:
 
 
 def _call(mangled: bytes) -> bytes:
-    """The runtime's text for a name that has been measured; b"" for an invalid one, or without a runtime."""
+    """Call the runtime for a name that has been measured; b"" for an invalid one, or without a runtime."""
     demangle, free = _runtime()
     if demangle is None:
         return b""
@@ -120,7 +120,7 @@ def _call(mangled: bytes) -> bytes:
 
 @cache
 def _runtime() -> tuple[_Demangle | None, Callable[[int], Any]]:
-    """`__cxa_demangle` of the first C++ runtime that is installed (None without any), and `free`."""
+    """Return `__cxa_demangle` of the first installed C++ runtime (None without any), and `free`."""
     free = ctypes.CDLL(None).free
     free.argtypes, free.restype = (ctypes.c_void_p,), None
     for library in _LIBRARIES:

@@ -1,6 +1,6 @@
-"""Tokens and keys that are known by their shape: what their issuer puts before them, and what follows.
+"""Tokens and keys that are known by their shape: the issuer's prefix, and the characters after it.
 
-The prefixes and lengths are facts that issuers publish, so that such tokens can be found; gitleaks
+Issuers publish the prefixes and lengths, so that such tokens can be found; gitleaks
 (https://github.com/gitleaks/gitleaks, `config/gitleaks.toml`) collects them.
 
 Invariants:
@@ -106,7 +106,7 @@ ISSUED: Final = _issued()
 
 @cache
 def issued(sign: str) -> re.Pattern[str]:
-    """What finds the tokens with a literal: few are ever needed."""
+    """Return the pattern for the tokens with a literal, compiled on demand."""
     return re.compile(ISSUED[sign], re.ASCII)
 
 
@@ -114,8 +114,7 @@ _REST: Final = lazy_re(r"[ \t]{0,40}(?P<rest>[\w.+/=-]{6,200})(?![\w.+/=-])", re
 
 
 def continues(text: str, begin: int = 0) -> re.Match[str] | None:
-    """What goes on with a token that a terminal has wrapped: a word at `begin`, behind blanks, that is no word of a
-    language."""
+    """Match the rest of a token that a terminal has wrapped: a word at `begin`, after blanks, of no language."""
     match = _REST.match(text, begin)
     rest = match["rest"] if match is not None else ""
     letters = rest.lower() != rest or rest.upper() != rest

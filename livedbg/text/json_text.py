@@ -1,11 +1,11 @@
-"""JSON for people and programs, of strings and numbers that a target chose.
+"""JSON of strings and numbers that a target chose, for people and programs.
 
-Every JSON text that livedbg prints is made here: it holds no control character of C0, C1 or Unicode's formats, it is
-valid UTF-8, whatever was put in.
+Every JSON text that livedbg prints is made here: it holds no control character of C0, C1 or Unicode's formats, and is
+valid UTF-8, for any input.
 
 Invariants:
     json_text.J1. `json_bytes` raises nothing because of the content of a string or the size of a number.
-    json_text.J2. What it gives is UTF-8, and each string in it is `clean` (livedbg.text.sanitize).
+    json_text.J2. Its result is UTF-8, and each string in it is `clean` (livedbg.text.sanitize).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ESCAPES: Final = (b"\\u", b"\\r", b"\\b", b"\\f")
 
 
 def json_bytes(value: object, *, pretty: bool = False) -> bytes:
-    """A value as one line of JSON, or indented by two; no newline at the end.
+    r"""Return a value as one line of JSON, or indented by two; no newline at the end.
 
-    Bytes of file names that aren't UTF-8 become `\\xff` (see `clean`); integers of more than 64 bits the nearest one
+    Bytes of file names that aren't UTF-8 become `\xff` (see `clean`); integers of more than 64 bits the nearest one
     that fits.
     """
     try:
@@ -41,12 +41,12 @@ def json_bytes(value: object, *, pretty: bool = False) -> bytes:
 
 
 def json_line(value: object) -> str:
-    """`json_bytes` as text: one line, without its end."""
+    """Return `json_bytes` as text: one line, without its end."""
     return json_bytes(value).decode()
 
 
 def needs_cleaning(data: bytes) -> bool:
-    """True if a JSON text may hold a string that isn't clean; False is certain.
+    """Return whether a JSON text may hold a string that isn't clean; False is certain.
 
     Raises:
         UnicodeDecodeError: not UTF-8.
@@ -57,7 +57,7 @@ def needs_cleaning(data: bytes) -> bool:
 
 
 def clean_value(value: Any) -> Any:
-    """A value of plain types (dict, list, tuple, str, int, …) with each string clean and each integer in 64 bits."""
+    """Clean all strings in a value of plain types (dict, list, tuple, str, int, …) and limit integers to 64 bits."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: importing a module compiles none."""
+"""Regular expressions that are compiled on first use: importing a module compiles none."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class LazyPattern(Generic[AnyStr]):
 
 
 def lazy_re(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
-    """Return `re.compile(pattern, flags)`, compiled when it is first used.
+    """Return `re.compile(pattern, flags)`, compiled on first use.
 
-    An expression that is no valid one raises `re.error` then; `tests/patterns` compiles all of them.
+    An invalid expression raises `re.error` only then; `tests/patterns` compiles all of them.
     """
     return cast("re.Pattern[AnyStr]", LazyPattern(pattern, flags))

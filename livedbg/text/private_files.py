@@ -12,16 +12,9 @@ _MODE: Final = 0o600
 
 
 def open_private(path: Path, *, replace: bool) -> int:
-    """Open a file for writing, with mode 0600 also where it was there before.
+    """Open a file for writing, with mode 0600 even if it existed before; return a descriptor that is closed on exec.
 
     Devices and pipes (`/dev/stdout`) keep their mode.
-
-    Args:
-        path: the file.
-        replace: it may exist, and loses its content.
-
-    Returns:
-        A descriptor that is closed on exec.
 
     Raises:
         FileExistsError: it exists, and `replace` is False.
@@ -36,7 +29,7 @@ def open_private(path: Path, *, replace: bool) -> int:
 
 
 def write_private(path: Path, content: str | bytes) -> None:
-    """Write a whole file that only its owner can read; one that exists is replaced.
+    """Write a whole file that only its owner can read; an existing one is replaced.
 
     Raises:
         OSError: it can't be written.

@@ -1,4 +1,4 @@
-"""Numbers, sizes and times as people read them; every front end and every sentence uses these functions.
+"""Formatting of numbers, sizes and times, for every front end and every sentence.
 
 A number is rounded before its unit is chosen: there is no `1,024.0 KiB`.
 """
@@ -14,7 +14,7 @@ _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def duration(nanoseconds: float) -> str:
-    """For sentences: `4.2 ms`, `0.3 s`, `43 s`, `12 min`, `3.5 h`, `2.1 d`."""
+    """Format a time for sentences: `4.2 ms`, `0.3 s`, `43 s`, `12 min`, `3.5 h`, `2.1 d`."""
     seconds = max(nanoseconds, 0) / _S
     for limit, unit, decimals, name in (
         (0.0995, 0.001, 1, "ms"),
@@ -29,7 +29,7 @@ def duration(nanoseconds: float) -> str:
 
 
 def elapsed(ns: float | None) -> str:
-    """For columns: `0.4 ms`, `43.1 s`, `5 m 02 s`, `3 h 07 m`, `2 d 04 h`; empty if unknown."""
+    """Format a time for columns: `0.4 ms`, `43.1 s`, `5 m 02 s`, `3 h 07 m`, `2 d 04 h`; empty if unknown."""
     if ns is None:
         return ""
     seconds = max(ns, 0) / _S
@@ -46,7 +46,7 @@ def elapsed(ns: float | None) -> str:
 
 
 def short_age(seconds: float) -> str:
-    """For narrow columns: `43s`, `12m`, `5h`, `3d`."""
+    """Format a time for narrow columns: `43s`, `12m`, `5h`, `3d`."""
     whole = int(max(seconds, 0))
     for unit, sign in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if whole >= unit:
@@ -55,7 +55,7 @@ def short_age(seconds: float) -> str:
 
 
 def stopwatch(ns: int | None) -> str:
-    """`00:43`, `1:02:09`; empty if unknown."""
+    """Format a time as `00:43`, `1:02:09`; empty if unknown."""
     if ns is None:
         return ""
     whole = max(ns, 0) // _S
@@ -67,21 +67,21 @@ def stopwatch(ns: int | None) -> str:
 
 
 def clock(wall_ns: int | None) -> str:
-    """Local time of day, `12:03:54`."""
+    """Format the local time of day, `12:03:54`."""
     if not wall_ns:
         return "--:--:--"
     return time.strftime("%H:%M:%S", time.localtime(wall_ns // _S))
 
 
 def clock_ms(wall_ns: int | None) -> str:
-    """Local time of day with milliseconds, `12:03:54.211`; empty if unknown."""
+    """Format the local time of day with milliseconds, `12:03:54.211`; empty if unknown."""
     if not wall_ns:
         return ""
     return f"{clock(wall_ns)}.{wall_ns % _S // 1_000_000:03d}"
 
 
 def timestamp(wall_ns: int) -> str:
-    """For programs: `2026-01-01T00:00:00.000Z`, UTC, to the millisecond; 1970 for a time that no calendar has."""
+    """Format a time for programs: `2026-01-01T00:00:00.000Z`, UTC, to the millisecond; 1970 for an invalid one."""
     seconds, rest = divmod(wall_ns, _S)
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
@@ -91,12 +91,12 @@ def timestamp(wall_ns: int) -> str:
 
 
 def count(number: int) -> str:
-    """`4,201`."""
+    """Format a number as `4,201`."""
     return f"{number:,}"
 
 
 def rate(per_second: float) -> str:
-    """`12.1k`, `3`, `0`."""
+    """Format a rate as `12.1k`, `3`, `0`."""
     if per_second >= 999_950:
         return f"{per_second / 1_000_000:.1f}M"
     if per_second >= 10_000:
@@ -105,17 +105,17 @@ def rate(per_second: float) -> str:
 
 
 def milliseconds(ns: float) -> str:
-    """`0.0 ms`, `1,234.5 ms`: pauses, which are compared with one another."""
+    """Format a pause as `0.0 ms`, `1,234.5 ms`: pauses are compared with one another."""
     return f"{ns / 1_000_000:,.1f} ms"
 
 
 def percent(share: float | None) -> str:
-    """A share: `0 %`, `12 %`, `100 %`; empty if unknown."""
+    """Format a share: `0 %`, `12 %`, `100 %`; empty if unknown."""
     return "" if share is None else f"{100 * share:.0f} %"
 
 
 def byte_size(octets: float) -> str:
-    """`0 B`, `1,023 B`, `1.0 KiB`, `79.2 GiB`, `512 GiB`."""
+    """Format a size as `0 B`, `1,023 B`, `1.0 KiB`, `79.2 GiB`, `512 GiB`."""
     if octets < 1023.5:
         return f"{octets:,.0f} B"
     value = octets / 1024

@@ -1,4 +1,4 @@
-"""Rust names as a programmer writes them, from symbols of its newer mangling, `_R…` (RFC 2603, "v0").
+"""Demangling of Rust symbols of the newer mangling, `_R…` (RFC 2603, "v0").
 
 Invariant:
     rust_demangling.R1. Any symbol gives a name of at most `_LONGEST` letters or None, within `_MOST_STEPS` steps.
@@ -25,7 +25,7 @@ _SPECIAL: Final = {"C": "closure", "S": "shim"}
 
 @lru_cache(maxsize=1 << 12)
 def demangled_rust(symbol: str) -> str | None:
-    """The name that a symbol means, without the hashes of crates; None where it is no such symbol.
+    """Return the demangled name, without the hashes of crates; None for another symbol.
 
     Example:
         >>> demangled_rust("_RNvCsc0W65ysIEon_5waits4main")
@@ -40,11 +40,11 @@ def demangled_rust(symbol: str) -> str | None:
 
 
 class _NotRust(ValueError):
-    """It is not what the grammar allows, or costs too much."""
+    """The text is not what the grammar allows, or costs too much."""
 
 
 class _Reader:
-    """Reads one symbol; each method reads one thing of the grammar and gives its text."""
+    """A parser of one symbol; each method parses one production of the grammar and returns its text."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -53,7 +53,7 @@ class _Reader:
         self._steps = _MOST_STEPS
 
     def path(self) -> str:
-        """A path, with its arguments as gdb writes them: `Vec<u8>::push`."""
+        """Parse a path, with its arguments as gdb writes them: `Vec<u8>::push`."""
         return self._deeper(self._path)
 
     def _path(self) -> str:
@@ -191,7 +191,7 @@ class _Reader:
             raise _NotRust from None
 
     def _base62_after(self, letter: str) -> int:
-        """The number behind a letter that may be missing: 0 where it is, so the first one is 1."""
+        """Parse the number after an optional letter: 0 without the letter, so the first one is 1."""
         return self._base62() + 1 if self._skip(letter) else 0
 
     def _base62(self) -> int:
@@ -204,7 +204,6 @@ class _Reader:
         return value + 1 if self._at - first > 1 else 0
 
     def _again(self, read: Callable[[], str]) -> str:
-        """What was read at an earlier place."""
         origin = self._at - 1
         target, back = self._base62(), self._at
         if target >= origin:

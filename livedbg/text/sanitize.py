@@ -1,15 +1,15 @@
-"""What a string of a target must lose before a terminal, a file or a report sees it.
+"""Sanitising of a target's strings before a terminal, a file or a report gets them.
 
-Log lines, thread names, argv and error texts are data of somebody else. A terminal would obey
-escape sequences in them (set the title, write the clipboard), and bidirectional controls would
-reorder what is read. Rich and Textual let most of that through.
+Log lines, thread names, argv and error texts are data of somebody else. A terminal would obey escape sequences in them
+(set the title, write the clipboard), and bidirectional controls would reorder the text. Rich and Textual let most of
+that through.
 
 Invariants:
-    sanitize.Z1. `clean(s)` holds no C0 control but newline and tab, no DEL, no C1 control, no escape
-        sequence, no bidirectional, invisible or line-separator control, no lone surrogate.
+    sanitize.Z1. `clean(s)` holds no C0 control but newline and tab, no DEL, no C1 control, no escape sequence, no
+        bidirectional, invisible or line-separator control, no lone surrogate.
     sanitize.Z2. `clean` is idempotent, and the identity on printable ASCII.
-    sanitize.Z3. Text around a hostile sequence is kept; of an unterminated sequence only the introducer is
-        replaced, and no sequence reaches beyond its own line.
+    sanitize.Z3. Text around a hostile sequence is kept; of an unterminated sequence only the introducer is replaced,
+        and no sequence reaches beyond its own line.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ def _visible(match: re.Match[str]) -> str:
 
 
 def is_clean(text: str) -> bool:
-    """True if `clean` gives the text itself."""
+    """Return whether `clean` returns the text itself."""
     # no control, format or surrogate code point (the usual case), or only newlines and tabs
     return text.isprintable() or _CONTROL.search(text) is None
 
 
 def clean(text: str) -> str:
-    """`text` with escape sequences dropped and controls made visible; newlines and tabs stay.
+    r"""Drop escape sequences from `text` and make controls visible; newlines and tabs stay.
 
-    A line that redraws itself with carriage returns becomes what it last showed. A byte of a file name that isn't
-    UTF-8 becomes `\\xff`, as in the shell, so that two such names stay two.
+    A line that redraws itself with carriage returns becomes its last state. A byte of a file name that isn't UTF-8
+    becomes `\xff`, as in the shell, so that two such names stay two.
     """
     if is_clean(text):
         return text
@@ -65,7 +65,7 @@ def clean(text: str) -> str:
 
 
 def _last_redraw(line: str) -> str:
-    """What a progress bar that redraws itself with carriage returns last showed."""
+    """Return the last state of a progress bar that redraws itself with carriage returns."""
     if "\r" not in line:
         return line
     shown = [part for part in line.split("\r") if part and not part.isspace()]
@@ -73,7 +73,7 @@ def _last_redraw(line: str) -> str:
 
 
 def clean_line(text: str, limit: int = 4096) -> str:
-    """`clean`, on one line: newlines and tabs become spaces; cut at `limit` characters."""
+    """Return `clean` text on one line: newlines and tabs become spaces; cut at `limit` characters."""
     if len(text) <= limit and text.isprintable():  # the usual case
         return text
     if len(text) > limit:
@@ -83,19 +83,19 @@ def clean_line(text: str, limit: int = 4096) -> str:
 
 
 def clean_bytes(data: bytes) -> str:
-    """Bytes of a target as clean text; invalid UTF-8 becomes U+FFFD."""
+    """Return bytes of a target as clean text; invalid UTF-8 becomes U+FFFD."""
     return clean(data.decode("utf-8", "replace"))
 
 
 def clean_what_is_written(stream: io.TextIOWrapper) -> None:
-    """Clean all text that is written to a stream from now on; bytes go by its `buffer`."""
+    """Clean all text written to a stream from now on; bytes go to its `buffer`."""
     written = stream.write
     setattr(stream, "write", lambda text: written(clean(text)))  # noqa: B010 - a wrapper would lose the identity
 
 
 @contextlib.contextmanager
 def drawing() -> Iterator[None]:
-    """Leave the standard streams as they are in this block: the terminal app sends its own escape sequences."""
+    """Leave the standard streams uncleaned in this block: the terminal app sends its own escape sequences."""
     streams = [stream for stream in (sys.__stdout__, sys.__stderr__) if stream is not None]
     cleaned = [(stream, vars(stream).pop("write")) for stream in streams if "write" in getattr(stream, "__dict__", {})]
     try:

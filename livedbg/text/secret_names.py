@@ -1,4 +1,4 @@
-"""Says by the name of an option or a variable whether its value is a secret."""
+"""Classification of options and variables by name: whether the value is a secret."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from livedbg.text.patterns import lazy_re
 
 
 class Secrecy(Enum):
-    """How a value is treated because of its name."""
+    """Treatment of a value by its name."""
 
     NONE = "none"
     IF_RANDOM = "if random"  # a secret if it looks like one
@@ -79,7 +79,7 @@ _SWITCH: Final = frozenset(
 
 @lru_cache(4096)
 def secrecy(name: str) -> Secrecy:
-    """How the value of an option or variable of this name is to be treated."""
+    """Return how to treat the value of an option or variable of this name."""
     words = [word.lower() for word in _WORD.findall(name[-100:])]
     while words and words[-1].isdigit():  # API_KEY_2
         words.pop()
@@ -109,19 +109,19 @@ def _by_last_word(words: list[str]) -> Secrecy:
 
 
 def takes_value(option: str) -> bool:
-    """Whether the word after an option is its value: `--use-token` and `--no-password` are switches."""
+    """Return whether the word after an option is its value: `--use-token` and `--no-password` are switches."""
     words = _WORD.findall(option[-100:])
     return bool(words) and words[0].lower() not in _SWITCH
 
 
 class Options:
-    """How a program is given secrets.
+    """Options by which a program takes secrets.
 
     Attributes:
         next_word: options whose next word is the secret.
-        attached: options that have it attached: `-pWORD`.
-        pairs: of these, it is the part behind the first colon or `%`: `-u USER:PASSWORD`.
-        words: what a word of its own must be, to be a secret.
+        attached: options with the secret attached: `-pWORD`.
+        pairs: options whose value has the secret after the first colon or `%`: `-u USER:PASSWORD`.
+        words: pattern of separate words that are secrets.
     """
 
     def __init__(self, next_word: str = "", attached: str = "", pairs: str = "", words: str = "") -> None:
@@ -166,14 +166,14 @@ _PROGRAM: Final = lazy_re(
 
 
 def options_of(program: str, words: list[str]) -> Options | None:
-    """How the program of a command is given secrets, by its file name and its first words."""
+    """Return the secret options of a command's program, by its file name and its first words, or None."""
     if program in _LOGIN and "login" not in words[:3]:
         return None
     return PROGRAMS.get(program)
 
 
 def program_segments(text: str) -> list[tuple[int, int, Options]]:
-    """Where in a text the words of such programs stand: begin and end of their words."""
+    """Return begin and end of the words of such programs in a text, with their options."""
     found = []
     for match in _PROGRAM.finditer(text):
         options = options_of(match["program"], match["rest"].split(None, 4))

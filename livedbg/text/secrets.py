@@ -1,8 +1,8 @@
-"""Masks passwords, tokens and keys in command lines, environments and texts of a target.
+"""Masking of passwords, tokens and keys in command lines, environments and texts of a target.
 
 A value is a secret because of its name (`--api-key`, `HF_TOKEN`, `password=`; livedbg.text.secret_names), its place
-(`scheme://user:password@host`, `Authorization: Bearer …`, `mysql -pWORD`; livedbg.text.secret_names) or its shape
-(the prefixes that issuers give their tokens; livedbg.text.issued_tokens).
+(`scheme://user:password@host`, `Authorization: Bearer …`, `mysql -pWORD`; livedbg.text.secret_names) or its shape (the
+prefixes of issued tokens; livedbg.text.issued_tokens).
 
 Invariants:
     secrets.K1. Masking is idempotent, and takes time linear in the length of the text.
@@ -73,7 +73,7 @@ _PATH: Final = lazy_re(r"(?:~|\.{1,2})?/|[\w./-]+\.(?:pem|key|json|crt|ya?ml|txt
 
 
 def mask_command(words: Sequence[str]) -> tuple[str, ...]:
-    """A command line with its secrets masked: values of options, `NAME=value` words, URLs, and text in a word."""
+    """Mask the secrets in a command line: values of options, `NAME=value` words, URLs, and text in a word."""
     options: Options | None = None  # of the newest program that takes secrets by options of its own
     masked: list[str] = []
     before = ""  # the option whose value a word is
@@ -104,7 +104,7 @@ _NAME: Final = lazy_re(r"[\w.:/\[\]@+-]{1,200}")
 
 
 def _awaits(options: Options | None, word: str, *, option: bool) -> bool:
-    """Whether the next word is a secret: this is an option, or a header of a name that says so, `X-Api-Key:`."""
+    """Return whether the next word is a secret: the word is an option, or a header with a secret name, `X-Api-Key:`."""
     if option and options is not None and (word in options.next_word or word in options.pairs):
         return True
     header = word.endswith(":") and _NAME.fullmatch(word) is not None
@@ -112,7 +112,7 @@ def _awaits(options: Options | None, word: str, *, option: bool) -> bool:
 
 
 def _attached(options: Options | None, word: str) -> str:
-    """An option with its secret, `-pWORD`, masked; "" if it is none."""
+    """Mask an option with its attached secret, `-pWORD`; "" if it is none."""
     for start in options.attached if options is not None else ():
         if word.startswith(start) and len(word) > len(start):
             value = word[len(start) :]
@@ -133,25 +133,24 @@ def _of_option(options: Options | None, option: str, value: str) -> str:
 
 
 def _pair(value: str) -> str:
-    """`USER:PASSWORD`, masked."""
     user, sign, password = value.partition(":" if ":" in value else "%")
     return user + sign + _masked(password) if sign else value
 
 
 def mask_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Variables with the values of secrets masked."""
+    """Mask the values of secret variables."""
     return {name: _value(name, value) for name, value in environment.items()}
 
 
 def mask_variable(text: str) -> str:
-    """A local variable, `name=value`; of one that is named like a secret, only a string is masked."""
+    """Mask a local variable, `name=value`; one with a secret name only if it is a string."""
     name, sign, value = text.partition("=")
     quoted = value[:1] in ("'", '"') or value[:2] in ("b'", 'b"')
     return name + sign + (_value(name, value) if quoted else mask_text(value))
 
 
 def mask_text(text: str) -> str:
-    """A text, such as a log record, with the secrets in it masked."""
+    """Mask the secrets in a text, such as a log record."""
     raw = (text.encode() if text.isascii() else text.encode("utf-8", "surrogatepass")).lower()
     hits = _LITERALS.find_matches_as_indexes(raw, overlapping=True)
     if not hits:
@@ -171,14 +170,13 @@ def mask_text(text: str) -> str:
 
 
 class TextMasker:
-    """Masks texts that follow each other, such as the records of a log: a key or a token may go on in the next one."""
+    """Masks consecutive texts, such as the records of a log: a key or a token may continue in the next one."""
 
     def __init__(self) -> None:
         self._key_lines = 0  # so many more may be lines of a private key
         self._token = False  # the text before ended with a token
 
     def mask(self, text: str) -> str:
-        """The next text, masked."""
         masked = mask_text(text)
         if self._key_lines:
             masked = self._in_key(masked)
@@ -199,7 +197,7 @@ class TextMasker:
 
 
 def mask_texts(texts: Sequence[str]) -> list[str]:
-    """Lines of a log that follow each other, masked; they may begin within a private key."""
+    """Mask consecutive lines of a log; they may begin within a private key."""
     masker = TextMasker()
     masked = list(map(masker.mask, texts))
     begun = next((n for n, text in enumerate(texts) if "-----" in text and _KEY_BEGINS.search(text)), len(texts))
@@ -225,13 +223,12 @@ _WHOLE_KEY_LINE: Final = lazy_re(
 
 
 def _masked_key_line(line: str) -> str:
-    """A line of a private key, masked; another line stays as it is."""
+    """Mask a line of a private key; another line stays as it is."""
     stem, blank, word = line.rstrip().rpartition(" ")
     return stem + blank + MASK if len(word) >= (16 if blank else 1) and _BASE64_WORD.fullmatch(word) else line
 
 
 def _masked(value: str) -> str:
-    """What is shown of a secret."""
     if _MASKED.fullmatch(value):
         return value
     start = value[: min(_SHOWN, len(value) // 4)]
@@ -239,7 +236,6 @@ def _masked(value: str) -> str:
 
 
 def _value(name: str, value: str) -> str:
-    """The value of an option or variable, masked if it is a secret."""
     kind, bare = secrecy(name), value.strip("\"'")
     if kind is Secrecy.NONE or (kind is Secrecy.IF_RANDOM and not _random(bare)):
         return mask_text(value)
@@ -249,7 +245,7 @@ def _value(name: str, value: str) -> str:
 
 
 def _random(value: str) -> bool:
-    """Whether a value looks like a token: one long run of letters and digits, or of both cases."""
+    """Return whether a value looks like a token: one long run of letters and digits, or of both cases."""
     if value.startswith(("/", "./", "~")) or any(sign in value for sign in " \t\n"):
         return False
     run = max(re.split(r"[._:/-]", value), key=len, default="")
@@ -259,7 +255,7 @@ def _random(value: str) -> bool:
 
 
 def _mask_assigned(text: str) -> str:
-    """Mask what follows names: `name=value`, `"name": "value"`, `--name value`."""
+    """Mask values after names: `name=value`, `"name": "value"`, `--name value`."""
     parts: list[str] = []
     done = 0
     for match in _ASSIGNED.finditer(text):
@@ -286,7 +282,6 @@ def _mask_assigned(text: str) -> str:
 
 
 def _name_start(text: str, begin: int, least: int) -> int:
-    """Where the name begins that goes on at `begin`."""
     least = max(least, begin - _LONGEST_NAME)
     while begin > least and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
         begin -= 1
@@ -294,12 +289,11 @@ def _name_start(text: str, begin: int, least: int) -> int:
 
 
 def _assigned(name: str, kind: Secrecy, value: str, *, tight: bool) -> str:
-    """A value in a text, masked if it is a secret.
+    """Mask a value in a text if it is a secret.
 
     Args:
-        name: as it stands there, with its dashes.
-        kind: secrecy of the name.
-        value: with its quotes, and with what follows up to the next blank.
+        name: as in the text, with its dashes.
+        value: with its quotes, and the text up to the next blank.
         tight: written as programs do, `name=value` or `"name": value`, and not as people do, `name: value`.
     """
     quote = next((sign for sign in ("%22", '\\"', '"', "'") if value.startswith(sign)), "")
@@ -360,7 +354,7 @@ def _mask_basic(text: str) -> str:
 
 
 def _is_basic(match: re.Match[str] | None) -> bool:
-    """Whether a value is the base64 of `user:password`."""
+    """Return whether a value is the base64 of `user:password`."""
     if match is None:
         return False
     value = match["value"]
@@ -376,7 +370,7 @@ def _mask_cookies(text: str) -> str:
 
 
 def _mask_keys(text: str) -> str:
-    """Private keys, to their end or that of the text."""
+    """Mask private keys, to their end or that of the text."""
     parts: list[str] = []
     done = 0
     for match in _KEY_BEGINS.finditer(text):
@@ -391,7 +385,7 @@ def _mask_keys(text: str) -> str:
 
 
 def _mask_logins(text: str) -> str:
-    """Of `wandb`, whose keys are bare hexadecimal digits."""
+    """Mask keys of `wandb`, which are bare hexadecimal digits."""
     return _HEX_KEY.sub(lambda match: _masked(match[0]), text) if _LOGIN.search(text) else text
 
 
@@ -404,7 +398,6 @@ def _mask_pass_file(text: str) -> str:
 
 
 def _but(match: re.Match[str], value: str) -> str:
-    """A match with another value in it."""
     begin, end = (place - match.start() for place in match.span("value"))
     return match[0][:begin] + value + match[0][end:]
 
@@ -422,7 +415,6 @@ def _mask_auth_commands(text: str) -> str:
 
 
 def _mask_programs(text: str) -> str:
-    """What is given to programs that take secrets by options of their own."""
     parts: list[str] = []
     done = 0
     for begin, end, options in program_segments(text):
@@ -447,7 +439,6 @@ _SHELL_WORD: Final = lazy_re(r"\"[^\"\n]*+\"|'[^'\n]*+'|[^\s\"']++|[\"']")
 
 
 def _is_long(value: str) -> bool:
-    """Whether one run of letters is longer than a word."""
     return max(map(len, re.split("[_.-]", value))) >= _LONGER_THAN_A_WORD
 
 
@@ -455,7 +446,7 @@ _LONGER_THAN_A_WORD: Final = 30
 
 
 def _mask_issued(pattern: re.Pattern[str], text: str) -> str:
-    """Tokens by their shape, also where a terminal has wrapped them."""
+    """Mask tokens by their shape, also where a terminal has wrapped them."""
     if pattern.search(text) is None:
         return text
     parts: list[str] = []

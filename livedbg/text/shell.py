@@ -1,4 +1,4 @@
-"""Words of the command lines that livedbg prints for the user to paste into a shell."""
+"""Words of command lines that livedbg prints for the user to paste into a shell."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from livedbg.text.sanitize import clean_line
 
 
 def shell_word(word: object) -> str:
-    """A path, a name or a number as one word of a POSIX shell, cleaned of controls; a path is never an option."""
+    """Quote a path, a name or a number as one word of a POSIX shell, without controls; a path is never an option."""
     text = clean_line(str(word))
     if isinstance(word, PurePath) and text.startswith("-"):
         text = f"./{text}"

@@ -1,4 +1,4 @@
-"""Words in sentences: counted nouns, the capital letter that begins a sentence, and the full stop that ends one."""
+"""Words in sentences: counted nouns, the initial capital, and the full stop."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ from collections.abc import Iterable
 
 
 def many(count: int, one: str, several: str = "") -> str:
-    """`1 thread`, `4,201 threads`; `1 tensor has no values`, `2 tensors have no values`.
+    """Return `1 thread`, `4,201 threads`; `1 tensor has no values`, `2 tensors have no values`.
 
-    Args:
-        count: how many.
-        one: the words after the number 1.
-        several: the words after any other number; by default the plural of `one` as most nouns have it.
+    `several` is by default the regular plural of `one`.
     """
     return f"{count:,} {one if count == 1 else several or _plural(one)}"
 
 
 def listing(words: Iterable[str]) -> str:
-    """`a`, `a and b`, `a, b and c`; "" for nothing."""
+    """Return `a`, `a and b`, or `a, b and c`; "" for nothing."""
     *before, last = [*words] or [""]
     return f"{', '.join(before)} and {last}" if before else last
 
@@ -27,21 +24,21 @@ def _plural(noun: str) -> str:
 
 
 def sentence_case(text: str) -> str:
-    """A text with its first letter in upper case and everything else as it is, unlike `str.capitalize`.
+    """Return a text with its first letter in upper case and the rest unchanged, unlike `str.capitalize`.
 
     `thread 7 (DataLoader_GPU0)` becomes `Thread 7 (DataLoader_GPU0)`. A name keeps its letters only if it does not come
-    first: where one may, begin the sentence with its kind (`process`, `thread`, `rank`).
+    first: if it might, begin the sentence with its kind (`process`, `thread`, `rank`).
     """
     return f"{text[:1].upper()}{text[1:]}"
 
 
 def sentences(*parts: str) -> str:
-    """`It failed. It was retried.`: the parts that are not empty, one after the other, each with one full stop."""
+    """Join the non-empty parts, each with one full stop: `It failed. It was retried.`"""
     return " ".join(f"{part.rstrip('.')}." for part in parts if part)
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """`0-2,5`: which numbers, in order and each once."""
+    """Return `0-2,5`: the distinct numbers, in order."""
     parts: list[list[int]] = []
     for number in sorted(set(numbers)):
         if parts and parts[-1][-1] == number - 1:

@@ -1,11 +1,11 @@
 """A gdb that is attached to a running process without stopping it as a whole (gdb manual, "Non-Stop Mode").
 
-gdb is started and set up first, while nothing is touched. It loads no symbols and no thread library while it
-attaches, so a thread is stopped only for the moment in which it is seized: later, one thread at a time can be held.
+gdb is started and set up first, while nothing is touched. It loads no symbols and no thread library while it attaches,
+so a thread is stopped only for the moment in which it is seized: later, one thread at a time can be held.
 
-Breakpoints are never set. A trap that is left behind ends the target, and no guard is quick enough to take it out:
-the debug registers of a thread outlive its tracer, as do bytes in its memory, and a thread that is stopped at a trap
-when gdb is killed gets the SIGTRAP itself (kernel/ptrace.c, exit_ptrace; measured: docs/reliability.md). Exceptions are
+Breakpoints are never set. A trap that is left behind ends the target, and no guard is quick enough to take it out: the
+debug registers of a thread outlive its tracer, as do bytes in its memory, and a thread that is stopped at a trap when
+gdb is killed gets the SIGTRAP itself (kernel/ptrace.c, exit_ptrace; measured: docs/reliability.md). Exceptions are
 traced by kernel probes instead, and where a thread shall stop at a throw, it is given a signal that does nothing
 (livedbg.probes.stop_signal).
 
@@ -42,10 +42,7 @@ from livedbg.touch.guard_process import Guard, GuardMissing
 
 
 def check_attachable(pid: int) -> int:
-    """Refuse what can't be attached to without harm.
-
-    Returns:
-        The start time of what can, in clock ticks since boot.
+    """Check that a process can be attached to without harm; return its start time in clock ticks since boot.
 
     Raises:
         TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to.
@@ -74,7 +71,7 @@ def check_attachable(pid: int) -> int:
 
 
 def attach_refused(pid: int, error: GdbCommandError) -> Exception:
-    """gdb's words for an attach that the kernel refused (gdb/linux-nat.c; nat/linux-ptrace.c)."""
+    """Return the error for an attach that the kernel refused, by gdb's words (gdb/linux-nat.c; nat/linux-ptrace.c)."""
     if "Operation not permitted" in error.message:
         return TargetDenied(
             f"The kernel does not let gdb attach to process {pid}.", f"sudo livedbg attach {pid}", "no-permission"
@@ -104,11 +101,9 @@ _TERM_S: Final = 3.0
 
 
 class AttachCost(NamedTuple):
-    """What an attach took from the target.
+    """The cost of an attach for the target.
 
-    Attributes:
-        threads: how many were seized.
-        stopped_ns: no thread was stopped longer than this: from the command to the last thread's `*running`.
+    No thread was stopped longer than `stopped_ns`: from the command to the last thread's `*running`.
     """
 
     threads: int
@@ -116,11 +111,7 @@ class AttachCost(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A thread that is stopped.
-
-    Attributes:
-        number: gdb's number of the thread, for commands with `--thread`.
-    """
+    """A stopped thread, and gdb's number of it, for commands with `--thread`."""
 
     tid: int
     number: str
@@ -130,8 +121,6 @@ class Attachment:
     """One gdb for one process.
 
     Args:
-        gdb: path of the program.
-        pid: the process.
         lost: called with a sentence when gdb had to be detached.
 
     Attributes:
@@ -157,12 +146,11 @@ class Attachment:
 
     @property
     def attached(self) -> bool:
-        """Whether gdb holds the process."""
         return self._attached and self.engine.alive
 
     @property
     def guard_pid(self) -> int | None:
-        """Process of the guard while there is one."""
+        """The guard's process, or None."""
         return None if self._guard is None else self._guard.pid
 
     async def start(self) -> None:
@@ -214,10 +202,9 @@ class Attachment:
 
     @contextlib.asynccontextmanager
     async def hold(self, tid: int, limit_s: float = 1.0) -> AsyncIterator[Held]:
-        """Stop one thread for as long as the block runs, `limit_s` at most; the others run on.
+        """Stop one thread for as long as the block runs; the others run on.
 
         Args:
-            tid: the thread.
             limit_s: when it is resumed at the latest: commands then answer `Selected thread is running.`
 
         Raises:
@@ -240,12 +227,11 @@ class Attachment:
             await self._resume(number)
 
     async def stop_at_signal(self, number: signal.Signals, stopped: Callable[[str], None], limit_s: float) -> None:
-        """Stop a thread when it gets this signal, which is kept from it.
+        """Stop each thread that gets this signal; the signal is not passed on.
 
         Args:
-            number: one that does nothing (livedbg.probes.stop_signal).
-            stopped: called with gdb's number of a thread that is stopped, which `resume` resumes.
-            limit_s: when it is resumed at the latest.
+            number: a harmless signal (livedbg.probes.stop_signal).
+            stopped: called with gdb's number of a stopped thread, for `resume`.
 
         Raises:
             GdbCommandError, GdbTimeout, GdbGone: gdb can't do that.
@@ -254,7 +240,7 @@ class Attachment:
         await self.engine.console(f"handle {number.name} stop print nopass")
 
     async def resume(self, number: str) -> None:
-        """Resume a thread that is stopped by the signal; nothing happens where it runs already."""
+        """Resume a thread that is stopped by the signal, unless it runs already."""
         timer = self._stopped.pop(number, None)
         if timer is not None:
             timer.cancel()
@@ -293,7 +279,7 @@ class Attachment:
                     await stopped.wait()
 
     async def _resume_all(self, end: float) -> None:
-        """Until gdb and the kernel report of each thread that it runs: no lost record can leave one stopped."""
+        """Resume until gdb and the kernel report every thread running: no lost record can leave one stopped."""
         while True:
             threads = await self._list_threads(_left(end))
             stopped = [thread["id"] for thread in threads if thread.get("state") != "running"]
@@ -306,7 +292,6 @@ class Attachment:
             await asyncio.sleep(_CHECK_S)
 
     async def _list_threads(self, limit_s: float) -> list[dict[str, str]]:
-        """gdb's threads, whose numbers are taken down."""
         threads = (await self.engine.command("-thread-info", limit_s)).payload.get("threads") or []
         self._threads = {thread["id"]: _tid(thread.get("target-id", "")) for thread in threads}
         return threads
@@ -362,7 +347,7 @@ class Attachment:
             guard = await self._replaced(guard)
 
     async def _replaced(self, guard: Guard) -> Guard | None:
-        """Another one for a guard that was killed; None where there is nothing left to guard."""
+        """Start a guard in place of one that was killed; return None if nothing is left to guard."""
         with contextlib.suppress(GuardMissing):
             gdb = self.engine.pid if self.engine.alive else None
             return await Guard.start(self.pid, self._start_ticks, gdb or 0, guard.since_ticks)
@@ -385,7 +370,7 @@ def _any_traced_stop(pid: int) -> bool:
 
 
 def _tid(target_id: str) -> int:
-    """The thread in gdb's words for it: `LWP 42`, or `Thread 0x7f… (LWP 42)`."""
+    """Return the thread of gdb's target id: `LWP 42`, or `Thread 0x7f… (LWP 42)`."""
     digits = clean_line(target_id).rpartition("LWP ")[2].rstrip(")")
     return int(digits) if digits.isdigit() else 0
 

@@ -1,11 +1,11 @@
-"""Configuration files, and the one check before every touch: is it forbidden?
+"""Configuration files, and the check before every touch that they don't forbid it.
 
     # /etc/livedbg/config.toml (for everybody on this box), ~/.config/livedbg/config.toml (one user's own)
     read_only = true
 
 Invariants:
-    config.C1. Every touch asks `refuse_touch` first; a session's request is read-only from its start where a file
-        says so.
+    config.C1. Every touch asks `refuse_touch` first; a session's request is read-only from its start where a file says
+        so.
     config.C2. Files and options add up: what one forbids, no other allows.
     config.C3. A file that is there and can't be understood forbids: a slip of the pen lifts no ban.
 """
@@ -30,26 +30,21 @@ _LINE: Final = lazy_re(rf"""^\s*["']?{_KEY}["']?\s*=""")
 
 
 class Ban(NamedTuple):
-    """Why nothing may be touched.
-
-    Attributes:
-        by: what forbids it, as the beginning of `… forbids that`.
-        remedy: how it is lifted, and by whom.
-    """
+    """A ban on touches; `by` is the beginning of `… forbids that`."""
 
     by: str
     remedy: str
 
 
 def files() -> tuple[Path, Path]:
-    """The configuration of this box, and the user's own (XDG Base Directory Specification)."""
+    """Return the configuration files of this host and of the user (XDG Base Directory Specification)."""
     from platformdirs import user_config_path
 
     return SYSTEM_FILE, user_config_path("livedbg") / "config.toml"
 
 
 def ban_of(request: Request | None = None) -> Ban | None:
-    """What forbids touches now; None where nothing does. The files are read anew each time."""
+    """Return what forbids touches now, or None. The files are read anew each time."""
     system, own = files()
     by = _forbidden_by(system)
     if by:
@@ -63,16 +58,16 @@ def ban_of(request: Request | None = None) -> Ban | None:
 
 
 def restricted(request: Request) -> Request:
-    """The same request; read-only where a file says so."""
+    """Return the request, read-only if a file says so."""
     ban = ban_of(request)
     return request if ban is None else replace(request, read_only=True, read_only_by=ban.by)
 
 
 def refuse_touch(request: Request | None, what: str) -> None:
-    """Ask before a touch; every touch does.
+    """Raise if a touch is forbidden; called before every touch.
 
     Args:
-        request: of the session; None where there is none: then the files alone decide.
+        request: of the session; None if there is none: then only the files decide.
         what: what would be done, as a sentence without its full stop.
 
     Raises:
@@ -84,7 +79,6 @@ def refuse_touch(request: Request | None, what: str) -> None:
 
 
 def _forbidden_by(path: Path) -> str:
-    """What in a file forbids touches; "" where nothing does."""
     try:
         text = path.read_text("utf-8")
         import tomllib  # 15 ms; most hosts have no such file

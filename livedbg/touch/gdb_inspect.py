@@ -1,4 +1,4 @@
-"""Runs inside gdb (its Python, any version from 3.4 on): inspects one stopped thread.
+"""Runs inside gdb (its Python, 3.4 or later): inspects one stopped thread.
 
 Not imported by livedbg, which has gdb `source` it after gdb_walk.py. Prints nothing; its functions return what
 `json.dumps` takes. Values are formatted by gdb; of printers written in Python only libstdc++'s own are used, from the
@@ -18,7 +18,7 @@ _VARIABLES = 40
 
 
 def livedbg_printers():
-    """Whether there are printers for the C++ library."""
+    """Load the printers of libstdc++; return whether there are any."""
     for folder in sorted(map(str, Path("/usr/share").glob("gcc*/python")), reverse=True):
         try:
             sys.path.insert(0, folder)
@@ -32,7 +32,7 @@ def livedbg_printers():
 
 
 def livedbg_registers(number):
-    """[tid, the first four arguments, program counter] of a thread by gdb's number; None when it runs or is gone."""
+    """Return [tid, first four arguments, program counter] of a thread by gdb's number; None unless it is stopped."""
     for thread in gdb.selected_inferior().threads():
         if thread.num == number and thread.is_stopped():
             thread.switch()
@@ -42,7 +42,7 @@ def livedbg_registers(number):
 
 
 def livedbg_variables(tid, depth, seconds):
-    """For each frame, innermost first: [path of its source file, ["name=value", ...]].
+    """Return for each frame, innermost first: [path of its source file, ["name=value", ...]].
 
     Ends early when its time is over: frames that are missing were not inspected.
     """

@@ -1,9 +1,9 @@
-"""Copies of registers and stack tops of *running* threads, each stopped for a small part of a millisecond.
+"""Copies registers and stack tops of *running* threads, each stopped for a small part of a millisecond.
 
 Blocked threads are copied without a stop (livedbg.unwind.capture) and never seized: a stop makes some system calls
 return EINTR (signal(7), "interruption of system calls by stop signals": epoll_wait, semop, sigtimedwait, recv with a
-time limit …), and a program may not expect that. A thread that enters such a call in the few microseconds between
-our check and our stop can still see it.
+time limit …), and a program may not expect that. A thread that enters such a call in the few microseconds between our
+check and our stop can still see it.
 
 Invariants:
     glance.L1. One thread at a time: no two threads of a target are stopped by us at the same moment.
@@ -52,13 +52,13 @@ _one_at_a_time = threading.Lock()
 
 
 class Glanced(Struct):
-    """What a glance gave.
+    """The result of a glance.
 
     Attributes:
-        copies: of the threads, blocked and running ones.
-        stops_ns: of each thread that was stopped, how long at most: from our last check at which it still ran to its
-            release. This is our view, by CLOCK_MONOTONIC.
-        skipped: threads of which there is no copy, and why.
+        copies: of blocked and running threads.
+        stops_ns: upper limit of each thread's stop: from our last check at which it still ran to its release, by
+            CLOCK_MONOTONIC.
+        skipped: threads without a copy, and why.
     """
 
     pid: int
@@ -72,9 +72,7 @@ def glance(pid: int, tids: Sequence[int], enough: Callable[[], bool] = lambda: F
     """Copy the stacks of threads; those that run are stopped for it, one after the other.
 
     Args:
-        pid: the process.
-        tids: its threads.
-        enough: whether to end now; asked between two threads.
+        enough: returns whether to end now; called between two threads.
         limit_s: time limit of the whole; the threads that are left then are skipped.
 
     Raises:
@@ -97,7 +95,7 @@ def glance(pid: int, tids: Sequence[int], enough: Callable[[], bool] = lambda: F
 
 @contextlib.contextmanager
 def _quick_switches() -> Iterator[None]:
-    """No other Python thread keeps the interpreter for long while a target may be stopped."""
+    """Keep other Python threads from holding the interpreter for long while a target may be stopped."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(min(before, _SWITCH_S))
     try:
@@ -118,8 +116,6 @@ def _go_first() -> None:
 
 
 class _Work:
-    """One glance."""
-
     def __init__(self, reader: StackReader, glanced: Glanced, end_s: float, enough: Callable[[], bool]) -> None:
         self.reader = reader
         self.glanced = glanced
@@ -129,11 +125,10 @@ class _Work:
         self._buffer = ctypes.create_string_buffer(STACK_BYTES + 4096)
 
     def over(self) -> bool:
-        """Whether to end now."""
         return self._enough() or time.monotonic() > self._end_s
 
     def copied(self, tid: int) -> bool:
-        """Copy a thread that is blocked, without a stop."""
+        """Copy a thread without a stop; return False if it is not blocked."""
         copy = self.reader.blocked(tid)
         if copy is not None:
             self.glanced.copies.append(copy)
@@ -148,7 +143,7 @@ class _Work:
                 return
 
     def wait_released(self) -> None:
-        """After the end of a tracing thread: until the kernel has released what it still held."""
+        """Wait until the kernel has released what the tracing thread still held at its end."""
         end = time.monotonic() + _GONE_S
         with contextlib.suppress(OSError):
             while self._held is not None and time.monotonic() < end:
@@ -158,7 +153,7 @@ class _Work:
         self._held = None
 
     def _runs(self, tid: int) -> bool:
-        """Whether a thread is to be stopped: it runs. Else it has been copied by now, or is skipped with the reason."""
+        """Return whether a thread runs and is to be stopped. Else it was copied, or is skipped with the reason."""
         pid = self.glanced.pid
         try:
             for _ in range(_CHECKS):
@@ -175,11 +170,7 @@ class _Work:
         return False
 
     def _stop(self, tid: int) -> bool:
-        """Stop a thread, copy it, resume it.
-
-        Returns:
-            Whether it is certain that it is no longer traced.
-        """
+        """Stop a thread, copy it, resume it; return whether it is certainly no longer traced."""
         try:
             ptrace.seize(tid)
         except OSError as error:
@@ -199,7 +190,6 @@ class _Work:
         return self._held is None
 
     def _copy_stopped(self, tid: int) -> None:
-        """From `interrupt` to `detach`."""
         ptrace.interrupt(tid)
         waiting = self._wait(tid)
         if waiting is None:
@@ -228,10 +218,7 @@ class _Work:
         """Wait until a thread has stopped.
 
         Returns:
-            How, and when it was last seen not to have; None when it took too long.
-
-        Raises:
-            OSError: it has ended.
+            How it stopped, and when it was last seen running; None if it took too long.
         """
         ran_ns = begun_ns = time.monotonic_ns()
         while True:
@@ -248,11 +235,7 @@ class _Work:
                 time.sleep(_REST_S if waited_ns < _SOON_NS else _LONG_REST_S)
 
     def _wants_cpu(self, tid: int) -> bool:
-        """Whether a thread will stop as soon as it gets a CPU, or has by now.
-
-        Raises:
-            OSError: it has ended.
-        """
+        """Return whether a thread will stop as soon as it gets a CPU, or has stopped; raise OSError if it has ended."""
         state = procfs.read_stat(self.glanced.pid, tid).state
         if state in (ThreadState.ZOMBIE, ThreadState.DEAD):
             raise ProcessLookupError(errno.ESRCH, "it has ended")

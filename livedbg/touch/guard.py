@@ -3,17 +3,16 @@
 It starts before the first touch (`python -I -S guard.py TARGET START_TICKS GDB LIVEDBG SINCE_TICKS`), writes `ready`
 when it watches, and ends with the touch. Its input is a pipe that only livedbg holds: a byte on it is a clean end, its
 end is livedbg's death. Nothing of livedbg is imported: what it needs is in this file and in the standard library.
-
 `guard.py glance TARGET LIVEDBG` watches over a glance in the same way, as long as its input is open.
 
-It has a second one beside it, forked before `ready`: a child of init, in a session and under a name of its own
-(`touch-guard`), so that what kills livedbg's children, its session, or everything named like it does not hit both. The
-second one gives way to the first, and does all of the same when that is killed or stopped. A target that is process 1
-itself has the first one only: it would become the parent of the second.
+A second guard is forked before `ready`: a child of init, in a session and under a name of its own (`touch-guard`), so
+that what kills livedbg's children, its session, or everything named like it does not hit both. The second one gives way
+to the first, and does the same when that is killed or stopped. A target that is process 1 itself has the first one
+only: it would become the parent of the second.
 
-Why a target is left stopped: gdb attaches and interrupts by SIGSTOP (gdb/linux-nat.c), and a tracer that dies before
-it took that signal back leaves it to the target (kernel/ptrace.c, __ptrace_unlink). SIGCONT removes the signals that
-are still pending as well (kernel/signal.c, prepare_signal).
+Why a target is left stopped: gdb attaches and interrupts by SIGSTOP (gdb/linux-nat.c), and a tracer that dies before it
+took that signal back leaves it to the target (kernel/ptrace.c, __ptrace_unlink). SIGCONT removes the signals that are
+still pending as well (kernel/signal.c, prepare_signal).
 
 Invariants:
     guard.W1. It sends SIGCONT only when gdb is gone or has detached from the target, and only to what is stopped or
@@ -47,11 +46,7 @@ _STOP_PENDING = 1 << (signal.SIGSTOP - 1)
 
 
 class _Touch:
-    """Who is to be watched.
-
-    Attributes:
-        gdb_fd, livedbg_fd: None when it is gone already.
-    """
+    """The watched processes; the descriptor of one that is gone already is None."""
 
     def __init__(self, target: int, target_fd: int, gdb: int, livedbg: int) -> None:
         self.target, self.target_fd = target, target_fd
@@ -60,15 +55,16 @@ class _Touch:
         self.livedbg, self.livedbg_fd = livedbg, _pidfd(livedbg)
 
     def stuck(self) -> bool:
-        """Whether the target is stopped because one that should resume it is stopped itself."""
+        """Return whether the target is stopped because gdb or livedbg, which should resume it, is stopped itself."""
         if "T" not in (_state(self.gdb), _state(self.livedbg)):
             return False
         children = _children_since(self.target, 0)
         return _is_stopped(self.target) or any(_is_stopped(child) and _traced(child, self.gdb) for child in children)
 
     def end_rest(self) -> None:
-        """Once gdb is gone: end what it tries ptrace on (gdb/nat/linux-ptrace.c, linux_check_ptrace_features). Such a
-        child of its own would be left behind, stopped."""
+        """Once gdb is gone, kill the child on which it tries ptrace (gdb/nat/linux-ptrace.c,
+        linux_check_ptrace_features): it would be left behind, stopped.
+        """
         if self.gdb_leads and self.gdb_fd is not None and _readable(self.gdb_fd, 0):
             try:
                 os.killpg(self.gdb, signal.SIGKILL)
@@ -76,7 +72,7 @@ class _Touch:
                 pass  # nobody is left
 
     def end_gdb(self, patience_s: float = _GDB_ENDS_S) -> None:
-        """End it: it detaches at SIGTERM, also where it was stopped; it is killed if that takes too long."""
+        """End gdb: it detaches at SIGTERM, also where it was stopped; it is killed if that takes too long."""
         assert self.gdb_fd is not None
         for number in (signal.SIGTERM, signal.SIGCONT):
             _send(self.gdb_fd, number)
@@ -89,10 +85,8 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
     """Watch until gdb or the target is gone.
 
     Args:
-        target: the process that is touched.
         start_ticks: when it started, in clock ticks since boot.
-        gdb: its tracer to be.
-        livedbg: who started us.
+        gdb: the pid of the future tracer.
         since_ticks: when the touch began, for a guard that replaces another one; 0 for the first.
 
     Returns:
@@ -127,12 +121,9 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
 
 
 def main_glance(target: int, livedbg: int) -> None:
-    """Watch over a glance until its end. What livedbg traces itself runs on when livedbg dies, but not while livedbg is
-    stopped: then it is resumed until it has detached, and stopped again.
-
-    Args:
-        target: the process whose threads are glanced at.
-        livedbg: who glances; its end of our input is open as long as it does.
+    """Watch over a glance until its end. A thread that livedbg traces is released when livedbg dies, but not while
+    livedbg is stopped: then livedbg is resumed until it has detached, and stopped again. Our input is open as long as
+    it glances.
     """
     livedbg_fd = _pidfd(livedbg)
     if livedbg_fd is None:
@@ -152,7 +143,7 @@ def main_glance(target: int, livedbg: int) -> None:
 
 
 def _doubled() -> bool:
-    """Fork the second guard; whether this is it."""
+    """Fork the second guard; return True in it."""
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -166,7 +157,7 @@ def _doubled() -> bool:
 
 
 def _watch(touch: _Touch) -> bool:
-    """Until gdb or the target is gone; whether livedbg reported that all is well."""
+    """Wait until gdb or the target is gone; return whether livedbg reported that all is well."""
     poll, stuck = _poll_of(0, touch), 0
     while True:
         ready = {fd for fd, _ in poll.poll(_CHECK_S * 1000)}
@@ -181,7 +172,7 @@ def _watch(touch: _Touch) -> bool:
 
 
 def _watch_second(touch: _Touch, link: int, first: int) -> bool:
-    """The same for the second guard; whether the first one reported that all is well, or there is nothing to guard."""
+    """Watch as the second guard; return whether the first reported that all is well, or nothing is left to guard."""
     poll, alone, stuck, free = _poll_of(link, touch), False, 0, 0
     while True:
         ready = {fd for fd, _ in poll.poll(_CHECK_S * 1000)}
@@ -232,13 +223,13 @@ def _wake(target: int, target_fd: int, since_ticks: int, watch_s: float) -> bool
 
 
 def _children_since(target: int, since_ticks: int) -> list[int]:
-    """Children that started no earlier; [] where the kernel doesn't list them (CONFIG_PROC_CHILDREN)."""
+    """Return the children started since; [] if the kernel doesn't list them (CONFIG_PROC_CHILDREN)."""
     found = {int(word) for task in _tasks(target) for word in _read(task + "/children").split()}
     return [child for child in found if _start_ticks(child) >= since_ticks]
 
 
 def _left_stopped(pid: int) -> bool:
-    """Whether a thread without a tracer is stopped, or has a SIGSTOP to come."""
+    """Return whether a thread without a tracer is stopped, or has a pending SIGSTOP."""
     for task in _tasks(pid):
         # at newlines alone: the name is the thread's own (livedbg.linux.lines)
         fields = dict(line.split(":\t", 1) for line in _read(task + "/status").split("\n") if ":\t" in line)
@@ -249,7 +240,6 @@ def _left_stopped(pid: int) -> bool:
 
 
 def _traced(target: int, tracer: int) -> bool:
-    """Whether a thread of one process is traced by one of the other."""
     tracers = {task.rpartition("/")[2] for task in _tasks(tracer)}
     return any(
         line.rpartition("\t")[2] in tracers
@@ -272,7 +262,7 @@ def _start_ticks(pid: int) -> int:
 
 
 def _field(path: str, number: int) -> str:
-    """A field behind the name in a `stat` file (proc_pid_stat(5)); "" when it is gone."""
+    """Return a field behind the name in a `stat` file (proc_pid_stat(5)), or ""."""
     fields = _read(path).rpartition(")")[2].split()
     return fields[number] if fields else ""
 

@@ -24,11 +24,11 @@ _REPORTS: Final = (b"gone", b"fine", b"woken")
 
 
 class GuardMissing(LivedbgError):
-    """The guard could not be started: then nothing may be touched."""
+    """The guard could not be started, so nothing may be touched."""
 
 
 def is_guard(pid: int) -> bool:
-    """Whether a child of ours is a guard; False when it is gone."""
+    """Return whether a child of ours is a guard; False if it is gone."""
     try:
         return _PROGRAM.name in command_line(pid)
     except OSError:
@@ -37,7 +37,7 @@ def is_guard(pid: int) -> bool:
 
 @contextlib.contextmanager
 def glance_guarded(target: int) -> Iterator[None]:
-    """A guard over what this process traces itself, for as long as the block runs.
+    """Run a guard over what this process traces itself, for as long as the block runs.
 
     Without one, a glance is as safe, but for one case: livedbg is stopped in the part of a millisecond in which a
     thread is stopped. So where none can be started the block runs all the same.
@@ -71,11 +71,11 @@ def glance_guarded(target: int) -> Iterator[None]:
 
 
 class Guard:
-    """A running guard. Make it by `start`.
+    """A running guard, made by `start`.
 
     Args:
         process: its process, which has written `ready`.
-        since_ticks: when the touch began that it watches over, in clock ticks since boot.
+        since_ticks: start of the touch, in clock ticks since boot.
     """
 
     def __init__(self, process: asyncio.subprocess.Process, since_ticks: int) -> None:
@@ -85,12 +85,10 @@ class Guard:
 
     @classmethod
     async def start(cls, target: int, start_ticks: int, gdb: int, since_ticks: int = 0) -> Guard:
-        """Start one and wait until it watches.
+        """Start a guard and wait until it watches.
 
         Args:
-            target: the process that will be touched.
-            start_ticks: its start time, so that a reused number is noticed.
-            gdb: the gdb that will touch it.
+            start_ticks: its start time, so that a reused pid is noticed.
             since_ticks: of the guard that it replaces.
 
         Raises:
@@ -128,18 +126,16 @@ class Guard:
 
     @property
     def alive(self) -> bool:
-        """Whether it watches."""
         return self._process.returncode is None
 
     async def ended(self) -> None:
-        """Wait for its end, whoever brought it about."""
         await self._process.wait()
 
     async def release(self) -> bool:
-        """Report to it that gdb has detached: it checks once more and ends.
+        """Tell the guard that gdb has detached: it checks once more and ends.
 
         Returns:
-            Whether it reported what it did: else it was killed, and nobody has checked the target.
+            True if it reported what it did: else it was killed, and nobody has checked the target.
         """
         process = self._process
         assert process.stdin is not None

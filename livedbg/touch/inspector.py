@@ -1,7 +1,7 @@
 """Inspects a stopped thread: its frames and their variables.
 
-Symbols are loaded before anything is attached, as many as a time limit allows: while the gdb that holds a process
-loads some, a thread that gets a signal or starts another one waits for it.
+Symbols are loaded before anything is attached, as many as a time limit allows: while the gdb that holds a process loads
+some, a thread that gets a signal or starts another one waits for it.
 
 Invariants:
     inspector.V1. gdb is never asked for longer than what is left of an inspection's time limit: variables that it has
@@ -37,12 +37,7 @@ _VARIABLES_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class StoppedAt:
-    """Where a thread is stopped.
-
-    Attributes:
-        arguments: the first four that are passed in registers.
-        counter: program counter.
-    """
+    """The position of a stopped thread, and the first four arguments in registers."""
 
     tid: int
     arguments: tuple[int, ...]
@@ -50,12 +45,7 @@ class StoppedAt:
 
 
 class Inspector:
-    """Inspects stopped threads of one process through one gdb.
-
-    Args:
-        engine: the gdb, started.
-        pid: the process.
-    """
+    """Inspects stopped threads of one process through one started gdb."""
 
     def __init__(self, engine: GdbEngine, pid: int) -> None:
         self._engine = engine
@@ -63,7 +53,7 @@ class Inspector:
         self._walker = Walker(engine)
 
     async def prepare(self) -> None:
-        """Teach gdb to inspect.
+        """Load our Python into gdb.
 
         Raises:
             GdbCommandError: gdb has no Python.
@@ -74,14 +64,11 @@ class Inspector:
         await self._engine.python("livedbg_printers()")
 
     async def load(self, first: Sequence[str], limit_s: float) -> int:
-        """Load symbols while nothing is attached yet; those that are loaded already stay.
+        """Load symbols while nothing is attached yet; return how many files' symbols are loaded.
 
         Args:
             first: paths, as the process has them, of the files that come first; then the small ones before the large.
-            limit_s: how long that may take; what is missing then is loaded when it is needed.
-
-        Returns:
-            How many files' symbols are loaded.
+            limit_s: time limit; what is missing then is loaded when it is needed.
 
         Raises:
             GdbGone, GdbTimeout: gdb has ended, or doesn't answer.
@@ -95,11 +82,7 @@ class Inspector:
         return len(self._walker.symbols.loaded)
 
     async def at(self, number: str, limit_s: float) -> StoppedAt | None:
-        """Where a thread is stopped; None when it runs or is gone.
-
-        Args:
-            number: gdb's number of the thread.
-            limit_s: time limit.
+        """Return where a thread is stopped; None if it runs or is gone.
 
         Raises:
             GdbCommandError, GdbGone, GdbTimeout: gdb can't read it.
@@ -111,7 +94,7 @@ class Inspector:
         return StoppedAt(tid, tuple(arguments), counter)
 
     async def frames(self, at: StoppedAt, limit_s: float) -> Unwound:
-        """The frames of a stopped thread, each with its variables and the source around it.
+        """Return the frames of a stopped thread, each with its variables and the source around it.
 
         Raises:
             GdbCommandError, GdbGone, GdbTimeout: gdb can't read it.
@@ -132,7 +115,7 @@ class Inspector:
         return replace(stack, frames=(*frames, *stack.frames[len(frames) :]))
 
     def _modules(self, first: Sequence[str]) -> list[Module]:
-        """The files of the process, in the order in which they are loaded."""
+        """Return the files of the process in loading order."""
         mappings = list(parse_maps(self._pid))
         modules = Modules(self._pid, mappings)
         sizes: dict[Module, tuple[bool, int]] = {}
@@ -145,6 +128,5 @@ class Inspector:
 
 
 def _with(frame: Frame, source: str | None, variables: Sequence[str]) -> Frame:
-    """A frame with what gdb knows of it."""
     file = clean_line(source) if source else frame.file
     return structs.replace(frame, file=file, local_variables=tuple(clean_line(text, 600) for text in variables))

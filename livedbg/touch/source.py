@@ -28,14 +28,7 @@ _LANGUAGES: Final = lazy_re(r"\.(c|cc|cpp|cxx|c\+\+|h|hh|hpp|hxx|inl|ipp|tcc|cuh
 
 
 class SourceLines(NamedTuple):
-    """Lines around a line of source.
-
-    Attributes:
-        lines: sanitised; () where they can't be read.
-        first: the number of the first.
-        note: why there are none, or what may be wrong with them; "" for nothing.
-        changed_wall_ns: when the file was last written.
-    """
+    """Sanitised lines around a line of source; `note` says why there are none, or what may be wrong with them."""
 
     lines: tuple[str, ...] = ()
     first: int = 0
@@ -44,22 +37,19 @@ class SourceLines(NamedTuple):
 
 
 def with_source(pid: int, frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """The frames, those with lines of source whose file is there: in the process's root folder, or in ours."""
+    """Return the frames with lines of source where the file exists: in the process's root folder, or in ours."""
     return tuple(_with_source(pid, frame) for frame in frames)
 
 
 def sourced(frame: Frame, found: SourceLines) -> Frame:
-    """A frame with its lines of source, or with the reason why there are none."""
+    """Return a frame with its lines of source, or the reason why there are none."""
     return structs.replace(frame, source=found.lines, source_from=found.first, source_note=found.note)
 
 
 def read_source(pid: int, name: str, line: int) -> SourceLines:
-    """The lines around a line of a file of process `pid`: in its root folder, or in ours.
+    """Return the lines around a line of a file: in the process's root folder, or in ours.
 
-    Args:
-        pid: the process.
-        name: path of the file; a relative one is taken from the process's working folder.
-        line: number of the line, from 1.
+    A relative path is taken from the process's working folder.
     """
     path = Path(name)
     if name.startswith("<") or not _LANGUAGES.fullmatch(path.suffix):

@@ -1,8 +1,8 @@
-"""How long a process may be stopped before a watchdog of its runtime gives up on the work.
+"""The time for which a process may be stopped before a watchdog of its runtime gives up on the work.
 
 A runtime that watches its own progress by the wall clock takes a stop for a stall. An adapter that knows of such a
 watchdog reports it by a diagnostic with the code `watchdog-armed`: `entities` are the processes, `facts` are
-`WatchdogFacts`. Whoever stops something asks here first.
+`WatchdogFacts`. Ask here before a stop.
 
 Invariants:
     stop_budget.W1. The answer follows from the state and the time alone.
@@ -31,9 +31,8 @@ class WatchdogFacts(Facts, frozen=True, kw_only=True, tag="watchdog"):
 
     Attributes:
         limit_s: after how long it gives up.
-        since_wall_ns: when something last made progress, as far as is known.
-        watchdog: its name.
-        by: by what the limit is known; "" where it is not said.
+        since_wall_ns: last known progress.
+        by: how the limit is known, or "".
     """
 
     limit_s: float | None = None
@@ -43,27 +42,17 @@ class WatchdogFacts(Facts, frozen=True, kw_only=True, tag="watchdog"):
 
 
 class StopBudget(Struct, frozen=True):
-    """A limit on a stop.
-
-    Attributes:
-        seconds: how long something may be stopped now; 0 where nothing may.
-        sentence: why.
-    """
+    """The seconds for which something may be stopped now (0: not at all), and why."""
 
     seconds: float
     sentence: str
 
 
 def stop_budget(snapshot: Snapshot, process: str, now_wall_ns: int) -> StopBudget | None:
-    """How long a thread of a process may be stopped from now on.
-
-    Args:
-        snapshot: the state.
-        process: identifier of the process.
-        now_wall_ns: the time.
+    """Return how long a thread of a process may be stopped from now on.
 
     Returns:
-        the tightest limit of all watchdogs that watch it, or None where none is known.
+        The tightest limit of all watchdogs that watch it, or None if none is known.
     """
     budgets = [
         _budget(watchdog, now_wall_ns)
@@ -74,7 +63,7 @@ def stop_budget(snapshot: Snapshot, process: str, now_wall_ns: int) -> StopBudge
 
 
 def _watches(watchdog: Diagnostic, process: str, snapshot: Snapshot) -> bool:
-    """Whether it watches that process, or one that it started or was started by: they share one log."""
+    """Return whether it watches that process, its ancestors or its descendants: they share one log."""
     lines = {*watchdog.entities}
     return bool(lines & set(_ancestors(process, snapshot))) or any(
         process in _ancestors(entity, snapshot) for entity in watchdog.entities
@@ -82,7 +71,6 @@ def _watches(watchdog: Diagnostic, process: str, snapshot: Snapshot) -> bool:
 
 
 def _ancestors(process: str, snapshot: Snapshot) -> list[str]:
-    """A process and those that started it, as far as they are watched."""
     found: list[str] = []
     known = snapshot.processes.get(process)
     by_pid = {(other.host, other.pid): other for other in snapshot.processes.values() if not other.exited}

@@ -1,4 +1,4 @@
-"""The gdbs that attach, one a process: started and taught once, and kept with their symbols from stop to stop."""
+"""The gdbs that attach, one a process: started and prepared once, and kept with their symbols from stop to stop."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from livedbg.touch.inspector import Inspector
 
 
 class WarmGdb(NamedTuple):
-    """One of them: the way to attach it, and what inspects threads through it."""
+    """A prepared gdb: its attachment, and the inspector of its threads."""
 
     attachment: Attachment
     inspector: Inspector
 
 
 class WarmGdbs:
-    """All of a session."""
+    """The prepared gdbs of a session."""
 
     def __init__(self) -> None:
         self._known: dict[int, WarmGdb] = {}
@@ -26,11 +26,7 @@ class WarmGdbs:
         self._starting = asyncio.Lock()
 
     async def of(self, path: str, pid: int) -> WarmGdb:
-        """That of a process, which is not attached; a fresh one where its symbols are of another program.
-
-        Args:
-            path: of the gdb, where none runs yet.
-            pid: the process.
+        """Return the gdb of a process, not attached; a fresh one (from `path`) if its symbols are of another program.
 
         Raises:
             GdbCommandError, GdbGone, GdbTimeout: it can't be started, or has no Python.

@@ -1,8 +1,8 @@
-"""Who called a function whose unwind tables can't say it, or that has none.
+"""Finds the caller of a function that has no unwind tables, or whose tables can't say it.
 
-The depth of the frame follows from the function's code (livedbg.unwind.code_heights), so the place of the return
-address is known and not searched for: what earlier calls left on a stack looks the same as what is there now. Where
-the function's beginning is not known, the instruction that called it names it; then code and stack have to agree.
+The frame's depth follows from the function's code (livedbg.unwind.code_heights), so the stack slot of the return
+address is known. It is not searched for: what earlier calls left on a stack looks like a live return address. Where the
+start of the function is not known, the call instruction names it; then code and stack have to agree.
 
 Invariants:
     callers.C1. A caller is given only where its return address is directly behind a call.
@@ -33,11 +33,7 @@ _FAR: Final = 64 << 10  # bytes of code between the beginning of a function and 
 
 
 class Caller(NamedTuple):
-    """The registers behind a call.
-
-    Attributes:
-        frame_pointer: None where it is not known.
-    """
+    """The registers behind a call; the frame pointer is None if it is not known."""
 
     pc: int
     sp: int
@@ -48,13 +44,9 @@ class Callers:
     """Finds callers in one process.
 
     Args:
-        pid: the process: its code is read.
-        modules: its files.
-        places: what is known of them.
-        stack: reads the copied stacks.
-
-    Raises (of `stack`):
-        LookupError: it was not copied.
+        pid: the process whose code is read.
+        places: what is known of the files, shared by all processes.
+        stack: reads the copied stacks; raises LookupError for what was not copied.
     """
 
     def __init__(self, pid: int, modules: Modules, places: Places, stack: Callable[[int, int], bytes]) -> None:
@@ -67,32 +59,25 @@ class Callers:
         self._page = lru_cache(maxsize=1 << 8)(self._page_at)
 
     def has_tables(self, pc: int) -> bool | None:
-        """Whether there are unwind tables for a place in the code; None where that isn't known."""
+        """Return whether the code at an address has unwind tables; None if that isn't known."""
         if pc not in self._tables:
             self._tables[pc] = self._has_tables(pc)
         return self._tables[pc]
 
     def may_have_called(self, behind: int, pc: int) -> bool:
-        """Whether a place is behind a call that can have led to another place.
-
-        Args:
-            behind: the place.
-            pc: the other one, in the function that was called or in one that it jumped to.
-        """
+        """Return whether an address is behind a call that can have led to `pc`, directly or by a jump of the callee."""
         if self._modules.mapping_at(behind) is None:
             return False
         is_call, target = follows_call(self._before(behind), behind)
         return is_call and (target is None or not usable() or leads_to(self._code, target, pc))
 
     def of(self, pc: int, inside: int, sp: int, frame_pointer: int | None, top: int) -> Caller | None:
-        """The caller of a frame; None where it isn't known for sure.
+        """Return the caller of a frame, or None if it isn't known for sure.
 
         Args:
-            pc: its program counter.
-            inside: an address within the instruction.
-            sp: its stack pointer.
-            frame_pointer: its frame pointer; None where that isn't known.
-            top: where what was copied of the stack ends.
+            inside: an address within the instruction at `pc`.
+            frame_pointer: None if it isn't known.
+            top: the end of the copied part of the stack.
         """
         if not usable():
             return None
@@ -129,7 +114,7 @@ class Callers:
         return self._files[module]
 
     def _starts(self, inside: int) -> Iterator[tuple[int, bool]]:
-        """Where the function may begin that an address is in, and whether its unwind table says so."""
+        """Yield possible starts of the function that holds an address, and whether its unwind table says so."""
         module = self._modules.at(inside)
         if module is None:
             code = self._code_before(inside)
@@ -156,7 +141,7 @@ class Callers:
         return None
 
     def _caller(self, depth: Depth, sp: int, frame_pointer: int | None) -> Caller | None:
-        """What is on the stack at a depth, where that is a return address (C1)."""
+        """Return the caller whose return address is at a depth of the stack; None if there is none (C1)."""
         pc = self._word(sp + depth.return_address)
         if pc is None or self._modules.mapping_at(pc) is None or not follows_call(self._before(pc), pc)[0]:
             return None
@@ -167,7 +152,7 @@ class Callers:
         return Caller(pc, sp + depth.return_address + _WORD, frame_pointer)
 
     def _calls(self, sp: int, top: int) -> Iterator[tuple[int, int]]:
-        """What may be return addresses on a stack: how far from the stack pointer, and what was called there."""
+        """Yield the possible return addresses on a stack: offset from the stack pointer, and the function called."""
         try:
             data = self._stack(sp, min(_SEARCHED, max(0, top - sp)))
         except LookupError:
@@ -189,13 +174,12 @@ class Callers:
         return self._code(pc - _CALL, _CALL)
 
     def _code_before(self, address: int) -> bytes:
-        """The code of one mapping before an address."""
         mapping = self._modules.mapping_at(address)
         low = address if mapping is None else max(mapping.start, address - _PAGE)
         return self._code(low, address - low)
 
     def _depth(self, start: int, pc: int) -> Depth | None:
-        """The depth at an instruction of a function; that of code in a file is read once for all processes."""
+        """Return the depth at an instruction of a function; for files it is computed once for all processes."""
         module = self._modules.at(start)
         if module is None:
             return depth_at(self._code, start, pc)

@@ -1,10 +1,10 @@
-"""Copies of registers and stack tops of threads; of blocked ones, without stopping any.
+"""Copies registers and stack tops of threads; those of blocked threads without a stop.
 
-A thread that sits in a system call has its stack pointer, program counter and arguments in
-/proc/PID/task/TID/syscall (proc(5)); its stack can be read by process_vm_readv(2). What it holds in other
-registers is not to be had; unwind tables that start from the stack pointer don't need it.
+The stack pointer, program counter and arguments of a thread in a system call are in /proc/PID/task/TID/syscall
+(proc(5)); its stack can be read by process_vm_readv(2). Its other registers can't be had; unwind tables that start from
+the stack pointer don't need them.
 
-Why a thread can't be stopped, in words.
+Also explains why a thread can't be stopped (`refusal`).
 
 Invariants:
     capture.K1. A thread that moved while its stack was copied gives no copy.
@@ -37,12 +37,12 @@ _CHAIN: Final = 4 * 1024  # bytes above the stack pointer in which a frame chain
 
 
 class ThreadCopy(NamedTuple):
-    """One thread.
+    """The copied registers and stack top of one thread.
 
     Attributes:
-        registers: in the order of livedbg.linux.registers; what isn't known is 0.
+        registers: in the order of livedbg.linux.registers; 0 for what isn't known.
         low: address of the first byte of `stack`.
-        guessed: the frame pointer is no register's value: where a chain of frames seems to begin.
+        guessed: the frame pointer was not read from a register: it is where a chain of frames seems to begin.
     """
 
     tid: int
@@ -53,16 +53,11 @@ class ThreadCopy(NamedTuple):
 
     @property
     def pc(self) -> int:
-        """The program counter."""
         return self.registers[machine.PC]
 
 
 class Capture(Struct, frozen=True):
-    """What was copied of one process.
-
-    Attributes:
-        moving: threads that run, or moved meanwhile: nothing is known of their native stacks.
-    """
+    """The copies of one process; of `moving` threads, which run or moved meanwhile, no native stack is known."""
 
     pid: int
     threads: tuple[ThreadCopy, ...]
@@ -71,7 +66,7 @@ class Capture(Struct, frozen=True):
 
 
 def capture(pid: int, tids: Sequence[int]) -> Capture:
-    """Copy the stacks of those threads that are blocked.
+    """Copy the stacks of those of the given threads that are blocked.
 
     Raises:
         OSError: the process is gone or its mappings may not be read.
@@ -89,9 +84,10 @@ def capture(pid: int, tids: Sequence[int]) -> Capture:
 
 
 def doubted(copy: ThreadCopy) -> tuple[ThreadCopy, ThreadCopy]:
-    """The same copy with other values of the registers that are not known: a value that differs rests on them.
+    """Return the same copy with other values in the unknown registers: a value that changes with them can't be trusted.
 
-    What is 0 may be unknown, and the frame pointer is a guess: the second has the guess, for stacks that rest on it.
+    A register that is 0 may be unknown, and the frame pointer is a guess. The first copy changes the frame pointer too;
+    the second keeps the guess, for stacks that rest on it.
     """
     unknown = {place for place in machine.GENERAL if not copy.registers[place]}
 
@@ -103,13 +99,10 @@ def doubted(copy: ThreadCopy) -> tuple[ThreadCopy, ThreadCopy]:
 
 
 class StackReader:
-    """Where the stacks of a process lie, and copies of those of its blocked threads.
-
-    Args:
-        pid: the process.
+    """Copies the stacks of the blocked threads of a process.
 
     Raises:
-        OSError: it is gone or its mappings may not be read.
+        OSError: the process is gone or its mappings may not be read.
     """
 
     def __init__(self, pid: int) -> None:
@@ -117,17 +110,13 @@ class StackReader:
         self.refresh()
 
     def refresh(self) -> None:
-        """Read the mappings again: a thread that is new has a stack that is new.
-
-        Raises:
-            OSError: the process is gone or its mappings may not be read.
-        """
+        """Read the mappings again: the stack of a new thread is a new mapping. Raises as the constructor does."""
         self.mappings = tuple(parse_maps(self._pid))
         self._readable = [mapping for mapping in self.mappings if mapping.permissions[0] == "r"]
         self._starts = [mapping.start for mapping in self._readable]
 
     def part(self, sp: int) -> tuple[int, int] | None:
-        """First address and size of what is to be copied for a stack pointer; None where no memory is known."""
+        """Return address and size of the memory to copy for a stack pointer; None if nothing is mapped there."""
         place = bisect_right(self._starts, sp) - 1
         if place < 0 or sp >= self._readable[place].end:
             return None
@@ -135,7 +124,7 @@ class StackReader:
         return low, min(self._readable[place].end, sp + STACK_BYTES) - low
 
     def blocked(self, tid: int) -> ThreadCopy | None:
-        """A copy of a thread that is blocked; None when it runs, moved meanwhile, or has gone."""
+        """Return a copy of a blocked thread; None if it runs, moved meanwhile or is gone."""
         try:
             before = procfs.blocked_syscall(self._pid, tid)
             if not isinstance(before, BlockedSyscall) or before.sp == 0:
@@ -154,12 +143,9 @@ class StackReader:
 
 
 def _registers(call: BlockedSyscall, frame_pointer: int) -> tuple[int, ...]:
-    """The registers, as far as a blocked system call has them.
+    """Return the registers that a blocked system call gives away.
 
-    Args:
-        call: what /proc has of it.
-        frame_pointer: where a chain of frame pointers seems to begin; 0 when none was found. It is a guess
-            that matters only where the unwind tables start from the frame pointer.
+    `frame_pointer` is a guess, or 0; it matters only where the unwind tables start from the frame pointer.
     """
     registers = [0] * machine.COUNT
     registers[machine.FRAME_POINTER] = frame_pointer
@@ -174,10 +160,10 @@ def _registers(call: BlockedSyscall, frame_pointer: int) -> tuple[int, ...]:
 
 
 def _frame_chain(stack: bytes, low: int, sp: int, readable: list[Mapping], starts: list[int]) -> int:
-    """Where the innermost chain of two saved frame pointers begins, or 0.
+    """Return where the innermost chain of two saved frame pointers begins, or 0.
 
-    A function that keeps a frame pointer has, at its frame pointer, the caller's one, and the return
-    address in the next word (System V AMD64 ABI, figure 3.3).
+    The frame pointer of a function that keeps one points to the caller's, and the return address is in the next word
+    (System V AMD64 ABI, figure 3.3).
     """
     high = low + len(stack)
 
@@ -199,18 +185,16 @@ def _frame_chain(stack: bytes, low: int, sp: int, readable: list[Mapping], start
 
 
 def _leads_out(caller: int, high: int) -> bool:
-    """Whether a saved frame pointer leads out of what was copied."""
     return caller > high - 16
 
 
 class Refusal(NamedTuple):
-    """Why.
+    """The reason why the kernel refuses to trace a thread.
 
     Attributes:
-        code: `traced`, `ended`, `moving`, `late`, `no-cpu`, `uninterruptible`, `foreign-machine`, `livedbg`,
-            or one of livedbg.linux.access.Problem.
-        sentence: why, with "it" for the thread.
-        remedy: how to fix it.
+        code: `traced`, `ended`, `moving`, `late`, `no-cpu`, `uninterruptible`, `foreign-machine`, `livedbg`, or one of
+            livedbg.linux.access.Problem.
+        sentence: the reason, with "it" for the thread.
     """
 
     code: str
@@ -219,13 +203,7 @@ class Refusal(NamedTuple):
 
 
 def refusal(pid: int, tid: int, error: OSError) -> Refusal:
-    """Why the kernel refused to let us trace a thread.
-
-    Args:
-        pid: its process.
-        tid: the thread.
-        error: the error of the kernel.
-    """
+    """Return why the kernel refused to let us trace a thread."""
     ended = Refusal("ended", "it has ended")
     if not isinstance(error, PermissionError):
         return ended

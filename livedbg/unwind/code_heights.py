@@ -1,7 +1,7 @@
-"""How deep a function's frame is at an instruction, read from its machine code: for code without unwind tables.
+"""Computes a function's frame depth at an instruction from its machine code, for code without unwind tables.
 
-The code is followed from the function's beginning along its jumps, and what each instruction does to the stack pointer
-and the frame pointer is counted. x86-64 only; capstone decodes.
+The code is followed from the start of the function along its jumps, counting what each instruction does to the stack
+pointer and the frame pointer. x86-64 only; capstone decodes.
 
 Invariants:
     code_heights.H1. A depth is given only where all ways to the instruction that were found agree on it.
@@ -28,13 +28,12 @@ _READS: Final = frozenset({"cmp", "test", "call"})
 
 
 class Depth(NamedTuple):
-    """Where a function has what, in bytes from the stack pointer at an instruction up.
+    """Offsets within a frame, in bytes up from the stack pointer at an instruction.
 
     Attributes:
-        return_address: where its return address is.
-        saved_frame_pointer: where the caller's frame pointer is; None where it is in its register still, or lost.
+        saved_frame_pointer: None if the caller's frame pointer is still in its register, or lost.
         kept: the caller's frame pointer is in its register.
-        frame_pointer: where the frame pointer points to; None where the function keeps none.
+        frame_pointer: where the frame pointer points to; None if the function keeps none.
     """
 
     return_address: int
@@ -44,11 +43,7 @@ class Depth(NamedTuple):
 
 
 class _State(NamedTuple):
-    """Bytes between the return address and a pointer; None where that isn't known, or the pointer is another's.
-
-    Attributes:
-        kept: the frame pointer is the caller's.
-    """
+    """Bytes between the return address and each pointer; None if unknown. `kept`: the frame pointer is the caller's."""
 
     stack: int | None = 0
     frame: int | None = None
@@ -66,17 +61,16 @@ def _decoder() -> Any:
 
 
 def usable() -> bool:
-    """Whether code can be decoded here."""
+    """Return whether capstone is installed."""
     return _decoder() is not None
 
 
 def depth_at(read: Callable[[int, int], bytes], start: int, pc: int) -> Depth | None:
-    """The depth at an instruction; None where the code does not say, or does not lead there.
+    """Return the depth at an instruction; None if the code does not say it, or does not lead there.
 
     Args:
-        read: gives as many bytes of code as there are at an address, up to a number.
-        start: where the function begins.
-        pc: the instruction; of a call the one behind it.
+        read: takes an address and a number of bytes, and returns as much code as there is, up to that number.
+        pc: the instruction; for a call the one behind it.
     """
     known, whole = _followed(read, start)
     state = known.get(pc, _State(None))
@@ -88,22 +82,14 @@ def depth_at(read: Callable[[int, int], bytes], start: int, pc: int) -> Depth | 
 
 
 def leads_to(read: Callable[[int, int], bytes], start: int, pc: int) -> bool:
-    """Whether code that begins at one place can come to another one without a call.
-
-    Args:
-        read: see `depth_at`.
-        start: where it begins.
-        pc: the other place.
-    """
+    """Return whether code that begins at `start` can reach `pc` without a call; for `read` see `depth_at`."""
     return pc in _followed(read, start)[0]
 
 
 def follows_call(before: bytes, pc: int) -> tuple[bool, int | None]:
-    """Whether code is directly behind a call, and what it calls, where the instruction says that.
+    """Return whether code is directly behind a call, and the called address if the instruction has it.
 
-    Args:
-        before: the bytes of code before it: seven, or as many as there are.
-        pc: its address.
+    `before` are the seven bytes before `pc`, or as many as there are.
     """
     if len(before) >= 5 and before[-5] == 0xE8:
         return True, pc + int.from_bytes(before[-4:], "little", signed=True) & (1 << 64) - 1
@@ -111,7 +97,7 @@ def follows_call(before: bytes, pc: int) -> tuple[bool, int | None]:
 
 
 def _is_indirect(code: bytes) -> bool:
-    """Whether bytes are one `call` by a register or memory."""
+    """Return whether the bytes are one `call` through a register or memory."""
     if 0x40 <= code[0] <= 0x4F:
         code = code[1:]
     if len(code) < 2 or code[0] != 0xFF or code[1] >> 3 & 7 != 2:
@@ -127,7 +113,7 @@ def _is_indirect(code: bytes) -> bool:
 
 
 def _followed(read: Callable[[int, int], bytes], start: int) -> tuple[dict[int, _State], bool]:
-    """What is known at the instructions of a function, and whether all of them were followed (H2)."""
+    """Return the state at each instruction of a function, and whether all of them were followed (H2)."""
     known: dict[int, _State] = {}
     left = [(start, _State())]
     for _ in range(_MOST):
@@ -144,7 +130,6 @@ def _followed(read: Callable[[int, int], bytes], start: int) -> tuple[dict[int, 
 
 
 def _agreed(one: _State, other: _State) -> _State:
-    """What two ways to an instruction agree on."""
     return _State(
         one.stack if one.stack == other.stack else None,
         one.frame if one.frame == other.frame else None,
@@ -154,7 +139,6 @@ def _agreed(one: _State, other: _State) -> _State:
 
 
 def _next(read: Callable[[int, int], bytes], at: int, state: _State) -> list[tuple[int, _State]]:
-    """Where an instruction leads, and what is known there."""
     one = next(iter(_decoder().disasm_lite(read(at, _LONGEST), at, 1)), None)
     if one is None:
         return []
@@ -183,7 +167,6 @@ def _target(read: Callable[[int, int], bytes], after: int, operands: str) -> int
 
 
 def _changed(state: _State, name: str, operands: str) -> _State:
-    """What is known behind an instruction."""
     stack, frame, saved, kept = state
     first, _, second = operands.partition(", ")
     if name in ("push", "pushfq"):

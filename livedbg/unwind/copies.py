@@ -1,4 +1,4 @@
-"""Folders in memory for the stack copies that gdb reads, and the sweep of those that a killed livedbg left.
+"""Folders in memory for the stack copies that gdb reads; folders that a killed livedbg left are swept.
 
 A folder is locked (flock(2)) by its process for as long as it is used. The kernel drops the lock when the process ends,
 however it ends and in whatever PID namespace, so a folder that can be locked belongs to nobody.
@@ -26,13 +26,10 @@ _TRIES: Final = 10
 
 @contextlib.contextmanager
 def copy_folder(place: Path | None = None) -> Iterator[Path]:
-    """A folder that only we can read, on a file system in memory where there is one.
-
-    Args:
-        place: where it is made; /dev/shm or the folder for temporary files when None.
+    """Create a folder that only we can read, in `place` or in memory if possible, and remove it in the end.
 
     Raises:
-        OSError: it can't be made.
+        OSError: it can't be created.
     """
     place = place or _place()
     folder, lock = _locked_folder(place)
@@ -44,7 +41,7 @@ def copy_folder(place: Path | None = None) -> Iterator[Path]:
 
 
 def sweep(place: Path | None = None) -> int:
-    """Remove the folders that processes left which were killed; returns how many."""
+    """Remove the folders of killed processes; return how many."""
     swept = 0
     with contextlib.suppress(OSError):
         for folder in (place or _place()).glob(f"{_PREFIX}*"):
@@ -70,7 +67,7 @@ def _swept(folder: Path) -> bool:
 
 
 def _locked_folder(place: Path) -> tuple[Path, int]:
-    """A new folder and the descriptor that locks it; a sweep may take one that is not locked yet."""
+    """Create and lock a folder; again if a sweep took it before it was locked."""
     for _ in range(_TRIES):
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
         with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What a core file has of a process: the registers and stacks of its threads, what was mapped, the signal (core(5)).
+"""Reads a core file: registers and stacks of the threads, mappings, the signal (core(5)).
 
 Sources: fs/binfmt_elf.c (fill_note_info, fill_files_note), include/uapi/linux/elfcore.h.
 
@@ -29,8 +29,6 @@ _NOTE_NAME: Final = b"CORE\0"
 
 
 class _Segment(NamedTuple):
-    """A header of the program table: memory, or the notes."""
-
     kind: int
     flags: int
     offset: int
@@ -40,14 +38,13 @@ class _Segment(NamedTuple):
 
 
 class CoreFile(NamedTuple):
-    """What is in a core.
+    """The contents of a core file.
 
     Attributes:
-        signal: that ended the process.
-        code: its si_code; None where the core does not have it.
-        address: that it faulted at, for a signal of the kernel's; of others the pid of who sent it is its lower half.
+        code: si_code of the signal; None if the core has none.
+        address: the faulting address if the kernel sent the signal; else its lower half is the pid of the sender.
         session: the session of the process (setsid(2)).
-        capture: the thread that got it comes first.
+        capture: the thread that got the signal comes first.
     """
 
     signal: int
@@ -58,7 +55,7 @@ class CoreFile(NamedTuple):
 
 
 def read_core(path: Path) -> CoreFile | None:
-    """Read a core; None where the file is none of this machine.
+    """Read a core file; None if it is not one of this machine.
 
     Raises:
         OSError: it can't be read.
@@ -129,7 +126,7 @@ def _thread(file: BinaryIO, status: bytes, memory: list[_Segment]) -> ThreadCopy
 
 
 def _files(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """First address, offset in the file and path of each mapping of a file."""
+    """Yield start address, offset in the file and path of each file mapping (NT_FILE)."""
     count, page = struct.unpack_from("<QQ", data)
     names = data[16 + 24 * count :].split(b"\0")
     for place in range(min(count, len(names))):

@@ -1,24 +1,22 @@
-"""Gives files to drgn, with the place that they have: it looks for none by itself, and asks no server.
+"""Gives files and their load addresses to drgn, and keeps drgn's programs from one request to the next.
+
+drgn looks for no file by itself, and asks no server. Imported in the unwinding process only.
 
 Unwind tables that drgn overlooks: LLVM gives `.eh_frame` a section type of its own (SHT_X86_64_UNWIND, x86-64 ABI).
+drgn 0.3 reads only tables of the ordinary type, and would guess by frame pointers. So it gets a copy in memory of the
+file's headers and tables in which they have that type. The copy is as small as its contents, since drgn maps all of it
+for each process that it unwinds.
 
-drgn 0.3 reads tables of the ordinary type only, and would guess by frame pointers. It is given a copy in memory of the
-file's headers and tables, in which they have that type. The copy is as small as what it holds, since drgn maps all of
-it for each process that it unwinds.
+Separate debug files: drgn would open them by itself, as root. They are found by build id and by `.gnu_debuglink`, in
+the folders that gdb searches ("Debugging Information in Separate Files"), of this host and of the process's container;
+so is the file that dwz made for several of them.
 
-Finds the file with the debug information of another: drgn would open by itself, as root, what that one names.
-
-By build id and by `.gnu_debuglink`, in the folders that gdb searches too ("Debugging Information in Separate Files"),
-of this host and of the process's container; and the file that both refer to, where dwz made one.
-
-Programs of drgn's that are kept from one request to the next. Imported in the unwinding process only.
-
-What takes the time of an unwinding is drgn's reading of unwind tables: those of a large library are some ten megabytes.
-A program has them until it is let go of; it reads the memory of the request that is being answered.
+Reading unwind tables takes most of the time of an unwinding: those of a large library are some ten megabytes. A kept
+program has them; it reads the memory of the current request.
 
 Invariants:
-    programs.P1. A program is used again only where each file that was opened in it is mapped, at the same addresses
-        and with the same content. Processes that were forked from one another share a program.
+    programs.P1. A program is used again only where each file that was opened in it is mapped, at the same addresses and
+        with the same content. Processes that were forked from one another share a program.
     programs.P2. At most `MOST` are kept, those that were used last.
 """
 
@@ -50,12 +48,7 @@ _PIECE: Final = 1 << 20
 
 
 def add_debug_file(made: drgn.Module, module: Module) -> None:
-    """Give drgn the debug information that lies apart from a file, if there is any.
-
-    Args:
-        made: drgn's, which has the file itself.
-        module: the file.
-    """
+    """Give drgn the separate debug file of a module, if there is one."""
     file = str(module.file)
     root = f"{file.partition('/root/')[0]}/root" if file.startswith("/proc/") and "/root/" in file else ""
     folders = tuple(dict.fromkeys((f"{root}{_DEBUG}", _DEBUG)))
@@ -95,12 +88,9 @@ def _by_id(build_id: bytes, folders: tuple[str, ...]) -> Iterator[str]:
 
 
 def _by_link(file: Path, named: str, folders: tuple[str, ...]) -> Iterator[tuple[str, int]]:
-    """Where the file that a link names may lie, and the checksum that it has to have.
+    """Yield possible paths of the file that `.gnu_debuglink` names, each with the expected checksum.
 
-    Args:
-        file: it, as we open it.
-        named: it, as the process names it.
-        folders: of debug information.
+    `file` is a path of ours to the linking file, `named` that of the process.
     """
     try:
         with ElfFile(file) as elf:
@@ -135,7 +125,7 @@ _MOST_BYTES: Final = 64 << 20
 
 
 def readable_tables(file: Path) -> int:
-    """A descriptor of such a copy; -1 where the file's tables have the ordinary type, or it has none.
+    """Return a descriptor of a copy with tables that drgn reads; -1 if the file needs none, or has no tables.
 
     Raises:
         OSError: the file can't be read.
@@ -185,7 +175,7 @@ _PAGE: Final = 4096
 
 
 def new_program(platform: drgn.Platform | None = None) -> drgn.Program:
-    """A program of drgn's that makes no request to the network."""
+    """Create a drgn program that makes no network requests."""
     program = drgn.Program(platform)
     program.set_enabled_debug_info_finders(_FINDERS)
     return program
@@ -194,14 +184,9 @@ def new_program(platform: drgn.Platform | None = None) -> drgn.Program:
 def add_file(
     program: drgn.Program, module: Module, bias: int, *, debug: bool, unwinds: bool = False
 ) -> drgn.Module | None:
-    """Have a file in a program; None where drgn can't read it.
+    """Add a file to a program; return None if drgn can't read it.
 
-    Args:
-        program: the program.
-        module: the file.
-        bias: what is added to its addresses.
-        debug: use its debug information, its own or in a separate file of this host or of the process's container.
-        unwinds: use its unwind tables.
+    With `debug`, also its debug information, its own or in a separate file of this host or of the process's container.
     """
     try:
         with ElfFile(module.file) as elf:
@@ -250,11 +235,7 @@ _WORD: Final = 8
 
 
 class _Place(NamedTuple):
-    """Where a file is mapped.
-
-    Attributes:
-        start: the address that its first byte would have.
-    """
+    """The place of a file in a process; `start` is the address that the first byte of the file would have."""
 
     path: str
     device: str
@@ -263,16 +244,11 @@ class _Place(NamedTuple):
 
     @classmethod
     def of(cls, mapping: Mapping) -> _Place:
-        """That of the file of a mapping."""
         return cls(mapping.path, mapping.device, mapping.inode, mapping.start - mapping.offset)
 
 
 class KeptProgram:
-    """A program that can be used for one request after another.
-
-    Args:
-        debug: as the requests have it.
-    """
+    """A drgn program that serves one request after another."""
 
     def __init__(self, *, debug: bool) -> None:
         self.debug = debug
@@ -285,7 +261,7 @@ class KeptProgram:
         self._opened: dict[_Place, tuple[int, int]] = {}
 
     def open(self, module: Module, *, debug: bool) -> bool:
-        """Have a file in the program; whether it was not there yet, and can be used."""
+        """Add a file to the program; return True if it was not there yet, and can be used."""
         place = _Place.of(module.code)
         if place in self._opened:
             return False
@@ -293,25 +269,25 @@ class KeptProgram:
         return add_file(self.program, module, module.bias, debug=debug, unwinds=True) is not None
 
     def fits(self, mapped: Table[_Place, Mapping], modules: Modules) -> bool:
-        """Whether all of its files are mapped so (P1)."""
+        """Return whether all files of the program are mapped at the same addresses, unchanged (P1)."""
         return all(
             place in mapped and _content(modules.opened(mapped[place])) == content
             for place, content in self._opened.items()
         )
 
     def stack(self, registers: Sequence[int]) -> drgn.StackTrace:
-        """The stack from some registers on, as far as the files that were opened tell it."""
+        """Unwind from the given registers, with the files that were opened so far."""
         return self.program.stack_trace(drgn.Object(self.program, self._registers, {"words": registers}))
 
 
 class Programs:
-    """The programs that are kept."""
+    """The kept programs."""
 
     def __init__(self) -> None:
         self._kept: list[KeptProgram] = []
 
     def of(self, request: Request, modules: Modules) -> KeptProgram:
-        """A program for a request; one of its own where variables are to be read: these need all debug information."""
+        """Return a program for a request; a fresh one if variables are to be read: these need all debug information."""
         if request.values:
             return KeptProgram(debug=request.debug)
         mapped = {_Place.of(mapping): mapping for mapping in modules.code}
@@ -323,7 +299,6 @@ class Programs:
 
 
 def _content(file: Path) -> tuple[int, int]:
-    """By what it is known that a file was changed: its size, and when."""
     try:
         stat = target_files.status(file)
     except OSError:

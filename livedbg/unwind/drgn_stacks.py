@@ -1,14 +1,12 @@
-"""Copied stacks by drgn. Imported in the unwinding process only (livedbg.unwind.helper).
+"""Unwinds copied stacks by drgn. Imported in the unwinding process only (livedbg.unwind.helper).
 
-A file is given to drgn when a frame lies in it, with its place in the process. It unwinds by the tables in the file
-itself (`.eh_frame`), which takes a twentieth of the time that it takes with debug information; that is asked for each
-address once (livedbg.unwind.places).
+A file is given to drgn, with its load address, when a frame lies in it. drgn unwinds by the tables in the file itself
+(`.eh_frame`), which takes a twentieth of the time that debug information takes; debug information is asked once for
+each address (livedbg.unwind.places).
 
-What drgn has of a stack, and how much of it is sure.
-
-Where a function has no unwind tables, drgn takes its frame pointer for that of a frame, which it may not be; where the
-frame pointer is a guess, what rests on it is one. Such a step is made again from the function's code
-(livedbg.unwind.callers).
+How much of a stack is sure: where a function has no unwind tables, drgn uses the frame pointer register, which need not
+hold a frame pointer; where the frame pointer is a guess, so is what rests on it. Such a step is made again from the
+function's code (livedbg.unwind.callers).
 
 Invariants:
     drgn_stacks.D1. Only files that a frame lies in are opened.
@@ -41,12 +39,11 @@ _FRAME: Final = 2 * _WORD  # a saved frame pointer and a return address
 
 
 class Call(NamedTuple):
-    """One call of a stack.
+    """One call on a stack.
 
     Attributes:
-        pc: the program counter.
-        interrupted: it is of an instruction that was interrupted, and not the one behind a call.
-        frames: what drgn has of it: what was inlined first.
+        interrupted: `pc` is an interrupted instruction, and not a return address.
+        frames: drgn's frames of the call, the innermost inlined function first.
     """
 
     pc: int
@@ -60,7 +57,7 @@ class Call(NamedTuple):
 
     @property
     def sp(self) -> int | None:
-        """The stack pointer; None where it isn't known."""
+        """The stack pointer, or None if it isn't known."""
         try:
             return int(self.frames[-1].sp)
         except LookupError:
@@ -68,7 +65,7 @@ class Call(NamedTuple):
 
     @property
     def frame_pointer(self) -> int | None:
-        """The frame pointer; None where it isn't known."""
+        """The frame pointer, or None if it isn't known."""
         return _register(self.frames[-1], machine.FRAME_POINTER_NAME)
 
 
@@ -76,9 +73,9 @@ class Trace(NamedTuple):
     """The calls that drgn found.
 
     Attributes:
-        above: the stack pointer of the frame beyond, where there is one. Where the unwind tables say that nothing
-            called the outermost frame, the frame beyond has a stack pointer and no program counter; so has one whose
-            return address was not copied, which says nothing.
+        above: the stack pointer of the frame beyond, if there is one. Where the unwind tables say that nothing called
+            the outermost frame, the frame beyond has a stack pointer and no program counter; so has one whose return
+            address was not copied, which says nothing.
     """
 
     calls: list[Call]
@@ -86,12 +83,7 @@ class Trace(NamedTuple):
 
     @classmethod
     def of(cls, trace: drgn.StackTrace, *, behind: bool = False) -> Trace:
-        """The calls of a trace.
-
-        Args:
-            trace: drgn's.
-            behind: it begins within a call, as `registers_from` makes it.
-        """
+        """Make a trace from drgn's; `behind`: it begins within a call, as `registers_from` makes it."""
         calls: list[Call] = []
         inlined: list[drgn.StackFrame] = []
         for frame in trace:
@@ -111,13 +103,13 @@ class Trace(NamedTuple):
 
 
 class Led(NamedTuple):
-    """How far a trace can be followed.
+    """The part of a trace that can be followed.
 
     Attributes:
-        calls: those of it that are kept.
+        calls: the calls that are kept.
         caller: where the stack goes on instead.
-        ended: the unwind tables say that there are no more.
-        sure: none of them rests on a guess.
+        ended: the unwind tables say that the stack ends.
+        sure: no call rests on a guess.
     """
 
     calls: list[Call]
@@ -127,14 +119,7 @@ class Led(NamedTuple):
 
 
 def leads(trace: Trace, callers: Callers, thread: Copied, guess: int | None) -> Led:
-    """How far a trace can be followed.
-
-    Args:
-        trace: of drgn's.
-        callers: finds those that it lacks.
-        thread: whose stack it is.
-        guess: what was guessed for the frame pointer; None where it is known.
-    """
+    """Return the part of a trace that can be followed; `guess` is a guessed frame pointer, or None."""
     sure = True
     calls = trace.calls
     ended = trace.above is not None and thread.low <= trace.above - _WORD and trace.above <= thread.high
@@ -157,11 +142,9 @@ def leads(trace: Trace, callers: Callers, thread: Copied, guess: int | None) -> 
 
 
 def registers_from(caller: Caller, callee: Call) -> list[int]:
-    """The registers of a call, for what drgn finds above it: its first frame lies within that call.
+    """Return the registers of a call from which drgn unwinds on: its first frame lies within that call.
 
-    Args:
-        caller: the call.
-        callee: what it called; it keeps the other registers.
+    `callee` is the called function; it keeps the other registers.
     """
     registers = [0] * machine.COUNT
     for name, place in machine.KEPT.items():
@@ -172,7 +155,7 @@ def registers_from(caller: Caller, callee: Call) -> list[int]:
 
 
 def _rests(call: Call, after: Call, callers: Callers, guess: int | None) -> bool:
-    """Whether the step from one call to the next rests on what may be no frame pointer."""
+    """Return whether the step from one call to the next rests on what may be no frame pointer."""
     if guess is not None and after.sp == guess + _FRAME and call.frame_pointer == guess:
         return True
     return callers.has_tables(call.inside) is False
@@ -197,13 +180,7 @@ _ROUNDS: Final = 256
 
 
 class _Walked(NamedTuple):
-    """The calls of one thread.
-
-    Attributes:
-        ended: the unwind tables say that there are no more.
-        sure: none of them rests on a guess.
-        again: the same calls with other values of the registers that are not known; none where that changes them.
-    """
+    """The calls of one thread, and `again` with other values in the unknown registers; empty if that changes them."""
 
     tid: int
     calls: list[Call]
@@ -213,7 +190,7 @@ class _Walked(NamedTuple):
 
 
 def answer(request: Request, places: Places, programs: Programs) -> Reply:
-    """The stacks of the threads that have one; an error where none has."""
+    """Unwind the threads of a request; the reply has an error if none has a stack."""
     places.begin()
     modules = Modules(request.pid, [mapping.mapping() for mapping in request.mappings])
     program = programs.of(request, modules)
@@ -239,12 +216,11 @@ def _answer(request: Request, modules: Modules, places: Places, program: KeptPro
 
 
 def in_words(error: Exception) -> str:
-    """An error as it goes over the wire."""
     return f"{type(error).__name__}: {error}"[:500].encode("utf-8", "replace").decode()
 
 
 class _Copies:
-    """Copied stacks, and the files of their process that were opened so far."""
+    """The copied stacks of a request, and the files that were opened for them so far."""
 
     def __init__(self, request: Request, modules: Modules, places: Places, program: KeptProgram) -> None:
         self._modules = modules
@@ -256,7 +232,7 @@ class _Copies:
         self._callers = Callers(request.pid, modules, places, program.stacks.read)
 
     def walk(self, thread: Copied) -> _Walked:
-        """The calls of one thread, with all the files that they lie in."""
+        """Unwind one thread, opening the files that its calls lie in."""
         trace = self._traced(thread.registers)
         again = self._again(thread, trace.calls) if self._values else []
         calls: list[Call] = []
@@ -276,7 +252,7 @@ class _Copies:
         return _Walked(thread.tid, calls, known.ended, sure, again if len(again) == len(calls) else [])
 
     def _traced(self, registers: Sequence[int], *, behind: bool = False) -> Trace:
-        """A trace with all the files that it leads into."""
+        """Unwind from registers until no further file needs to be opened."""
         for _ in range(_ROUNDS):
             trace = Trace.of(self._program.stack(registers), behind=behind)
             fresh = [call.inside for call in trace.calls if call.inside not in self._seen]
@@ -294,7 +270,7 @@ class _Copies:
         return []
 
     def _open_at(self, counter: int) -> bool:
-        """Open the file that an address is in; whether it was not open yet, so that the trace may go on from it."""
+        """Open the file that holds an address; return True if that is new, so that the trace may go on from there."""
         module = self._modules.at(counter)
         if module is None:
             return False
@@ -305,7 +281,7 @@ class _Copies:
 def _described(
     request: Request, walked: list[_Walked], modules: Modules, places: Places
 ) -> dict[int, tuple[WireFrame, ...]]:
-    """What is at each address, by file: its symbols are read once for all addresses."""
+    """Return the frames at each address. Grouped by file, so that its symbols are read once."""
     by_module: dict[Module | None, set[int]] = {}
     for address in {call.inside for stack in walked for call in stack.calls}:
         by_module.setdefault(modules.at(address), set()).add(address)
@@ -320,7 +296,7 @@ def _described(
 
 
 def _later(modules: Modules, places: Places, address: int, frames: tuple[WireFrame, ...]) -> list[frozenset[str]]:
-    """For each frame at an address, the variables that are declared behind its line."""
+    """Return for each frame at an address the variables that are declared behind its line."""
     module = modules.at(address)
     if module is None:
         return [frozenset()] * len(frames)

@@ -1,24 +1,18 @@
-"""The functions at an address by debug information, with all of their names: what was inlined there, and where.
+"""Function names of code addresses: by debug information, symbol tables and Go's function table.
 
-drgn gives the last part of an inlined function's name only, and finds no function that lies in a namespace of the debug
-information, as Rust's do. So the tree is read by elfutils' libdw, which comes with drgn. Imported in the unwinding
-process only: a damaged file may end it.
+Debug information gives all functions at an address: what was inlined there, and from where. drgn gives only the last
+part of an inlined function's name, and finds no function that lies in a namespace of the debug information, as Rust's
+do. So the tree is read by elfutils' libdw, which comes with drgn. Imported in the unwinding process only: a damaged
+file may end it.
 
-Which variables of a function are declared behind the line that it is at: what lies in their memory is no value.
+It also gives the variables of a function that are declared behind its current line: what lies in their memory is no
+value.
 
-Imported in the unwinding process only.
+Distributions pack a symbol table into stripped files: `.gnu_debugdata`, an ELF file compressed by xz (gdb's manual,
+MiniDebugInfo). Fedora and RHEL strip their programs so, and wheels that are built on them hold such libraries.
 
-Which symbols the code of an ELF file has where: for functions without debug information.
-
-The symbol table that distributions pack into stripped files: `.gnu_debugdata`, an ELF file compressed by xz.
-
-Fedora and RHEL strip their programs so, and wheels that are built on them hold such libraries (gdb's manual,
-MiniDebugInfo).
-
-Names of functions in Go programs, from the table that Go's runtime needs itself: a stripped program keeps it.
-
-Layout: Go's debug/gosym/pclntab.go and internal/abi, for Go 1.18 and 1.19 and for 1.20 and later; of others nothing is
-known. No Python library reads it.
+Go's runtime needs a table of functions itself, so a stripped program keeps it. Layout: Go's debug/gosym/pclntab.go and
+internal/abi, for Go 1.18 and 1.19 and for 1.20 and later; other versions are not read. No Python library reads it.
 
 Invariants:
     dwarf_functions.N1. What is read of a unit is bounded; where it is not enough, nothing is said of its addresses.
@@ -61,15 +55,7 @@ _MOST: Final = 4096
 def later_variables(
     library: Libdw, unit: Die, scopes: Sequence[Die], file: str | None, line: int | None
 ) -> frozenset[str]:
-    """The names of the variables that are declared behind a line.
-
-    Args:
-        library: what reads them.
-        unit: the unit of the scopes.
-        scopes: a function, and the blocks in it that hold the address.
-        file: in which the function is.
-        line: at which it is.
-    """
+    """Return the names of the variables that are declared behind a line, in a function and its blocks at an address."""
     if file is None or line is None:
         return frozenset()
     here = os.path.normpath(file)
@@ -98,12 +84,12 @@ _NAMED_SCOPES: Final = frozenset({Tag.NAMESPACE, Tag.CLASS, Tag.STRUCT, Tag.UNIO
 
 
 class Function(NamedTuple):
-    """A function that an address lies in.
+    """A function at an address.
 
     Attributes:
-        name: the last part of it, as its debug information has it; None for none.
-        symbol: its linkage name; None for none.
-        full: the name with those of the scopes around it, where there is no linkage name.
+        name: the last part of its name in the debug information, or None.
+        symbol: its linkage name, or None.
+        full: the name with the scopes around it, if there is no linkage name.
         inlined: it was inlined into the next one, which it was called from at `file`, `line`, `column`.
     """
 
@@ -117,12 +103,7 @@ class Function(NamedTuple):
 
 
 class DwarfFunctions:
-    """The debug information of one file.
-
-    Args:
-        file: the file.
-        library: what reads it.
-    """
+    """The functions in the debug information of one file."""
 
     def __init__(self, file: Path, library: Libdw) -> None:
         self._library = library
@@ -136,7 +117,6 @@ class DwarfFunctions:
         self._handle = library.begin(self._fd)
 
     def close(self) -> None:
-        """Let the file go."""
         self._units = {}
         if self._handle is not None:
             self._library.end(self._handle)
@@ -146,16 +126,15 @@ class DwarfFunctions:
             self._fd = -1
 
     def at(self, address: int) -> list[Function]:
-        """The functions at an address, innermost first: the last one is not inlined; none where none is known.
+        """Return the functions at an address, innermost first, the last not inlined; empty if none is known.
 
-        Args:
-            address: relative to the load bias, within an instruction.
+        The address is relative to the load bias, within an instruction.
         """
         unit = self._unit_at(address)
         return unit.at(address) if unit is not None else []
 
     def later_variables(self, address: int, places: Sequence[tuple[str | None, int | None]]) -> list[frozenset[str]]:
-        """For each function at an address, the variables that are declared behind the place in it: none is set yet.
+        """Return for each function at an address the variables that are declared behind its line: they are not set yet.
 
         Args:
             address: relative to the load bias, within an instruction.
@@ -180,8 +159,6 @@ class DwarfFunctions:
 
 
 class _Unit:
-    """One compilation unit, and where its functions lie."""
-
     def __init__(self, library: Libdw, unit: Die) -> None:
         self._library = library
         self.die = unit
@@ -206,12 +183,11 @@ class _Unit:
                 self._collect(die, depth + 1)
 
     def at(self, address: int) -> list[Function]:
-        """See DwarfFunctions."""
         chain = [scopes[0] for scopes in self.scopes(address)]
         return [self._function(die, inlined=number < len(chain) - 1) for number, die in enumerate(chain)]
 
     def scopes(self, address: int) -> list[list[Die]]:
-        """For each function at an address, innermost first: itself, and the blocks in it that hold the address."""
+        """Return for each function at an address, innermost first: itself, and its blocks that hold the address."""
         place = bisect_right(self._starts, address) - 1
         if place < 0 or address >= self._found[place][1]:
             return []
@@ -253,7 +229,7 @@ class _Unit:
         )
 
     def _around(self, die: Die) -> list[str]:
-        """The names of the scopes in which a function was declared, the outermost first."""
+        """Return the names of the scopes in which a function was declared, outermost first."""
         names: list[str] = []
         for scope in self._library.scopes(self._library.declaration(die))[1:]:
             tag = self._library.tag(scope)
@@ -275,11 +251,7 @@ _LONGEST: Final = 1 << 12
 
 
 def go_functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
-    """The functions that addresses lie in, by address; those that lie in none are left out.
-
-    Args:
-        file: the file.
-        addresses: relative to the load bias.
+    """Return the Go functions at addresses (relative to the load bias), by address.
 
     Raises:
         ElfError: the file is cut short.
@@ -300,11 +272,7 @@ def go_functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]
 
 
 def _name(file: ElfFile, start: int, tables: tuple[int, int], count: int, at: int) -> str:
-    """The name of the function at a place in the text; "" where there is none.
-
-    Raises:
-        struct.error: the file is cut short.
-    """
+    """Return the name of the function at an offset in the text, or ""."""
     names, table = start + tables[0], start + tables[1]
 
     def entry(number: int) -> tuple[int, int]:
@@ -333,7 +301,7 @@ _MOST_MEMORY: Final = 128 << 20  # of the decompressor
 
 @contextlib.contextmanager
 def packed_symbols(file: ElfFile) -> Iterator[ElfFile | None]:
-    """The ELF file that another one holds; None where it holds none, or a damaged one."""
+    """Open the ELF file in `.gnu_debugdata`; None if there is none, or it is damaged."""
     packed = file.section(_SECTION, _MOST_PACKED)
     if not packed:
         yield None
@@ -351,7 +319,7 @@ def packed_symbols(file: ElfFile) -> Iterator[ElfFile | None]:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """What was compressed, up to `_MOST_BYTES`; b"" where it can't be read."""
+    """Decompress up to `_MOST_BYTES`; b"" if that fails."""
     try:
         import lzma  # a Python may be built without it
     except ImportError:
@@ -368,11 +336,7 @@ _GLOBAL, _WEAK = 1, 2  # STB_ of elf(5)
 
 
 class _Rank(NamedTuple):
-    """How well a symbol names an address: the largest is chosen.
-
-    Attributes:
-        plain: how few underscores the name begins with, as a negative number: `read` and not `__read`.
-    """
+    """Rank of a symbol among those at an address: the largest is chosen. `plain` is minus the leading underscores."""
 
     sized: bool
     start: int
@@ -382,11 +346,7 @@ class _Rank(NamedTuple):
 
 
 def functions_at(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
-    """The symbols of the functions that addresses lie in, by address; those that lie in none are left out.
-
-    Args:
-        file: the file.
-        addresses: relative to the load bias.
+    """Return the function symbols at addresses (relative to the load bias), by address.
 
     Raises:
         ElfError: the file is cut short.
@@ -419,7 +379,7 @@ def _rank(symbol: FunctionSymbol, name: str) -> _Rank:
 
 
 def _named(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
-    """The same as `functions_at`, with what a stripped file has packed, or has for Go's runtime."""
+    """Like `functions_at`, also from the packed symbols and from Go's table."""
     names = functions_at(file, addresses)
     with packed_symbols(file) if len(names) < len(addresses) else nullcontext() as inner:
         if inner is not None:
@@ -432,17 +392,17 @@ def _named(file: ElfFile, addresses: Collection[int]) -> dict[int, str]:
 
 
 class FunctionSymbols:
-    """The symbols of functions of files, remembered."""
+    """Function symbols of files, cached."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[Hashable, int], str | None] = OrderedDict()
 
     def at(self, key: Hashable, files: Collection[Path], addresses: Collection[int]) -> dict[int, str]:
-        """The symbols at some addresses of a file, by address.
+        """Return the symbols at addresses of a file, by address.
 
         Args:
-            key: what the file's content is known by.
-            files: where its symbols are, the best first.
+            key: identifies the content of the file.
+            files: the files with its symbols, the best first.
             addresses: relative to the load bias.
         """
         found = {at: self._known[key, at] for at in addresses if (key, at) in self._known}

@@ -1,9 +1,9 @@
-"""Arguments and local variables of frames as text, read by drgn from what was copied.
+"""Arguments and local variables of frames as text, read by drgn from copied stacks and memory.
 
-Values of the C++ library's types as a reader thinks of them: `vector of 3 { 1, 2, 3 }`, and not its pointers.
-
-drgn leaves out what a type inherits, so most of these would be `{}`. Layouts are those of GCC's library (bits/stl_*.h)
-on 64-bit machines; LLVM's vector has the same. A type of that name that has members of other names is none of them.
+Values of the C++ standard library are shown as a reader thinks of them: `vector of 3 { 1, 2, 3 }`, and not its
+pointers. drgn leaves out inherited members, so most of them would be `{}`. Layouts are those of GCC's library
+(bits/stl_*.h) on 64-bit machines; LLVM's vector has the same. A type of that name with other member names is not
+decoded.
 
 Invariants:
     frame_values.V1. A variable that rests on a register whose value is not known has no value, and says so.
@@ -45,13 +45,7 @@ _Show: TypeAlias = "Callable[[drgn.Object], str]"
 
 
 def contained(value: drgn.Object, read: MemoryReader, show: _Show) -> str | None:
-    """The text of such a value; None where it is of another type.
-
-    Args:
-        value: an object in memory or a value.
-        read: reads the memory of the process.
-        show: gives the text of an element.
-    """
+    """Return the text of a C++ library value; None if it is of another type."""
     type_ = value.type_.unaliased()
     name = (type_.tag or "").partition("<")[0]
     decode = _DECODERS.get((name, type_.size or 0)) or _DECODERS.get((name, 0))
@@ -64,14 +58,11 @@ def contained(value: drgn.Object, read: MemoryReader, show: _Show) -> str | None
 
 
 def quoted(text: bytes, length: int) -> str:
-    """A string, shortened."""
     shown = text[:_CONTAINERS_LONGEST].decode("utf-8", "replace").replace("\\", "\\\\").replace('"', '\\"')
     return f'"{shown}"' if length <= _CONTAINERS_LONGEST else f'"{shown}"… ({length} bytes)'
 
 
 class _Seen:
-    """One value, its bytes and its words."""
-
     def __init__(self, value: drgn.Object, read: MemoryReader, show: _Show) -> None:
         self.value = value
         self.type = value.type_.unaliased()
@@ -82,7 +73,6 @@ class _Seen:
         self.words: tuple[int, ...] = struct.unpack_from(f"<{whole}Q", self.bytes)
 
     def parameter(self, number: int = 0) -> drgn.Type:
-        """A type that it is made with."""
         import drgn
 
         found = self.type.template_parameters[number].argument
@@ -91,7 +81,6 @@ class _Seen:
         return found
 
     def made(self, type_: drgn.Type, data: bytes) -> str:
-        """The text of an object of some bytes."""
         import drgn
 
         return self.show(drgn.Object.from_bytes_(self.value.prog_, type_, data))
@@ -242,11 +231,7 @@ _TAG: Final = lazy_re(r"unknown DWARF type tag (0x[0-9a-f]+)")
 
 
 class ValueReader:
-    """Reads variables until it has enough.
-
-    Args:
-        read: reads the memory of the process: what pointers lead to was not copied.
-    """
+    """Reads variables within limits on number and time; `read` reads what pointers lead to, which was not copied."""
 
     def __init__(self, read: MemoryReader) -> None:
         self._memory = read
@@ -255,12 +240,9 @@ class ValueReader:
         self._end_s = time.process_time() + _MOST_S
 
     def values_of(self, frame: drgn.StackFrame, again: drgn.StackFrame, later: Collection[str] = ()) -> tuple[str, ...]:
-        """`name=value` of each variable; instead of a value, what it lacks.
+        """Return `name=value` of each variable; instead of a value, why there is none.
 
-        Args:
-            frame: the frame.
-            again: the same with other values of the registers that are not known.
-            later: variables that are declared behind the frame's line.
+        `again` is the frame with other values in the unknown registers; `later` variables are declared behind its line.
         """
         self._known.clear()
         other = dict(self._read(again, later))
@@ -284,14 +266,13 @@ class ValueReader:
                 yield name, text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
     def _bytes(self, address: int, size: int) -> bytes:
-        """Memory of the process; the same as before for one frame."""
         key = address, size
         if key not in self._known:
             self._known[key] = self._memory(address, size)
         return self._known[key]
 
     def _text(self, value: drgn.Object, depth: int = 0) -> str:
-        """A value in a line; "" for what has none."""
+        """Return a value in one line; "" if it has none."""
         import drgn
 
         kind = value.type_.unaliased_kind()
@@ -317,7 +298,7 @@ class ValueReader:
         return line
 
     def _structure(self, value: drgn.Object, size: int, depth: int) -> str:
-        """Its members; drgn does not know those that it has inherited."""
+        """Return the members as text; drgn does not know inherited ones."""
         type_ = value.type_.unaliased()
         members = type_.members or ()
         if not members:
@@ -342,7 +323,7 @@ class ValueReader:
         return "{ " + ", ".join([*parts, *(["…"] if length > _ELEMENTS else [])]) + " }"
 
     def _c_string(self, value: drgn.Object) -> str:
-        """The text that a pointer to characters leads to; "" where there is none."""
+        """Return the text that a pointer to characters leads to, or ""."""
         import drgn
 
         target = value.type_.unaliased().type.unaliased()
@@ -378,7 +359,6 @@ def _formatted(value: drgn.Object) -> str:
 
 
 def _reason(error: Exception) -> str:
-    """Why a variable can't be read, in a few words."""
     import drgn
 
     if isinstance(error, drgn.FaultError):

@@ -1,7 +1,6 @@
-"""Runs inside gdb (its Python, any version from 3.4 on): walks the threads of a core file.
+"""Runs inside gdb (its Python, 3.4 or later): walks the threads of a core file.
 
-Not imported by livedbg; the unwinder has gdb `source` it. Prints nothing; its functions return what
-`json.dumps` takes.
+Not imported by livedbg; the unwinder has gdb `source` it. Prints nothing; its functions return what `json.dumps` takes.
 """
 
 import gdb
@@ -17,7 +16,7 @@ def _threads(tids):
 
 
 def _named(frame):
-    """Its function, file and line; None for what gdb can't give, such as a name that is no text."""
+    """Return function, file and line of a frame; None for what gdb can't give (a name may be invalid text)."""
     name = file = line = None
     try:
         name = frame.name()
@@ -33,7 +32,7 @@ def _named(frame):
 
 
 def livedbg_counters(tids, depth):
-    """tid -> program counters, innermost first."""
+    """Return tid -> program counters, innermost first."""
     found = {}
     for thread in _threads(tids):
         thread.switch()
@@ -50,7 +49,7 @@ def livedbg_counters(tids, depth):
 
 
 def livedbg_frames(tids, depth):
-    """tid -> [[[pc, function, file, line], ...], whether the outermost frame was reached]."""
+    """Return tid -> [[[pc, function, file, line], ...], whether the outermost frame was reached]."""
     found = {}
     names = {}
     for thread in _threads(tids):

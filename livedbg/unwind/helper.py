@@ -1,15 +1,15 @@
 """The unwinding process of a session: `python -m livedbg.unwind.helper PARENT`, shown as livedbg-unwind.
 
-It reads copied stacks that the session wrote, and the debug information of the files that their frames lie in. A
-damaged or hostile file ends this process and not the session.
+It reads the stacks that the session copied, and the debug information of the files that their frames lie in. A damaged
+or hostile file ends this process and not the session.
 
-How much memory the unwinding process may have: files that it maps count, private and writable as elfutils maps them.
+Its data is limited: mapped files count, since elfutils maps them private and writable.
 
 Invariants:
     helper.H1. It ends with its session.
     helper.H2. Its memory is bounded (livedbg.unwind.data_limit), and where memory runs out the kernel ends it first.
-    helper.G1. The limit is that of its own data, and `TIMES` the size of each file that a process which it looks at
-        has mapped with code; `MOST` at most.
+    helper.G1. The limit is that of its own data, and `TIMES` the size of each file that a process which it looks at has
+        mapped with code; `MOST` at most.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOST: Final = 64 << 30
 
 
 class DataLimit:
-    """The limit of this process's data (RLIMIT_DATA, setrlimit(2)). It never gets smaller."""
+    """The limit of this process's data (RLIMIT_DATA, setrlimit(2)). It only grows."""
 
     def __init__(self) -> None:
         self._sizes: dict[tuple[str, int], int] = {}  # of files, by device and inode
@@ -77,11 +77,7 @@ _FIRST_TO_END: Final = "500"  # proc_pid_oom_score_adj(5)
 
 
 def main(parent: int) -> None:
-    """Answer requests until the session closes our input.
-
-    Args:
-        parent: the process that started us.
-    """
+    """Answer requests until the session, process `parent`, closes our input."""
     _limit(parent)
     limit = DataLimit()
     requests, replies = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
@@ -119,7 +115,7 @@ def _limit(parent: int) -> None:
 
 
 def _without_plugins() -> None:
-    """Have drgn load none of its plugins: they are for kernels, and take as long as the rest of its start."""
+    """Keep drgn from loading its plugins: they are for kernels, and take as long as the rest of its start."""
     os.environ.pop("DRGN_PLUGINS", None)
     os.environ["DRGN_DISABLE_PLUGINS"] = "*"
 
@@ -130,7 +126,6 @@ def _send(replies: BinaryIO, reply: Reply) -> None:
 
 
 def _next(requests: BinaryIO) -> Request | None:
-    """The next request; None when there will be none."""
     head = requests.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None

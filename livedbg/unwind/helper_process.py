@@ -1,6 +1,4 @@
-"""Starts the unwinding process, and asks it.
-
-What can go wrong with the process that unwinds.
+"""Starts the unwinding process and sends it requests.
 
 LivedbgError
 ├── UnwinderGone   it ended, or can't be started
@@ -50,7 +48,7 @@ _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, sign
 
 
 def usable() -> bool:
-    """Whether drgn is installed, and for this machine."""
+    """Return whether drgn is installed and this machine is supported."""
     return os.uname().machine == MACHINE and importlib.util.find_spec("drgn") is not None
 
 
@@ -64,22 +62,19 @@ class HelperProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
         return self._process is not None and self._process.returncode is None
 
     @property
     def busy(self) -> bool:
-        """Whether it unwinds something."""
         return self._lock.locked()
 
     @property
     def pid(self) -> int | None:
-        """Its process, once started."""
         return None if self._process is None else self._process.pid
 
     @property
     def cpu_s(self) -> float:
-        """Processor time that it has used; when it has ended, as far as that is known."""
+        """CPU time used, in seconds; after its end the last known value."""
         if self.alive and self.pid is not None:
             with contextlib.suppress(OSError):
                 self._used_s = procfs.read_stat(self.pid).cpu_ticks * procfs.CLOCK_TICK_NS / 1e9
@@ -87,12 +82,12 @@ class HelperProcess:
 
     @property
     def crashed(self) -> bool:
-        """Whether it ended by a fault of its own."""
+        """Return whether it was ended by a fault of its own."""
         code = 0 if self._process is None else self._process.returncode or 0
         return -code in _CRASHES
 
     async def start(self) -> None:
-        """Start it.
+        """Start the process.
 
         Raises:
             UnwinderGone: it can't be started, or has no drgn.
@@ -117,10 +112,10 @@ class HelperProcess:
             raise UnwinderGone(f"drgn can't be used: {hello.error}.", "pip install drgn", "unwinder-gone")
 
     async def ask(self, request: Request, limit_s: float) -> Reply:
-        """Have a core unwound.
+        """Have a capture unwound.
 
         Raises:
-            UnwindTimeout: it took longer; it is killed.
+            UnwindTimeout: it took longer; the process is killed.
             UnwinderGone: it ended.
         """
         end = time.monotonic() + limit_s
@@ -135,7 +130,6 @@ class HelperProcess:
             self._lock.release()
 
     async def close(self) -> None:
-        """End it."""
         if self._process is not None:
             await self._kill()
 

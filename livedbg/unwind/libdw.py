@@ -1,4 +1,4 @@
-"""elfutils' libdw, the copy that drgn has loaded, by ctypes: as much of it as functions at an address need.
+"""ctypes binding of the part of elfutils' libdw that finds the functions at an address; drgn has loaded the library.
 
 Signatures are those of elfutils/libdw.h; they are versioned and have not changed since 0.175.
 """
@@ -36,13 +36,13 @@ class Tag(IntEnum):
 
 
 class Die(ctypes.Structure):
-    """An entry (Dwarf_Die); good as long as its file is open."""
+    """A debugging information entry (Dwarf_Die); valid as long as its file is open."""
 
     _fields_ = (("addr", ctypes.c_void_p), ("cu", ctypes.c_void_p), ("abbrev", ctypes.c_void_p), ("pad", ctypes.c_long))
 
     @property
     def address(self) -> int:
-        """Where it is in memory: no two have the same."""
+        """Its address in memory, which is unique."""
         return int(self.addr or 0)
 
 
@@ -95,7 +95,7 @@ _MOST_RANGES: Final = 4096
 
 @cache
 def libdw() -> Libdw | None:
-    """The library that drgn has loaded; None where it has none, or one that lacks a function."""
+    """Return the library that drgn has loaded; None if there is none, or it lacks a function."""
     try:
         loaded = {line.split(maxsplit=5)[5].strip() for line in _maps() if "/libdw" in line}
         return next((Libdw(ctypes.CDLL(path)) for path in sorted(loaded)), None)
@@ -108,7 +108,7 @@ def _maps() -> list[str]:
 
 
 class Libdw:
-    """The library."""
+    """The library. Methods that return an attribute of an entry return None if it has none."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._call: dict[str, Any] = {}
@@ -120,16 +120,15 @@ class Libdw:
         self._free.restype, self._free.argtypes = None, (ctypes.c_void_p,)
 
     def begin(self, fd: int) -> int | None:
-        """Open debug information; None where a file has none."""
+        """Open the debug information of a file; None if it has none."""
         handle = self._call["dwarf_begin"](fd, 0)
         return int(handle) if handle else None
 
     def end(self, handle: int) -> None:
-        """Close it."""
         self._call["dwarf_end"](handle)
 
     def unit_at(self, handle: int, address: int) -> Die | None:
-        """The unit whose code holds an address, where it is split the part that has the functions."""
+        """Return the compilation unit at an address; for split DWARF the part with the functions."""
         unit, split = Die(), Die()
         if not self._call["dwarf_addrdie"](handle, address, unit):
             return None
@@ -139,7 +138,6 @@ class Libdw:
         return unit
 
     def children(self, die: Die) -> Iterator[Die]:
-        """The entries directly below one."""
         child = Die()
         found = self._call["dwarf_child"](die, child)
         while found == 0:
@@ -149,15 +147,14 @@ class Libdw:
             child = after
 
     def tag(self, die: Die) -> int:
-        """Its kind."""
         return int(self._call["dwarf_tag"](die))
 
     def covers(self, die: Die, address: int) -> bool:
-        """Whether its code holds an address."""
+        """Return whether the entry's code holds an address."""
         return bool(self._call["dwarf_haspc"](die, address) > 0)
 
     def ranges(self, die: Die) -> list[tuple[int, int]]:
-        """Where its code lies."""
+        """Return the address ranges of the entry's code."""
         base, start, end = ctypes.c_uint64(), ctypes.c_uint64(), ctypes.c_uint64()
         found: list[tuple[int, int]] = []
         at = 0
@@ -166,12 +163,12 @@ class Libdw:
         return found
 
     def name(self, die: Die) -> str | None:
-        """Its name, or that of what it is an instance of."""
+        """Return its name, or that of its abstract origin."""
         text = self._call["dwarf_diename"](die)
         return text.decode("utf-8", "replace") if text else None
 
     def text(self, die: Die, code: int) -> str | None:
-        """A text that it has, or what it is an instance of."""
+        """Return a string attribute of the entry or its abstract origin."""
         attribute = _Attribute()
         if not self._call["dwarf_attr_integrate"](die, code, attribute):
             return None
@@ -179,14 +176,14 @@ class Libdw:
         return text.decode("utf-8", "replace") if text else None
 
     def number(self, die: Die, code: int) -> int | None:
-        """A number that it has itself."""
+        """Return a number attribute of the entry itself."""
         attribute, value = _Attribute(), ctypes.c_uint64()
         if not self._call["dwarf_attr"](die, code, attribute) or self._call["dwarf_formudata"](attribute, value):
             return None
         return value.value
 
     def declared_at(self, die: Die, unit: Die) -> tuple[str, int] | None:
-        """File and line in which it, or what it is an instance of, is declared; None where its unit has them not."""
+        """Return file and line of its declaration, or None; of an abstract origin only if it is in the same unit."""
         found: list[int] = []
         for code in (_DECLARED_FILE, _DECLARED_LINE):
             attribute, value = _Attribute(), ctypes.c_uint64()
@@ -199,7 +196,7 @@ class Libdw:
         return (file, found[1]) if file is not None else None
 
     def in_frame(self, die: Die) -> bool:
-        """Whether a variable has one place in its frame, from the beginning of its scope to the end."""
+        """Return whether a variable has one place in its frame, from the beginning of its scope to the end."""
         attribute, operations, count = _Attribute(), _OPERATIONS(), ctypes.c_size_t()
         if not self._call["dwarf_attr_integrate"](die, _LOCATION, attribute):
             return False
@@ -208,7 +205,7 @@ class Libdw:
         return bool(operations[0].atom == _OF_FRAME)
 
     def declaration(self, die: Die) -> Die:
-        """Where what it is an instance of was declared first."""
+        """Follow abstract origins and specifications to the first declaration."""
         for _ in range(8):
             for code in _ORIGINS:
                 attribute, origin = _Attribute(), Die()
@@ -222,7 +219,7 @@ class Libdw:
         return die
 
     def scopes(self, die: Die) -> list[Die]:
-        """An entry and those around it, innermost first."""
+        """Return the entry and those around it, innermost first."""
         found = _DIE()
         count = self._call["dwarf_getscopes_die"](die, ctypes.byref(found))
         if count <= 0:
@@ -233,7 +230,7 @@ class Libdw:
             self._free(ctypes.cast(found, ctypes.c_void_p))
 
     def file(self, unit: Die, number: int) -> str | None:
-        """One of the source files of a unit."""
+        """Return the name of a source file of a unit."""
         files, count = ctypes.c_void_p(), ctypes.c_size_t()
         if self._call["dwarf_getsrcfiles"](unit, files, count) or number >= count.value:
             return None

@@ -1,6 +1,6 @@
-"""Which files of a process lack debug information, and which Debian package has it.
+"""Finds files of a process without debug information, and the Debian packages that have it.
 
-Which Debian package a file is of, by dpkg's lists of files (dpkg-query(1), --search): no program is started.
+The package of a file is looked up in dpkg's lists of files (dpkg-query(1), --search); no program is started.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ _PYTHON: Final = lazy_re(r"(?:lib)?(python3\.\d+)(?:-minimal|-stdlib)?$")
 
 
 def packages_of(paths: Collection[str], root: Path = Path("/")) -> dict[str, str]:
-    """The package of each file that belongs to one, without its architecture: `libpq5`.
+    """Return the package of each file that belongs to one, without its architecture: `libpq5`.
 
-    Args:
-        paths: absolute paths of the files.
-        root: what the paths begin at: `/proc/PID/root` for those of a container.
+    `root` is `/proc/PID/root` for files of a container.
     """
     wanted = {form: path for path in paths for form in _forms(path)}
     found: dict[str, str] = {}
@@ -42,7 +40,7 @@ def packages_of(paths: Collection[str], root: Path = Path("/")) -> dict[str, str
 
 
 def package_with_symbols(package: str) -> str:
-    """The package with the debug information of a package's files: `libpq5-dbgsym`, `libc6-dbg`."""
+    """Return the package with the debug information of a package's files: `libpq5-dbgsym`, `libc6-dbg`."""
     if package == "libc6":
         return "libc6-dbg"
     python = _PYTHON.match(package)
@@ -50,7 +48,7 @@ def package_with_symbols(package: str) -> str:
 
 
 def _forms(path: str) -> tuple[str, ...]:
-    """A path as lists may have it: those of before /usr was merged have `/lib` for `/usr/lib`."""
+    """Return a path in the forms of the lists: those of before /usr was merged have `/lib` for `/usr/lib`."""
     return (path, path.removeprefix("/usr")) if path.startswith(("/usr/lib", "/usr/bin/", "/usr/sbin/")) else (path,)
 
 
@@ -62,7 +60,7 @@ def _lists(folder: Path) -> Iterator[Path]:
 
 
 def _content(place: Path) -> bytes:
-    """A list; b"" where it is none: the files of a container are no more to be trusted than its program."""
+    """Read a list, or b"": the files of a container are no more to be trusted than its program."""
     try:
         fd = target_files.open_fd(place, links=False)
     except OSError:
@@ -79,13 +77,7 @@ _DEBUG: Final = "usr/lib/debug/.build-id"
 
 
 class MissingSymbols(NamedTuple):
-    """A file without debug information.
-
-    Attributes:
-        module: its base name.
-        build_id: in hexadecimal digits; "" where it has none.
-        package: with its debug information; "" where that isn't known.
-    """
+    """A file without debug information; its build id (hex) and the package with the information are "" if not known."""
 
     module: str
     build_id: str
@@ -93,11 +85,7 @@ class MissingSymbols(NamedTuple):
 
 
 def missing_symbols(pid: int, addresses: Iterable[int]) -> list[MissingSymbols]:
-    """The files that some addresses lie in, of those that lack debug information.
-
-    Args:
-        pid: the process.
-        addresses: of code.
+    """Return the files at code addresses that lack debug information.
 
     Raises:
         OSError: the process is gone or its mappings may not be read.
@@ -117,7 +105,6 @@ def missing_symbols(pid: int, addresses: Iterable[int]) -> list[MissingSymbols]:
 
 
 def _root(pid: int) -> Path:
-    """Where the paths of a process begin, seen from here."""
     root = Path(f"/proc/{pid}/root")
     try:
         return Path("/") if root.samefile("/") else root
@@ -126,7 +113,7 @@ def _root(pid: int) -> Path:
 
 
 def _build_id(module: Module, root: Path) -> str | None:
-    """The build id of a file that lacks debug information, "" without one; None for a file that has some."""
+    """Return the build id of a file without debug information ("" if it has none); None if it has some."""
     try:
         with ElfFile(module.file) as elf:
             build_id = read_build_id(elf)

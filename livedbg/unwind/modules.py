@@ -1,9 +1,7 @@
-"""The ELF files that are mapped into a process: which one an address belongs to, and where it is loaded.
+"""The ELF files mapped into a process: which one holds an address, and its load bias.
 
-Names of code that no symbol names: in deleted files, and in memory that no file backs. Programs that load generated
-code leave such.
-
-What a file or a function is, only the system knows that made it; the session passes the functions that systems declare.
+Code without symbols, in deleted files and in memory that no file backs, is named by functions that systems declare:
+only the system that generated such code knows it.
 """
 
 from __future__ import annotations
@@ -23,13 +21,7 @@ from livedbg.linux.maps import Mapping, copies, parse_maps
 
 
 class NamedCode(NamedTuple):
-    """A function in memory that no file backs.
-
-    Attributes:
-        function: its name.
-        file: of its source; "" where that isn't known.
-        line: in it.
-    """
+    """A function in memory that no file backs."""
 
     function: str
     file: str = ""
@@ -47,22 +39,22 @@ _namers: list[CodeNamer] = []
 
 
 def use_labellers(labellers: Iterable[Labeller]) -> None:
-    """Label deleted files by these functions from now on."""
+    """Set the functions that label deleted files."""
     _labellers[:] = labellers
 
 
 def label_of(pid: int, file: str) -> str | None:
-    """The label of a deleted file that a process has mapped; None if nobody knows it."""
+    """Return the label of a deleted file that a process has mapped, or None."""
     return next((label for labeller in _labellers if (label := labeller(pid, file)) is not None), None)
 
 
 def use_namers(namers: Iterable[CodeNamer]) -> None:
-    """Name code that no file backs by these functions from now on."""
+    """Set the functions that name code that no file backs."""
     _namers[:] = namers
 
 
 def code_name(pid: int, address: int) -> NamedCode | None:
-    """The function at an address in memory that no file backs; None if nobody knows it."""
+    """Return the function at an address in memory that no file backs, or None."""
     return next((name for namer in _namers if (name := namer(pid, address)) is not None), None)
 
 
@@ -71,13 +63,12 @@ _VDSO: Final = "[vdso]"
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One mapped ELF file.
+    """A mapped ELF file.
 
     Attributes:
         name: base name of its path in the process.
-        file: a path of ours by which it can be opened.
-        bias: what was added to its addresses when it was loaded.
-        inode: of the file: after an exec another one may have the same name of ours.
+        file: a path by which we can open it.
+        inode: tells it from another file of the same `file`, after an exec.
         code: a mapping of its code.
     """
 
@@ -89,15 +80,7 @@ class Module:
 
 
 class Modules:
-    """The mapped files of one process.
-
-    Args:
-        pid: the process.
-        mappings: its mappings in rising order of address.
-
-    Attributes:
-        code: those of code.
-    """
+    """The mapped files of one process, from mappings in ascending order of address; `code` are the executable ones."""
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
         self._pid = pid
@@ -109,12 +92,12 @@ class Modules:
         self._opened: dict[tuple[str, int], Path] = {}
 
     def mapping_at(self, address: int) -> Mapping | None:
-        """The mapping of code that holds an address."""
+        """Return the executable mapping that holds an address."""
         place = bisect_right(self._starts, address) - 1
         return self.code[place] if place >= 0 and address < self.code[place].end else None
 
     def at(self, address: int) -> Module | None:
-        """The file whose code an address is in; None for other memory and for what is no ELF file."""
+        """Return the file whose code holds an address; None for other memory and for what is no ELF file."""
         mapping = self.mapping_at(address)
         if mapping is None or not (mapping.path.startswith("/") or mapping.path == _VDSO):
             return None
@@ -125,7 +108,7 @@ class Modules:
         return self._modules[key]
 
     def overlaid(self, module: Module) -> bool:
-        """Whether another file's code lies now where a file's code lay earlier (execve(2), dlclose(3))."""
+        """Return whether another file's code now lies where a module's code was (execve(2), dlclose(3))."""
         code = module.code
         place = bisect_right(self._starts, code.start) - 1
         for other in self.code[max(place, 0) :]:
@@ -136,7 +119,7 @@ class Modules:
         return False
 
     def name_at(self, address: int) -> str | None:
-        """Base name of the file, or `[vdso]` and the like, that an address is in; a deleted file by its label."""
+        """Return the base name of the file at an address, or `[vdso]` and the like; the label of a deleted file."""
         mapping = self.mapping_at(address)
         if mapping is None:
             return None
@@ -144,12 +127,12 @@ class Modules:
         return (label_of(self._pid, name) if mapping.deleted else None) or name or None
 
     def code_at(self, address: int) -> NamedCode | None:
-        """The function at an address in memory that no file backs, if a system knows it."""
+        """Return the function at an address in memory that no file backs, or None."""
         mapping = self.mapping_at(address)
         return code_name(self._pid, address) if mapping is not None and not mapping.path else None
 
     def opened(self, mapping: Mapping) -> Path:
-        """A path by which the file of a mapping can be opened: its own where that is the same file."""
+        """Return a path by which the file of a mapping can be opened: its own path where that is the same file."""
         key = (mapping.path, mapping.inode)
         if key not in self._opened:
             own = Path(mapping.path)
@@ -161,7 +144,7 @@ class Modules:
         return self._opened[key]
 
     def _copy(self, mapping: Mapping) -> list[Mapping]:
-        """All mappings of the file that were made with this one: a file may be loaded several times."""
+        """Return all mappings made together with this one: a file may be loaded several times."""
         if mapping.path not in self._copies:
             self._copies[mapping.path] = copies([other for other in self._files if other.path == mapping.path])
         return next((copy for copy in self._copies[mapping.path] if mapping in copy), [mapping])
@@ -180,14 +163,12 @@ class Modules:
 
 
 def _identity(mapping: Mapping) -> tuple[str, int, int]:
-    """What two mappings have in common that are parts of one copy of a file."""
     return mapping.device, mapping.inode, mapping.start - mapping.offset
 
 
 @cache
 def _vdso() -> Path | None:
-    """A file with the code that the kernel maps into every process for calls such as clock_gettime (vdso(7)): a copy
-    of our own, which is the same as the target's; None where there is none. It ends with us."""
+    """Return a file with our own vdso (vdso(7)), which is the same as the target's, or None. It ends with us."""
     own = next((mapping for mapping in parse_maps(os.getpid()) if mapping.path == _VDSO), None)
     if own is None:
         return None

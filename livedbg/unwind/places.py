@@ -2,14 +2,11 @@
 
 A file is known by its build id and size, or by its inode, so ten processes of one program cost what one costs.
 
-Where functions begin, by the table of an ELF file's unwind tables (.eh_frame_hdr, LSB 5.0 core, 10.6.2).
+Function starts come from the search table of the unwind tables (.eh_frame_hdr, LSB 5.0 core, 10.6.2). It is searched in
+the file: that of a large library has a million entries.
 
-The table is searched in the file: that of a large library has a million entries.
-
-Names of functions as a programmer writes them, from what debug information and symbol tables have.
-
-Debug information has the last part of a name only (`run<int>`); the symbol has all of it, and more: a result type and
-parameters (`void app::Engine::run<int>(int)`).
+Function names are written as a programmer writes them. Debug information has only the last part of a name (`run<int>`);
+the symbol has all of it, with a result type and parameters (`void app::Engine::run<int>(int)`).
 
 Invariants:
     places.L1. Two files have one name for an address only if they have one build id and one size, or are one file.
@@ -53,7 +50,7 @@ _RUST_LETTERS: Final = {"SP": "@", "BP": "*", "RF": "&", "LT": "<", "GT": ">", "
 
 @lru_cache(maxsize=1 << 14)
 def symbol_name(symbol: str) -> str:
-    """The function that a symbol means: demangled, without its version (`read@@GLIBC_2.2.5`)."""
+    """Return the demangled name of a symbol, without its version (`read@@GLIBC_2.2.5`)."""
     bare = symbol.partition("@")[0] or symbol
     if bare.startswith("_R"):
         return demangled_rust(bare) or bare
@@ -65,14 +62,10 @@ def symbol_name(symbol: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def full_name(function: str | None, symbol: str | None) -> str | None:
-    """The name of a function.
-
-    Args:
-        function: its name in debug information; None where there is none.
-        symbol: its symbol; None where there is none.
+    """Return the qualified name of a function.
 
     Returns:
-        None where it has neither.
+        None if it has neither.
     """
     if function is None or symbol is None:
         return function if symbol is None else symbol_name(symbol)
@@ -87,7 +80,7 @@ def full_name(function: str | None, symbol: str | None) -> str | None:
 
 
 def _rust(name: str) -> str:
-    """A name of Rust's older mangling, which only looks like one of C++ (rustc_symbol_mangling, legacy)."""
+    """Decode Rust's older mangling, which only looks like that of C++ (rustc_symbol_mangling, legacy)."""
 
     def letter(match: re.Match[str]) -> str:
         code = int(match[2], 16) if match[2] else 0
@@ -97,7 +90,6 @@ def _rust(name: str) -> str:
 
 
 def _base(function: str) -> str:
-    """A name without its template arguments."""
     operator = _OPERATOR.match(function)
     return operator[0] if operator else function.partition("<")[0]
 
@@ -107,7 +99,7 @@ def _last_part(name: str) -> str:
 
 
 def _without_parameters(name: str, base: str) -> str | None:
-    """The demangled name of a function without its result and its parameters; None where it is of another one."""
+    """Return a demangled function name without result and parameters; None if it names another function than `base`."""
     found: tuple[int, int] | None = None
     spaces: list[int] = []
     depth = at = 0
@@ -136,7 +128,7 @@ def _without_parameters(name: str, base: str) -> str | None:
 
 
 def _behind_arguments(name: str, at: int) -> int:
-    """Where the template arguments that begin at a place end; that place where none do."""
+    """Return the end of the template arguments that begin at `at`; `at` if none do."""
     if not name.startswith("<", at):
         return at
     depth = 0
@@ -155,13 +147,8 @@ _MOST: Final = 1 << 12
 
 
 class FunctionStarts:
-    """The functions of a file that have unwind tables.
-
-    Args:
-        file: its path.
-
-    Attributes:
-        known: whether the table can be read: else nothing is known of any address.
+    """Starts of the functions of a file that have unwind tables; nothing is known unless the table can be read
+    (`known`).
     """
 
     def __init__(self, file: Path) -> None:
@@ -182,7 +169,7 @@ class FunctionStarts:
             self.known = False
 
     def at(self, address: int) -> int | None:
-        """Where the function begins that an address, relative to the load bias, is in; None where it is in none."""
+        """Return the start of the function that holds an address (relative to the load bias), or None."""
         if address not in self._found:
             if len(self._found) >= _MOST:
                 self._found.clear()
@@ -225,17 +212,14 @@ _MOST_DEPTHS: Final = 1 << 10  # of a file
 
 @dataclass(slots=True)
 class KnownFile:
-    """What is known of a file.
+    """Cached knowledge of a file.
 
     Attributes:
-        key: what its content is known by.
-        base: what is added to its addresses in the program that has all files.
-        debug_frames: it has unwind tables with its debug information.
-        tables: where its symbols are, the best first.
-        functions: its functions by debug information; None where that can't be read so.
-        starts: where those of its functions begin that have unwind tables.
-        places: frames by address.
-        depths: by the beginning of a function and an address in it, what its code says of its frame.
+        base: load bias in the program that has all files.
+        debug_frames: it has unwind tables in its debug information (`.debug_frame`).
+        tables: the files with its symbols, the best first.
+        functions: its functions by debug information; None if that can't be read so.
+        depths: frame depth by function start and address.
     """
 
     key: Hashable
@@ -250,7 +234,7 @@ class KnownFile:
 
 
 class Places:
-    """The files that were seen, and what is where in them."""
+    """The files that were seen, and the frames at addresses in them."""
 
     def __init__(self) -> None:
         self._symbols = FunctionSymbols()
@@ -268,12 +252,11 @@ class Places:
         self._count = 0
 
     def begin(self) -> None:
-        """Before a request: forget what has become too much."""
+        """Forget everything if it has become too much; called before each request."""
         if len(self._files) > _MOST_FILES or self._count > _MOST_PLACES:
             self._start()
 
     def file_of(self, module: Module) -> KnownFile:
-        """What is known of a file."""
         key, size = self._identity(module)
         known = self._files.get(key)
         if known is None:
@@ -292,12 +275,12 @@ class Places:
         return known
 
     def describe(self, module: Module, addresses: Collection[int], *, debug: bool) -> dict[int, tuple[WireFrame, ...]]:
-        """The frames at addresses of a file, by address: what was inlined there first. Their counters are 0.
+        """Return the frames at addresses of a file, by address, the innermost inlined function first. Their counters
+        are 0.
 
         Args:
-            module: the file.
             addresses: relative to its load bias, each within an instruction.
-            debug: use debug information; names are all there is otherwise.
+            debug: use debug information, and not names alone.
         """
         if not debug:
             key, _ = self._identity(module)
@@ -312,7 +295,7 @@ class Places:
         return {at: file.places[at] for at in addresses}
 
     def _identity(self, module: Module) -> tuple[Hashable, int]:
-        """What the content of a file is known by, and how large it is; read once while the file does not change."""
+        """Return the identity of a file's content, and its size; read once while the file does not change."""
         try:
             stat = target_files.status(module.file)
             state = (stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)
@@ -324,13 +307,7 @@ class Places:
         return known
 
     def later_variables(self, module: Module, at: int, frames: Sequence[WireFrame]) -> list[frozenset[str]]:
-        """For each frame at an address of a file, the variables that are declared behind its line.
-
-        Args:
-            module: the file.
-            at: the address, relative to its load bias.
-            frames: as `describe` has them.
-        """
+        """Return for each frame at an address of a file the variables that are declared behind its line."""
         functions = self.file_of(module).functions
         if functions is None:
             return [frozenset()] * len(frames)
@@ -361,7 +338,7 @@ _Line: TypeAlias = tuple[str | None, int | None, int | None]
 
 
 def _lines(functions: list[Function], locations: list[drgn.SourceLocation]) -> list[_Line]:
-    """The place in each function: what drgn has, and where it has fewer, those of the calls."""
+    """Return the place in each function: drgn's, and where it has fewer, those of the calls."""
     known = [_line(location) for location in locations]
     if len(known) == len(functions):
         return known
@@ -400,7 +377,7 @@ def _read_identity(file: Path, state: tuple[int, ...]) -> tuple[Hashable, int]:
 
 
 def _has_debug_frames(file: Path) -> bool:
-    """Whether a file has unwind tables that only its debug information holds: Go's have, or none at all."""
+    """Return whether unwind tables are only in the debug information: Go's files have such, or none at all."""
     try:
         with ElfFile(file) as elf:
             return elf.has_section(".debug_frame")

@@ -1,6 +1,4 @@
-"""Unwinders of processes, shared by all that read them in one session: drgn in one process for all, else warm gdbs.
-
-Unwinds captures in one unwinding process for a whole session, by drgn.
+"""The unwinders of a session, shared by all adapters: drgn in one process for all targets, else a warm gdb for each.
 
 Invariants:
     unwind_pool.O1. A session has one unwinding process, or a gdb for each process, however many adapters ask; it ends
@@ -9,8 +7,8 @@ Invariants:
     unwind_pool.D1. The file of the copied stacks is gone from the disk when `unwind` returns.
     unwind_pool.D2. An unwinding process that ends is replaced once: for the same process without debug information
         where it crashed. When that one ends too, gdb unwinds.
-    unwind_pool.D3. Nothing is remembered of a process but what its files were known by: after an exec no frame has
-        the name of a function that lay at its address earlier.
+    unwind_pool.D3. Nothing is remembered of a process but what its files were known by: after an exec no frame has the
+        name of a function that lay at its address earlier.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ _PLAIN: Final = "no-debug-information"
 
 
 class SharedHelper:
-    """The unwinding process of a session, and the one that replaces it."""
+    """The unwinding process of a session, or its replacement."""
 
     def __init__(self) -> None:
         self._process: HelperProcess | None = None
@@ -52,19 +50,19 @@ class SharedHelper:
 
     @property
     def given_up(self) -> bool:
-        """Whether it is of no use; `problem` says why."""
+        """Return whether it can't be used any more; `problem` says why."""
         return bool(self.problem)
 
     @property
     def process(self) -> HelperProcess | None:
-        """The one that runs, or ran last."""
+        """The process that runs, or ran last."""
         return self._process
 
     async def running(self) -> HelperProcess:
-        """The process, started.
+        """Return the process, started.
 
         Raises:
-            UnwinderGone, UnwindTimeout: it can't be.
+            UnwinderGone, UnwindTimeout: it can't be started.
         """
         async with self._lock:
             if self._process is None or not self._process.alive:
@@ -78,25 +76,18 @@ class SharedHelper:
             return self._process
 
     def died(self, error: LivedbgError) -> None:
-        """Count an end that nobody wanted; the second is the last."""
+        """Count an unwanted end; after the second it is given up."""
         self._deaths += 1
         if self._deaths > 1:
             self.problem = f"{error.message} It did so twice."
 
     async def close(self) -> None:
-        """End it."""
         if self._process is not None:
             await self._process.close()
 
 
 class DrgnUnwinder:
-    """Unwinds captures of one process.
-
-    Args:
-        pid: the process.
-        helper: the session's unwinding process.
-        otherwise: gives what unwinds where that can't.
-    """
+    """Unwinds captures of one process by drgn, or by `otherwise` when the helper is given up."""
 
     def __init__(self, pid: int, helper: SharedHelper, otherwise: Callable[[], Awaitable[StackUnwinder]]) -> None:
         self.pid = pid
@@ -109,17 +100,9 @@ class DrgnUnwinder:
 
     @property
     def notes(self) -> list[Note]:
-        """See StackUnwinder."""
         return [*self._notes.values(), *(self._other.notes if self._other is not None else ())]
 
     async def unwind(self, capture: Capture, limit_s: float, *, values: bool = False) -> dict[int, Unwound]:
-        """See StackUnwinder.
-
-        Args:
-            capture: of the process.
-            limit_s: time limit of the whole.
-            values: read arguments and local variables too.
-        """
         end = time.monotonic() + limit_s
         with copy_folder() as folder:
             stacks = folder / "stacks"
@@ -146,7 +129,7 @@ class DrgnUnwinder:
         return await self._other.unwind(capture, max(0.05, end - time.monotonic()), values=values)
 
     async def close(self) -> None:
-        """See StackUnwinder. The unwinding process is others' too."""
+        """Do nothing: others use the unwinding process too."""
 
     async def _asked(self, request: Request, limit_s: float) -> Reply:
         process = await self._helper.running()
@@ -177,7 +160,7 @@ class DrgnUnwinder:
 
 
 def _code_of(mappings: tuple[Mapping, ...]) -> list[WireMapping]:
-    """Those of code, and those that are made of the same files."""
+    """Return the executable mappings, and the others of the same files."""
     files = {mapping.path for mapping in mappings if mapping.executable and mapping.path.startswith("/")}
     return [WireMapping.of(mapping) for mapping in mappings if mapping.executable or mapping.path in files]
 
@@ -235,12 +218,7 @@ _MOST_PROCESSES: Final = 4096  # that are remembered
 
 
 class UnwinderPool:
-    """Keeps what unwinds.
-
-    Args:
-        gdb: path of the gdb for where drgn can't be used; None where there is none.
-        drgn: use drgn where it can be used.
-    """
+    """Keeps unwinders of processes; `gdb` is for where drgn can't be used."""
 
     def __init__(self, gdb: str | None, *, drgn: bool = True) -> None:
         self._gdb = gdb
@@ -252,12 +230,7 @@ class UnwinderPool:
 
     @classmethod
     def shared(cls, gdb: str | None, *, drgn: bool = True) -> UnwinderPool:
-        """The pool that all in the running event loop share, who each close it.
-
-        Args:
-            gdb: path of the gdb for where drgn can't be used.
-            drgn: use drgn where it can be used.
-        """
+        """Return the pool of the running event loop. Each user closes it."""
         pools = _shared.setdefault(asyncio.get_running_loop(), {})
         pool = pools.get((gdb, drgn))
         if pool is None or not pool._users:
@@ -278,7 +251,7 @@ class UnwinderPool:
             await self.of(pid)
 
     async def of(self, pid: int) -> StackUnwinder:
-        """The unwinder of a process.
+        """Return the unwinder of a process.
 
         Raises:
             GdbGone, GdbTimeout, GdbCommandError: gdb can't be used.
@@ -318,7 +291,7 @@ class UnwinderPool:
             return fresh
 
     def cpu_s(self, pid: int) -> float:
-        """Processor time that was used for the stacks of a process."""
+        """Return the CPU seconds used for the stacks of a process."""
         used = (self._drgns.get(pid), self._unwinders.get(pid))
         return sum(one.cpu_s for one in used if one is not None)
 
@@ -329,11 +302,10 @@ class UnwinderPool:
             await unwinder.close()
 
     def _idle(self) -> int | None:
-        """Of those that do nothing, the one that was used longest ago."""
         return next((pid for pid, unwinder in self._unwinders.items() if not unwinder.busy), None)
 
     async def close(self) -> None:
-        """Use it no more; the last to do so ends all unwinders."""
+        """Drop one user; the last ends all unwinders."""
         self._users -= 1
         if not self._users:
             for pid in list(self._unwinders):

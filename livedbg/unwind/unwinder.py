@@ -1,9 +1,8 @@
 """Unwinds captures of one process in a gdb that never attaches to it.
 
-An ELF core file made of copied registers and stacks, to be unwound by gdb (elf(5), core(5)).
-
-It holds NT_PRSTATUS of each thread, NT_PRPSINFO, NT_AUXV, NT_FILE and the copied parts of the stacks;
-code and unwind tables come from the files that NT_FILE names. The machine is that of livedbg.linux.registers.
+gdb gets an ELF core file made of the copied registers and stacks (elf(5), core(5)). It holds NT_PRSTATUS of each
+thread, NT_PRPSINFO, NT_AUXV, NT_FILE and the copied parts of the stacks; code and unwind tables come from the files
+that NT_FILE names. The machine is that of livedbg.linux.registers.
 
 Invariants:
     unwinder.U1. gdb gets a core file and never the process.
@@ -40,12 +39,7 @@ _PSINFO_SIZE: Final = 136  # struct elf_prpsinfo: pid at 24, fname at 40
 
 
 def write_core(path: Path, capture: Capture, modules: Modules) -> None:
-    """Write the core of a capture; only we may read it.
-
-    Args:
-        path: where.
-        capture: the copies.
-        modules: the files that the core names.
+    """Write the core file of a capture; only we may read it.
 
     Raises:
         OSError: the file can't be written.
@@ -98,7 +92,7 @@ def _process_note(capture: Capture) -> bytes:
 
 
 def _files_note(capture: Capture, modules: Modules) -> bytes:
-    """NT_FILE (fs/binfmt_elf.c, fill_files_note). gdb reads code through these paths."""
+    """Return NT_FILE (fs/binfmt_elf.c, fill_files_note). gdb reads code through these paths."""
     files = [mapping for mapping in capture.mappings if mapping.path.startswith("/")]
     head = struct.pack("<QQ", len(files), _PAGE)
     ranges = b"".join(struct.pack("<QQQ", m.start, m.end, m.offset // _PAGE) for m in files)
@@ -120,12 +114,7 @@ _SETTINGS: Final = (
 
 
 class Unwinder:
-    """A warm gdb for one process.
-
-    Args:
-        gdb: path of the program.
-        pid: the process whose captures it will unwind.
-    """
+    """A warm gdb for one process."""
 
     def __init__(self, gdb: str, pid: int) -> None:
         self.pid = pid
@@ -138,17 +127,15 @@ class Unwinder:
 
     @property
     def alive(self) -> bool:
-        """Whether its gdb runs."""
         return self._engine.alive
 
     @property
     def busy(self) -> bool:
-        """Whether it unwinds something."""
         return self._one_at_a_time.locked()
 
     @property
     def cpu_s(self) -> float:
-        """Processor time that its gdb has used; 0 when it has ended."""
+        """CPU seconds that its gdb has used; 0 if it has ended."""
         pid = self._engine.pid
         try:
             return 0.0 if pid is None else procfs.read_stat(pid).cpu_ticks * procfs.CLOCK_TICK_NS / 1e9
@@ -157,12 +144,11 @@ class Unwinder:
 
     @property
     def too_slow(self) -> list[str]:
-        """A sentence for each file whose symbols gdb could not read."""
+        """A sentence for each file whose symbols gdb could not read in time."""
         return [error.message for error in self._too_slow.values()]
 
     @property
     def notes(self) -> list[Note]:
-        """See StackUnwinder."""
         consequence = "Frames in it have no names, and stacks may end there."
         return [Note("symbols-too-slow", f"{sentence} {consequence}") for sentence in self.too_slow]
 
@@ -182,12 +168,10 @@ class Unwinder:
         await _prepare(self._engine, self._walker)
 
     async def unwind(self, capture: Capture, limit_s: float, *, values: bool = False) -> dict[int, Unwound]:
-        """The stacks of a capture's threads.
+        """Return the stacks of a capture's threads.
 
         Args:
-            capture: of this unwinder's process.
-            limit_s: time limit of the whole.
-            values: not read here.
+            values: ignored.
 
         Raises:
             GdbTimeout: it took longer.
@@ -198,12 +182,11 @@ class Unwinder:
             return await self._unwind(capture, time.monotonic() + limit_s)
 
     async def close(self) -> None:
-        """End the gdb."""
         self._closed = True
         await self._engine.close()
 
     async def _renew(self, patience_s: float = 2.0) -> None:
-        """Continue with a fresh gdb; the former one may take `patience_s` to end."""
+        """Replace the gdb; the former one may take `patience_s` to end."""
         engine = GdbEngine(self._gdb, target=self.pid)
         walker = Walker(engine, self._too_slow)
         try:

@@ -1,4 +1,4 @@
-"""What unwinding gives, and what whoever unwinds must be able to do."""
+"""The result of unwinding, and the protocol of unwinders."""
 
 from __future__ import annotations
 
@@ -18,46 +18,35 @@ _ROOT_FRAMES: Final = lazy_re(r"^(_start|__?clone3?|start_thread|__libc_start_(c
 
 
 class Unwound(Struct, frozen=True):
-    """The native stack of one thread.
-
-    Attributes:
-        whole: the outermost frame was reached.
-    """
+    """The native stack of one thread; `whole`: the outermost frame was reached."""
 
     frames: tuple[Frame, ...]
     whole: bool
 
 
 class Note(NamedTuple):
-    """What a reader of the stacks should know of how they were made.
-
-    Attributes:
-        code: stable word for it.
-        sentence: it, in words.
-    """
+    """A remark for readers of the stacks on how they were made."""
 
     code: str
     sentence: str
 
 
 class StackUnwinder(Protocol):
-    """Unwinds captures of one process, without the process."""
+    """Unwinds captures of one process, without touching the process."""
 
     @property
     def cpu_s(self) -> float:
-        """Processor time that was used for this process."""
+        """CPU seconds that were used for this process."""
 
     @property
     def notes(self) -> list[Note]:
-        """What should be known of the stacks."""
+        """Remarks on the stacks."""
 
     async def unwind(self, capture: Capture, limit_s: float, *, values: bool = False) -> dict[int, Unwound]:
-        """The stacks of a capture's threads.
+        """Return the stacks of a capture's threads.
 
         Args:
-            capture: of the process.
-            limit_s: time limit of the whole.
-            values: arguments and local variables too, where they can be had.
+            values: arguments and local variables too, where possible.
 
         Raises:
             UnwindTimeout, GdbTimeout: it took longer.
@@ -66,16 +55,16 @@ class StackUnwinder(Protocol):
         """
 
     async def close(self) -> None:
-        """Use it no more."""
+        """Release the unwinder."""
 
 
 def is_root(function: str) -> bool:
-    """Whether a function is one that nothing calls: a program or a thread begins in it."""
+    """Return whether a program or thread begins in this function: nothing calls it."""
     return _ROOT_FRAMES.match(function) is not None
 
 
 def up_to_main(frames: Sequence[Frame]) -> Sequence[Frame]:
-    """Without what the C library has below `main`, as gdb shows it (`set backtrace past-main off`)."""
+    """Return the frames without those below `main`, as gdb shows them (`set backtrace past-main off`)."""
     names = [frame.function for frame in frames]
     if "main" not in names:
         return frames

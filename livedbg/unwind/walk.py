@@ -1,15 +1,12 @@
-"""Walks the stacks of threads that gdb knows, of a core file or of a process, with the symbols that this takes.
+"""Walks the stacks of threads that gdb knows, of a core file or of a process, loading the symbols that this takes.
 
-Symbols and unwind tables are loaded on demand: first of the files that the program counters are in, then of those
-that the frames lead into, until no frame lies in a file that was not loaded. They stay loaded for the next time.
+Symbols and unwind tables are loaded on demand: first of the files that the program counters are in, then of those that
+the frames lead into, until no frame lies in a file that was not loaded. They stay loaded for the next time. They are
+added by hand with their load address (`add-symbol-file`), so a gdb that is not attached can load them too, and they
+stay when it attaches.
 
-Loads the symbols of mapped files into a gdb, one file at a time, when something asks for them.
-
-A file may have a name that gdb demangles for ever: thirty letters are enough for a text of gigabytes. So the processor
-time that gdb may use for a file is limited by the file's size, and what took longer is not asked for again.
-
-They are added by hand with their load address (`add-symbol-file`), so a gdb that is not attached can load them too,
-and they stay when it attaches.
+gdb may demangle a name of a file for ever: thirty letters are enough for a text of gigabytes. So the CPU time that gdb
+may use for a file is limited by the file's size, and a file that took longer is not loaded again.
 
 Invariants:
     walk.U1. Only files that a frame lies in are loaded.
@@ -41,11 +38,7 @@ _LOOK_S: Final = 0.5
 
 
 class SymbolsTooSlow(GdbTimeout):
-    """gdb uses too much processor time for the symbols of a file; this gdb is of no use any more.
-
-    Attributes:
-        module: the file.
-    """
+    """gdb uses too much CPU time for the symbols of a file; this gdb is of no use any more."""
 
     def __init__(self, module: Module, used_s: float) -> None:
         super().__init__(
@@ -57,12 +50,7 @@ class SymbolsTooSlow(GdbTimeout):
 
 
 class Symbols:
-    """What one gdb has loaded.
-
-    Args:
-        engine: the gdb.
-        too_slow: files that an earlier gdb could not read in time.
-    """
+    """The symbols that one gdb has loaded; `too_slow` are files that an earlier gdb could not read in time."""
 
     def __init__(self, engine: GdbEngine, too_slow: Iterable[Module] = ()) -> None:
         self._engine = engine
@@ -70,7 +58,6 @@ class Symbols:
         self._refused: set[Module] = set(too_slow)
 
     def __contains__(self, module: Module) -> bool:
-        """Whether its symbols are loaded."""
         return module in self._loaded
 
     @property
@@ -79,19 +66,18 @@ class Symbols:
         return [module.file.name for module in self._loaded]
 
     def refused(self, module: Module) -> bool:
-        """Whether gdb can't load it."""
+        """Return whether gdb can't load the file."""
         return module in self._refused
 
     def outdated(self, modules: Modules) -> bool:
-        """Whether some would name what is none of theirs: the process has other files now where theirs were."""
+        """Return whether another file now lies where a loaded one was."""
         return any(modules.overlaid(module) for module in self._loaded)
 
     async def load(self, wanted: Iterable[Module], end: float) -> None:
-        """Load those that are not loaded yet, in the order of their addresses.
+        """Load the files that are not loaded yet, in the order of their addresses.
 
         Args:
-            wanted: files.
-            end: when it must be done, by `time.monotonic()`.
+            end: deadline, by `time.monotonic()`.
 
         Raises:
             SymbolsTooSlow: gdb can't read one of them.
@@ -147,22 +133,14 @@ _WALK: Final = Path(__file__).with_name("gdb_walk.py")
 
 
 class Walker:
-    """Walks stacks in one gdb.
-
-    Args:
-        engine: the gdb.
-        too_slow: files whose symbols an earlier gdb could not read in time.
-    """
+    """Walks stacks in one gdb."""
 
     def __init__(self, engine: GdbEngine, too_slow: Iterable[Module] = ()) -> None:
         self._engine = engine
         self.symbols = Symbols(engine, too_slow)
 
     async def prepare(self, limit_s: float = 10.0) -> None:
-        """Teach gdb to walk.
-
-        Args:
-            limit_s: time limit of each step.
+        """Load our Python into gdb.
 
         Raises:
             GdbCommandError: it has no Python.
@@ -172,12 +150,11 @@ class Walker:
         await self._engine.python("1", limit_s)
 
     async def walk(self, counters: Mapping[int, int], modules: Modules, end: float) -> dict[int, Unwound]:
-        """The stacks of threads.
+        """Return the stacks of threads.
 
         Args:
-            counters: their program counters, by thread.
-            modules: the files of their process.
-            end: when it must be done, by `time.monotonic()`.
+            counters: program counters by thread.
+            end: deadline, by `time.monotonic()`.
 
         Raises:
             GdbTimeout, GdbCommandError, GdbGone: it took longer, or gdb can't do it.
@@ -211,7 +188,7 @@ class Walker:
             await self.symbols.load(missing, end)
 
     def _first_missing(self, counters: Sequence[int], modules: Modules) -> Module | None:
-        """The innermost file of a stack that is not loaded: what lies beyond it can't be trusted yet."""
+        """Return the innermost file of a stack that is not loaded: frames beyond it can't be trusted yet."""
         for counter in counters:
             module = modules.at(counter)
             if module is None:

@@ -1,8 +1,7 @@
-"""The messages between a session and its unwinding process: msgpack, each behind its length.
+"""The messages between a session and its unwinding process: msgpack, each preceded by its length.
 
-The copied stacks of a request: one file that the session writes, read by the unwinding process.
-
-The file has the stacks of the threads one behind the other, in the order of the request.
+The copied stacks of a request are in one file that the session writes, one behind the other, in the order of the
+request.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ MOST_BYTES: Final = 64 << 20
 
 
 class WireMapping(Struct, array_like=True, frozen=True):
-    """A mapping; its path need not be text."""
+    """A mapping; its path need not be valid text."""
 
     start: int
     end: int
@@ -41,11 +40,9 @@ class WireMapping(Struct, array_like=True, frozen=True):
 
     @classmethod
     def of(cls, mapping: Mapping) -> WireMapping:
-        """The message for a mapping."""
         return cls(*mapping[:6], os.fsencode(mapping.path), mapping.deleted)
 
     def mapping(self) -> Mapping:
-        """The mapping of a message."""
         return Mapping(
             self.start,
             self.end,
@@ -59,13 +56,13 @@ class WireMapping(Struct, array_like=True, frozen=True):
 
 
 class Copied(Struct, array_like=True, frozen=True):
-    """A thread, and the part of its stack that was copied: from `low` up to `high`.
+    """A thread, and the copied part of its stack, from `low` up to `high`.
 
     Attributes:
         registers: in the order of livedbg.linux.registers.
-        doubted: the same with other values of the registers that are not known: what differs between them is no value
-            of a variable.
-        guessed: its frame pointer is a guess.
+        doubted: the same with other values in the unknown registers: what differs between them is no value of a
+            variable.
+        guessed: the frame pointer is a guess.
     """
 
     tid: int
@@ -77,13 +74,12 @@ class Copied(Struct, array_like=True, frozen=True):
 
 
 class Request(Struct, array_like=True, frozen=True):
-    """Unwind copied stacks.
+    """A request to unwind copied stacks.
 
     Attributes:
-        stacks: path of the file with the stacks of the threads (see above).
-        mappings: of the process: those of files that have code, and other code.
-        debug: use debug information; names come from symbol tables alone otherwise.
-        values: local variables and arguments too.
+        stacks: path of the file with the stacks of the threads.
+        mappings: those of files that have code, and other executable ones.
+        debug: use debug information, and not symbol tables alone.
     """
 
     pid: int
@@ -95,11 +91,7 @@ class Request(Struct, array_like=True, frozen=True):
 
 
 class WireFrame(Struct, array_like=True, frozen=True):
-    """One frame; what isn't known is None.
-
-    Attributes:
-        values: `name=value`, of local variables and arguments.
-    """
+    """One frame; None for what isn't known. `values` are `name=value` of local variables and arguments."""
 
     pc: int
     function: str | None = None
@@ -111,12 +103,7 @@ class WireFrame(Struct, array_like=True, frozen=True):
 
 
 class WireStack(Struct, array_like=True, frozen=True):
-    """The stack of a thread.
-
-    Attributes:
-        places: of its frames in the reply, innermost first.
-        whole: the outermost frame was reached.
-    """
+    """The stack of a thread; `places` are indexes into the frames of the reply, innermost first."""
 
     tid: int
     places: list[int]
@@ -124,11 +111,7 @@ class WireStack(Struct, array_like=True, frozen=True):
 
 
 class Reply(Struct, array_like=True, frozen=True):
-    """What was unwound; the first message, before any request, has nothing but an error.
-
-    Attributes:
-        error: why it can't be done, in the words of whoever refused; "" when it was.
-    """
+    """The unwound stacks; the first message, before any request, has nothing but an error."""
 
     error: str = ""
     frames: list[WireFrame] = []
@@ -136,13 +119,13 @@ class Reply(Struct, array_like=True, frozen=True):
 
 
 def packed(message: Struct) -> bytes:
-    """A message behind its length."""
+    """Return a message preceded by its length."""
     body = msgspec.msgpack.encode(message)
     return LENGTH.pack(len(body)) + body
 
 
 def write_stacks(path: Path, threads: Sequence[ThreadCopy]) -> None:
-    """Write the stacks of some threads; only we may read the file.
+    """Write the stacks of threads to a file that only we may read.
 
     Raises:
         OSError: the file can't be written.
@@ -153,14 +136,14 @@ def write_stacks(path: Path, threads: Sequence[ThreadCopy]) -> None:
 
 
 class CopiedStacks:
-    """Memory of which nothing but the copied stacks of the present request can be read."""
+    """Memory that holds only the copied stacks of the current request."""
 
     def __init__(self) -> None:
         self._lows: list[int] = []
         self._stacks: list[bytes] = []
 
     def take(self, file: Path, threads: Sequence[Copied]) -> None:
-        """Have the stacks of a request, instead of those of the one before.
+        """Replace the stacks by those of a request.
 
         Raises:
             OSError: the file can't be read.
@@ -179,11 +162,10 @@ class CopiedStacks:
         self._stacks = [stacks[low] for low in self._lows]
 
     def clear(self) -> None:
-        """Forget them."""
         self._lows, self._stacks = [], []
 
     def read(self, address: int, size: int) -> bytes:
-        """Bytes of a stack.
+        """Return bytes of a stack.
 
         Raises:
             LookupError: they were not copied.

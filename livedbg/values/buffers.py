@@ -1,18 +1,16 @@
-"""The program's memory that tasks read and write through views, put together from what they dumped.
+"""The program's buffers, put together from the views that tasks dumped, and the order of the tasks.
 
 A view is a `start_offset`, a `shape` and `strides`, in stored elements of its buffer; its payload is contiguous.
-Without a task graph buffers are not known, and every dumped tensor counts as one of its own.
+Without a task graph buffers are not known, and every dumped tensor counts as a buffer of its own.
 
-In which order the tasks of a dump are walked, and who wrote what a task found.
-
-With the run's task graph the order is that of submission: every task comes after those that it waits for. Without a
-graph it is the order in which the payload was written.
+With the run's task graph tasks are walked in the order of submission: every task comes after those that it waits for.
+Without a graph the order is that in which the payload was written.
 
 Invariants:
     values_buffers.P1. `initial` compares what was found before any task wrote there, `final` what was written there
         last, in walking order; elements that no dumped task touched are not compared.
-    values_buffers.P2. Of a tensor that a task was given and left, it wrote what it changed: many tasks may each write
-        a part of it. What none of them changed is the last one's.
+    values_buffers.P2. Of a tensor that a task was given and left, it wrote what it changed: many tasks may each write a
+        part of it. What none of them changed is the last one's.
 """
 
 from __future__ import annotations
@@ -38,12 +36,7 @@ from livedbg.values.tensor import Held, index_of
 
 @dataclass(slots=True)
 class Wiring:
-    """How the tasks of one run are wired.
-
-    Attributes:
-        graph: its declared task graph; None where there is none.
-        problem: why there is none, or what it lacks.
-    """
+    """The dependencies of the tasks of one run; `problem` says why there is no graph, or what it lacks."""
 
     graph: TaskGraph | None = None
     problem: str = ""
@@ -67,7 +60,7 @@ class Wiring:
                     self._writers.setdefault(access.tensor_id, []).append(task.task_id)
 
     def order(self, dump: Dump) -> list[int]:
-        """All tasks of the dump, each behind those that it depends on, as far as that is known."""
+        """Return all tasks of the dump, each behind those that it depends on, as far as that is known."""
         written: dict[int, int] = {}
         for entry in dump.entries:
             if entry.bin_size:
@@ -80,11 +73,11 @@ class Wiring:
         return sorted(written, key=lambda task: (self._place.get(task, last), written[task], task))
 
     def access(self, task: int, arg: int) -> Access | None:
-        """How the orchestration declared an argument."""
+        """Return how the orchestration declared an argument."""
         return self._access.get((task, arg))
 
     def producers(self, task: int, arg: int) -> list[int]:
-        """The tasks that wrote what a task finds in an argument, as far as edges or earlier writers say."""
+        """Return the tasks that wrote what a task finds in an argument, as far as edges or earlier writers say."""
         if self.graph is None:
             return []
         by_edge = self._by_arg.get((task, arg))
@@ -100,22 +93,22 @@ class Wiring:
         return writers[max(0, at - 1) : at]
 
     def before(self, task: int) -> list[int]:
-        """The tasks that a task waits for directly."""
+        """Return the direct predecessors of a task."""
         return [] if self.graph is None else self.graph.predecessors.get(task, [])
 
     def missing_into(self, tasks: Collection[int]) -> list[LostOrder]:
-        """Dependencies that the graph lacks of some tasks, which read or overwrite what others wrote."""
+        """Return the dependencies of tasks that the graph lacks: the tasks read or overwrite what others wrote."""
         if self.graph is None:
             return []
         return [order for order in lost_orders(self.graph).sure if order.second in tasks]
 
     def has_edge(self, first: int, second: int) -> bool:
-        """Whether the second task waits for the first directly."""
+        """Return whether the second task waits for the first directly."""
         return first in self.before(second)
 
 
 def wiring_of(dump: Dump) -> Wiring:
-    """The wiring of a dump's run, from the task graph beside it."""
+    """Return the wiring of a dump's run, from the task graph beside it."""
     return Wiring(*dump.find_graph())
 
 
@@ -129,11 +122,9 @@ _WRITTEN: Final = -2
 
 
 class Left(NamedTuple):
-    """What tasks left in a buffer, against a golden output.
+    """The difference of a buffer's last values from a golden output.
 
-    Attributes:
-        writers: the tasks that wrote what differs.
-        later: how many were given that memory after them, and left as it was what differs.
+    `later` tasks were given what differs, and left it as it was.
     """
 
     difference: Difference
@@ -143,13 +134,7 @@ class Left(NamedTuple):
 
 @dataclass(slots=True)
 class Buffer:
-    """Memory of the program.
-
-    Attributes:
-        count: elements.
-        shape: of a tensor that covers all of it, or only its count.
-        touched: what tasks found and left there, in walking order.
-    """
+    """A buffer of the program, and what tasks found and left there, in walking order."""
 
     element: ElementType
     count: int
@@ -158,7 +143,7 @@ class Buffer:
 
     @property
     def read(self) -> bool:
-        """Whether its first values were dumped."""
+        """True if its first values were dumped."""
         return bool(self.touched) and self.touched[0].before
 
     @property
@@ -167,7 +152,7 @@ class Buffer:
         return list(dict.fromkeys(entry.task for entry in self.touched if not entry.before))
 
     def initial(self, dump: Dump, golden: Held, tolerance: Tolerance) -> Difference:
-        """How what tasks found first differs from a golden input."""
+        """Return how the first values that tasks found differ from a golden input."""
         merged = _Merged(golden.total, self.element)
         for number, (entry, places) in self._placed(golden.total):
             if not entry.before:
@@ -177,7 +162,7 @@ class Buffer:
         return merged.against(golden, tolerance)[0]
 
     def final(self, dump: Dump, golden: Held, tolerance: Tolerance) -> Left:
-        """How what tasks left last differs from a golden output, and the tasks that wrote what differs."""
+        """Return how the last values that tasks left differ from a golden output."""
         merged = _Merged(golden.total, self.element)
         given = {(entry.task, entry.arg): entry for entry in self.touched if entry.before}
         for number, (entry, places) in self._placed(golden.total):
@@ -196,7 +181,7 @@ class Buffer:
 
 
 class _Merged:
-    """A buffer's values, which entry each is of, and whether a task is known to have written it."""
+    """A buffer's values, the entry of each, and whether a task is known to have written it."""
 
     def __init__(self, count: int, element: ElementType) -> None:
         self.owner = np.full(count, _NOBODY, np.int32)
@@ -205,7 +190,7 @@ class _Merged:
         self.element = element
 
     def put(self, dump: Dump, entry: Entry, places: Places, number: int, free: npt.NDArray[np.bool_]) -> None:
-        """Take over an entry's values at those of its places that are free, as far as they are there."""
+        """Copy an entry's dumped values to those of its places that are free."""
         tensor = dump.tensor(entry)
         block = tensor.block(0, tensor.count) if tensor is not None else self.values[:0]
         self.owner[places[len(block) :][free[len(block) :]]] = _WRITTEN
@@ -214,7 +199,7 @@ class _Merged:
         self.values[places], self.owner[places] = block[: len(free)][free], number
 
     def leave(self, dump: Dump, entry: Entry, places: Places, number: int, given: Entry | None) -> None:
-        """Take over what a task left; of what it was given too, it wrote what it changed."""
+        """Copy what a task left; of what it was given too, it wrote what it changed."""
         owner, known = self.owner[places], self.changed[places]
         self.put(dump, entry, places, number, np.ones(len(places), np.bool_))
         changed = _changed(dump, entry, given, len(places))
@@ -223,7 +208,7 @@ class _Merged:
         self.changed[places[changed]] = True
 
     def against(self, golden: Held, tolerance: Tolerance) -> tuple[Difference, list[int]]:
-        """The difference, and the entries that hold what is outside."""
+        """Return the difference, and the entries that hold what is outside."""
         flat = golden.block(0, golden.total)
         known = np.flatnonzero(self.owner >= 0)
         wrong = known[outside(self.values[known], flat[known], *tolerance.of(self.element, golden.element))]
@@ -236,7 +221,7 @@ class _Merged:
 
 
 def _changed(dump: Dump, entry: Entry, given: Entry | None, count: int) -> npt.NDArray[np.bool_]:
-    """Which elements a task changed of what it was given; all of them where that was not dumped."""
+    """Return which elements a task changed; all of them if what it was given was not dumped."""
     found, left = (dump.tensor(one) if one is not None else None for one in (given, entry))
     unknown = np.ones(count, np.bool_)
     if found is None or left is None or given is None or not found.count == left.count == count:
@@ -250,7 +235,7 @@ def _changed(dump: Dump, entry: Entry, given: Entry | None, count: int) -> npt.N
 
 
 def places_of(entry: Entry, count: int, packed: int = 1) -> Places | None:
-    """Where the elements of a view lie in its buffer of `count` elements; None where they do not fit."""
+    """Return the indexes of a view's elements in its buffer of `count` elements; None if they do not fit."""
     shape = entry.shape
     strides = entry.strides or tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
     if len(strides) != len(shape) or math.prod(shape) * packed > ELEMENTS or 0 in shape:
@@ -267,7 +252,7 @@ def places_of(entry: Entry, count: int, packed: int = 1) -> Places | None:
 
 
 def buffers_of(dump: Dump, wiring: Wiring) -> list[Buffer]:
-    """The program's buffers: those that the runtime did not make itself."""
+    """Return the program's buffers, without those that the runtime made itself."""
     place = {task: number for number, task in enumerate(wiring.order(dump))}
     entries = sorted((entry for entry in dump.entries if not entry.scalar), key=lambda entry: place[entry.task])
     return list(_declared(dump, wiring, entries)) if wiring.graph is not None else list(_single(dump, entries))
@@ -281,7 +266,6 @@ def _single(dump: Dump, entries: list[Entry]) -> Iterator[Buffer]:
 
 
 def _whole(entry: Entry) -> Entry:
-    """The entry as a tensor of its own, not as a view."""
     return msgspec.structs.replace(entry, start_offset=0, strides=())
 
 

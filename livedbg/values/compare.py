@@ -1,8 +1,8 @@
-"""Two tensors compared within a tolerance, block by block.
+"""Compares two tensors within a tolerance, block by block.
 
-An element is inside when `|actual - expected| <= atol + rtol * |expected|` (as numpy.isclose
-has it), when both are NaN, or when both are the same infinity. Unless it is given, the tolerance is that of the
-looser of the two types (livedbg.values.dtypes).
+An element is inside when `|actual - expected| <= atol + rtol * |expected|` (as numpy.isclose has it), when both are
+NaN, or when both are the same infinity. Unless it is given, the tolerance is that of the looser of the two types
+(livedbg.values.dtypes).
 
 Scalar arguments are numbers that a manifest holds as text: floats with six digits, NaN as null, infinities as `$Inf`
 and `-$Inf`, or only the UINT64 of their bits.
@@ -27,13 +27,13 @@ _PRINTED: Final = 1e-5  # six digits
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What may differ; None is the types' own."""
+    """Tolerances; None for those of the types."""
 
     rtol: float | None = None
     atol: float | None = None
 
     def of(self, *elements: ElementType) -> tuple[float, float]:
-        """Relative and absolute tolerance between elements of these types."""
+        """Return relative and absolute tolerance between elements of these types."""
         rtol = max(element.rtol for element in elements) if self.rtol is None else self.rtol
         atol = max(element.atol for element in elements) if self.atol is None else self.atol
         return rtol, atol
@@ -41,16 +41,16 @@ class Tolerance:
 
 @dataclass(slots=True)
 class Difference:
-    """How two tensors differ.
+    """The difference of two tensors.
 
     Attributes:
         compared: elements that both have.
-        total: elements that the shape has.
+        total: elements of the shape.
         outside: elements beyond the tolerance.
-        nans: of those, elements that are NaN in one only.
-        first: index of the first of them, with both values.
+        nans: elements outside that are NaN in one only.
+        first: index of the first element outside; `actual` and `expected` are its values.
         largest: greatest finite distance of elements outside.
-        relative: greatest finite distance as a share of what is expected.
+        relative: greatest finite distance as a share of the expected value.
         reason: why they can't be compared, or "".
     """
 
@@ -67,12 +67,12 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """Whether they certainly are not the same."""
+        """True if they certainly differ."""
         return self.outside > 0 or bool(self.reason)
 
 
 def tolerance_of(elements: set[ElementType], tolerance: Tolerance) -> str:
-    """The tolerance of some types in words."""
+    """Return the tolerance of some types in words."""
     words = []
     for element in sorted(elements, key=lambda element: element.name):
         rtol, atol = tolerance.of(element)
@@ -81,7 +81,7 @@ def tolerance_of(elements: set[ElementType], tolerance: Tolerance) -> str:
 
 
 def outside(actual: Array, expected: Array, rtol: float, atol: float) -> npt.NDArray[np.bool_]:
-    """Which elements are beyond a tolerance."""
+    """Return which elements are beyond a tolerance."""
     if not rtol and not atol and actual.dtype.kind in "iu" and actual.dtype == expected.dtype:
         return np.not_equal(actual, expected)
     one, other = as_floats(actual), as_floats(expected)
@@ -96,7 +96,7 @@ def _near(one: Floats, other: Floats, rtol: float, atol: float) -> npt.NDArray[n
 
 
 def compare(actual: Tensor, expected: Tensor, tolerance: Tolerance) -> Difference:
-    """Compare all elements that both tensors have."""
+    """Compare the elements that both tensors have."""
     found = Difference(total=expected.total)
     if actual.shape != expected.shape:
         found.reason = f"shape {list(actual.shape)}, expected {list(expected.shape)}"
@@ -144,7 +144,7 @@ def _number(block: Array, at: int) -> float | int:
 
 
 def scalar_value(entry: Entry) -> float | int | None:
-    """A scalar as a number; None where the manifest says nothing that is one."""
+    """Return a scalar as a number, or None if the manifest has none."""
     value = entry.value
     if isinstance(value, str):
         return {"$Inf": math.inf, "-$Inf": -math.inf}.get(value)
@@ -174,7 +174,7 @@ def compare_scalars(entry: Entry, other: Entry, tolerance: Tolerance) -> Differe
 
 
 def _as_type(value: float | int, entry: Entry, other: Entry) -> float | int:
-    """Read a value that is given as bits, as the other's type."""
+    """Reinterpret the bits of a value as the other's type."""
     if entry.dtype == "UINT64" and isinstance(value, int) and 0 <= value < 1 << 32:
         if other.dtype == "FLOAT32":
             return float(struct.unpack("<f", struct.pack("<I", value))[0])

@@ -1,11 +1,11 @@
-"""The first task whose result differs from a golden run: two dumps, compared task by task.
+"""Finds the first task whose result differs from a golden run: two dumps, compared task by task.
 
-Every task is judged by its inputs and outputs:
+Verdicts by inputs and outputs of a task:
 
 - `equal`: both are within tolerance;
 - `culprit`: its inputs are equal and its outputs differ: its kernel computes a different result;
-- `order`: its inputs differ, though the tasks that write them computed the same: it read too early or too
-  late (a lost dependency, a race, memory that was overwritten);
+- `order`: its inputs differ, though the tasks that write them computed the same: it read too early or too late (a lost
+  dependency, a race, memory that was overwritten);
 - `given`: its inputs differ, and no task writes them: the runs were given different data;
 - `inherited`: its inputs differ because a task before it wrote different outputs;
 - `shape`: an argument has another shape;
@@ -49,18 +49,17 @@ class Comparison:
 
 @dataclass(slots=True)
 class TaskVerdict:
-    """What is to be said of one task.
+    """The verdict on one task.
 
     Attributes:
         inputs: arguments before dispatch.
         outputs: arguments after completion.
         certain: every argument that the dumps list was compared.
-        producers: for `inherited` and `order`: the tasks that wrote what it found; where no graph says which, the
-            first `CANDIDATES` that wrote different outputs before.
-        lost: of those, the ones that it waits for in the golden run only.
+        producers: for `inherited` and `order`: the tasks that wrote what it found; where no graph says which, the first
+            `CANDIDATES` that wrote different outputs before.
+        lost: producers that it waits for in the golden run only.
         missing: dependencies of it that its own run's graph lacks.
         redeclared: arguments that the orchestration declares otherwise: (arg, here, golden).
-        note: what else there is to say.
     """
 
     task: int
@@ -76,20 +75,19 @@ class TaskVerdict:
 
     @property
     def wrong(self) -> list[Comparison]:
-        """The arguments outside, what it found first."""
+        """The arguments outside, inputs first."""
         return [one for one in (*self.inputs, *self.outputs) if one.difference.differs]
 
 
 @dataclass(slots=True)
 class Divergence:
-    """What the walk found.
+    """The result of comparing two dumps.
 
     Attributes:
         verdicts: all tasks that both dumps have, in walking order.
-        ordered: whether that is the order of dependencies.
+        ordered: walking order is that of dependencies.
         only_here: tasks that the golden dump lacks.
         only_golden: tasks that the dump lacks.
-        elements: the types that were compared.
     """
 
     verdicts: list[TaskVerdict] = field(default_factory=list)
@@ -106,14 +104,13 @@ class Divergence:
         return next(causes, None) or next((one for one in self.verdicts if one.verdict == "inherited"), None)
 
     def counted(self, verdict: str) -> int:
-        """How many tasks have that verdict."""
+        """Return the number of tasks with a verdict."""
         return sum(one.verdict == verdict for one in self.verdicts)
 
 
 def diverge(
     dump: Dump, golden: Dump, wiring: Wiring, golden_wiring: Wiring, tolerance: Tolerance | None = None
 ) -> Divergence:
-    """Compare two dumps."""
     tolerance = tolerance or Tolerance()
     here, there = _by_task(dump), _by_task(golden)
     walked = wiring if wiring.graph is not None or golden_wiring.graph is None else golden_wiring
@@ -207,7 +204,7 @@ def _judge(
 
 
 def _spoilt(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> list[int]:
-    """Tasks that wrote different values to inputs of this one that were not dumped."""
+    """Return the tasks that wrote different values to inputs of this one that were not dumped."""
     unseen = [one.entry.arg for one in verdict.inputs if one.skipped]
     before = {task for wiring in wirings for arg in unseen for task in wiring.producers(verdict.task, arg)}
     if not verdict.inputs:
@@ -221,7 +218,6 @@ def _compared(verdict: TaskVerdict) -> Iterator[Comparison]:
 
 
 def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> str:
-    """Why a task found something else."""
     verdicts = []
     for arg in args:
         producers = {task for wiring in wirings for task in wiring.producers(verdict.task, arg)}
@@ -248,7 +244,7 @@ def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict],
 
 
 def _left_the_same(producer: TaskVerdict, reader: tuple[int, int], wirings: tuple[Wiring, Wiring]) -> bool:
-    """Whether what a task left for an argument was compared and is inside: all it left, where that is unknown."""
+    """Return whether what a task left for an argument was compared and is inside: all it left, if that is unknown."""
     outputs = [
         one
         for wiring in wirings

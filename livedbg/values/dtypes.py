@@ -1,10 +1,10 @@
-"""The element types of dumped tensors, and the tolerance that each is compared with.
+"""The element types of dumped tensors, and their tolerances.
 
 Each type has one name; `--as` and manifests may use those of numpy, ml_dtypes and the usual frameworks too. FP4E2M1
 keeps two elements in a byte, low half first, and its shape counts bytes, as `float4_e2m1fn_x2` does.
 
-Tolerances: the usual ones of frameworks' own tests (`assert_close`) where they have one; one step of the
-format for 8 and 4 bit floats; nothing for integers, booleans and scale exponents.
+Tolerances: those of frameworks' own tests (`assert_close`) where they have one; one step of the format for 8 and 4 bit
+floats; nothing for integers, booleans and scale exponents.
 """
 
 from __future__ import annotations
@@ -22,16 +22,13 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ElementType:
-    """How one element is stored.
+    """The type of one element.
 
     Attributes:
-        name: the runtime's name for it.
-        numpy: what an array of it has; a byte for each element of packed types.
+        numpy: dtype of a decoded array; a byte for each element of packed types.
         packed: elements in a byte: 2 for 4-bit types, else 1.
         kind: `float`, `int`, `bool`, or `raw` for a name that is not known.
-        rtol: relative tolerance of a comparison.
-        atol: absolute tolerance of a comparison.
-        smallest_normal: below it a number is denormal; 0 where there are none.
+        smallest_normal: smaller numbers are denormal; 0 if there are none.
     """
 
     name: str
@@ -43,19 +40,19 @@ class ElementType:
     smallest_normal: float = 0.0
 
     def bytes_for(self, count: int) -> int:
-        """Bytes that `count` elements take."""
+        """Return the bytes that `count` elements take."""
         return (count + self.packed - 1) // self.packed * (self.numpy.itemsize if self.packed == 1 else 1)
 
     def elements_in(self, size: int) -> int:
-        """Whole elements in `size` bytes."""
+        """Return the whole elements in `size` bytes."""
         return size * self.packed if self.packed > 1 else size // self.numpy.itemsize
 
     def logical_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape in elements of a shape that counts bytes where elements are packed."""
+        """Return the shape in elements, for a shape that counts bytes of packed elements."""
         return (*shape[:-1], shape[-1] * self.packed) if shape and self.packed > 1 else shape
 
     def decode(self, data: bytes) -> Array:
-        """The elements of some bytes; bytes behind the last whole element are left out."""
+        """Return the elements of some bytes; bytes behind the last whole element are left out."""
         if self.packed == 1:
             return np.frombuffer(data, self.numpy, len(data) // self.numpy.itemsize)
         halves = np.frombuffer(data, np.uint8)
@@ -113,26 +110,26 @@ _OTHER_NAMES: Final = {
 
 
 def known_types() -> tuple[str, ...]:
-    """All names that can be asked for, in lower case."""
+    """Return all type names in lower case."""
     return tuple(name.lower() for name in _TYPES)
 
 
 def element_type(name: str) -> ElementType | None:
-    """The type of that name in any case; None where nobody knows it."""
+    """Return the type of a name in any case, or None."""
     upper = name.upper()
     return _TYPES.get(_OTHER_NAMES.get(upper, upper))
 
 
 def raw_bytes(name: str) -> ElementType:
-    """How values of an unknown type are shown: as their bytes."""
+    """Return a type that shows values of an unknown type as bytes."""
     return ElementType(name, np.dtype(np.uint8), kind="raw")
 
 
 def of_numpy(dtype: np.dtype[np.generic]) -> ElementType:
-    """The type of an array's elements.
+    """Return the type of an array's elements.
 
     Raises:
-        ValueError: nothing that a tensor is made of.
+        ValueError: no element type of tensors.
     """
     if dtype == np.dtype(np.bool_):
         return _TYPES["BOOL"]
@@ -143,5 +140,5 @@ def of_numpy(dtype: np.dtype[np.generic]) -> ElementType:
 
 
 def as_floats(block: Array) -> Floats:
-    """The elements as 64-bit floats; integers beyond 2^53 are rounded."""
+    """Return the elements as 64-bit floats; integers beyond 2^53 are rounded."""
     return block.astype(np.float64)

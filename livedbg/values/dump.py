@@ -1,15 +1,11 @@
-"""A dump of tasks' arguments, opened: what is listed, and the values behind it.
+"""A dump of tasks' arguments: its entries, the values behind them, and both as rows of a table and as JSON.
 
     with readers.open(path) as dump:   # livedbg.values.readers
         for entry in dump.entries:
             tensor = dump.tensor(entry)   # None for scalars and lost payload
             print(dump.task_name(entry.task), summary(tensor))
 
-Nothing of the payload is read before `Tensor.block` is called.
-
-The entries of a dump: which argument of which task it holds at which stage, and where its values lie.
-
-Entries of a dump as rows of a table and as JSON values (schema `livedbg.values/1`).
+Nothing of the payload is read before `Tensor.block` is called. The JSON is of the schema `livedbg.values/1`.
 """
 
 from __future__ import annotations
@@ -42,13 +38,12 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
         stage: `before` or `after` the task ran, or the manifest's own word.
         role: `input`, `output` or `inout`.
         kind: `tensor`, or `scalar`, whose `value` is in the manifest itself.
-        kernels: func ids of the task's kernels; empty where unknown.
         shape: of the payload, which is always contiguous.
         strides: of the view in its buffer, in elements; the payload was gathered from there.
         start_offset: of the view in its buffer, in elements.
         truncated: the tensor was larger than the dump had memory for; its first part is there.
         overwritten: the payload was lost before the host had read it.
-        ambiguous: which of several equal scalar arguments was meant is not known.
+        ambiguous: one of several equal scalar arguments, not known which.
     """
 
     number: int
@@ -71,12 +66,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def before(self) -> bool:
-        """Whether it is what the task found, not what it left."""
+        """True if the task found it, and did not leave it."""
         return self.stage == "before"
 
     @property
     def scalar(self) -> bool:
-        """True if it is a number in the manifest."""
         return self.kind == "scalar"
 
 
@@ -86,7 +80,7 @@ def _no_graph() -> tuple[TaskGraph | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which entries are meant; what is empty selects everything."""
+    """A filter of entries; an empty field selects everything."""
 
     tasks: frozenset[int] = frozenset()
     stage: str = ""
@@ -95,7 +89,7 @@ class Selection:
     kernels: frozenset[str] = frozenset()
 
     def of(self, dump: Dump) -> Iterator[Entry]:
-        """The entries of a dump that are meant."""
+        """Yield the selected entries of a dump."""
         for entry in dump.entries:
             if (
                 (not self.tasks or entry.task in self.tasks)
@@ -109,24 +103,23 @@ class Selection:
 
 @dataclass(slots=True, kw_only=True)
 class Dump(AbstractContextManager["Dump"]):
-    """A dump.
+    """An opened dump.
 
     Attributes:
-        path: the manifest, or the payload where there is no manifest.
-        system: whose tasks they are, as in `Task.system`.
+        path: the manifest, or the payload if there is no manifest.
+        system: of the tasks, as in `Task.system`.
         entries: sorted by task, stage and argument.
-        payload_path: where the values lie; None where the run wrote none.
-        payload: the values; None where they can't be read.
-        decodable: whether the payload has a format that is known.
+        payload_path: None if the run wrote no values.
+        payload: None if the values can't be read.
+        decodable: the payload has a known format.
         orphan: it is a payload without a manifest.
         layout: what the system calls this kind of dump.
         level: how much the run was asked to dump, as the system counts it.
-        names: kernels by func id.
-        kernels: func ids by task, where the entries or the graph name them.
+        names: func id -> kernel.
+        kernels: task -> func ids, where the entries or the graph name them.
         problems: sentences on what is missing.
-        short_name: the name of a task by its number, such as `r1t2`.
-        graph_name: name of the file that has the run's task graph.
-        find_graph: reads it; gives the graph or None, and why there is none or what it lacks.
+        short_name: returns the name of a task by its number, such as `r1t2`.
+        find_graph: reads the graph; returns it or None, and why there is none or what it lacks.
     """
 
     path: Path
@@ -155,39 +148,38 @@ class Dump(AbstractContextManager["Dump"]):
         return self
 
     def close(self) -> None:
-        """Close the payload."""
         if self.payload is not None:
             self.payload.close()
 
     def kernel(self, kernels: tuple[int, ...]) -> str:
-        """Kernels in words: `MUL`, `MATMUL + ADD`, `func 7`; "" where unknown."""
+        """Return kernels in words: `MUL`, `MATMUL + ADD`, `func 7`; "" if unknown."""
         return " + ".join(self.names.get(kernel, f"func {kernel}") for kernel in kernels)
 
     def kernel_words(self, kernels: tuple[int, ...]) -> frozenset[str]:
-        """The words by which kernels can be asked for: names and func ids."""
+        """Return the words that select kernels: names and func ids."""
         return frozenset(str(kernel) for kernel in kernels) | {
             self.names[kernel] for kernel in kernels if kernel in self.names
         }
 
     def task_name(self, task: int) -> str:
-        """`r1t2 (MUL)`."""
+        """Return a task with its kernels: `r1t2 (MUL)`."""
         kernel = self.kernel(self.kernels_of(task))
         return f"{self.short_name(task)} ({kernel})" if kernel else self.short_name(task)
 
     def kernels_of(self, task: int) -> tuple[int, ...]:
-        """Func ids of a task's kernels; empty where unknown."""
+        """Return func ids of a task's kernels; empty if unknown."""
         return self.kernels.get(task, ())
 
     def state(self, entry: Entry) -> str:
-        """What is wrong with an entry's values: "", `overwritten`, `truncated`, `short`, `no payload`, `unread`."""
+        """Return what is wrong with the values, or "": `overwritten`, `truncated`, `short`, `no payload`, `unread`."""
         return self.values(entry)[0]
 
     def tensor(self, entry: Entry) -> Stored | None:
-        """The values of an entry, as far as they are there; None for scalars and lost payload."""
+        """Return the values of an entry, as far as they are there; None for scalars and lost payload."""
         return self.values(entry)[1]
 
     def values(self, entry: Entry) -> tuple[str, Stored | None]:
-        """Both: what is wrong with the values, and the values."""
+        """Return `state` and `tensor`."""
         if entry.scalar:
             return "", None
         if entry.overwritten:
@@ -205,7 +197,6 @@ class Dump(AbstractContextManager["Dump"]):
         return ("short" if tensor.count < tensor.total else ""), tensor
 
     def element(self, entry: Entry) -> ElementType:
-        """The type of an entry's elements."""
         known = self._elements.get(entry.dtype)
         if known is None:
             known = self._elements[entry.dtype] = element_type(entry.dtype) or raw_bytes(entry.dtype)
@@ -213,12 +204,7 @@ class Dump(AbstractContextManager["Dump"]):
 
 
 def note_losses(dump: Dump, without_values: str = "") -> None:
-    """Add to a dump's problems what of its values is missing.
-
-    Args:
-        dump: the dump.
-        without_values: why tensors are listed without values, if that is how the run was asked to dump.
-    """
+    """Add missing values to a dump's problems; `without_values` says why the run dumped no values on request."""
     if dump.payload is not None:
         end = max((e.bin_offset + e.bin_size for e in dump.entries if not e.scalar), default=0)
         if end > dump.payload.size:
@@ -248,12 +234,12 @@ Json = dict[str, object]
 
 
 def shape_text(shape: Sequence[int]) -> str:
-    """`[2, 3]`."""
+    """Return a shape as `[2, 3]`."""
     return f"[{', '.join(map(str, shape))}]"
 
 
 def row(dump: Dump, entry: Entry) -> tuple[str, ...]:
-    """The cells of an entry, as `COLUMNS` names them."""
+    """Return the cells of an entry, in the order of `COLUMNS`."""
     note = dump.state(entry)
     if entry.scalar:
         note = f"= {scalar_text(entry)}"
@@ -274,21 +260,21 @@ def row(dump: Dump, entry: Entry) -> tuple[str, ...]:
 
 
 def scalar_text(entry: Entry) -> str:
-    """A scalar's value; the writer says null for NaN."""
+    """Return a scalar's value as text; the writer says null for NaN."""
     if entry.value is None:
         return "NaN"
     return str(entry.value).lower() if isinstance(entry.value, bool) else str(entry.value).replace("$", "")
 
 
 def title(dump: Dump, entry: Entry) -> str:
-    """An entry in one line."""
+    """Return an entry in one line."""
     kernel = dump.kernel(dump.kernels_of(entry.task))
     words = [dump.short_name(entry.task) + (f" ({kernel})" if kernel else ""), entry.stage, entry.role]
     return f"#{entry.number} {' '.join(words)} arg {entry.arg}: {entry.dtype} {shape_text(entry.shape)}"
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    """Lines of a table; columns that are empty everywhere are left out."""
+    """Yield the lines of a table; columns that are empty everywhere are left out."""
     cells = [COLUMNS, *rows]
     used = [column for column in range(len(COLUMNS)) if any(line[column] for line in cells[1:])]
     widths = {column: max(len(line[column]) for line in cells) for column in used}
@@ -301,7 +287,6 @@ def table(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
 
 
 def entry_json(dump: Dump, entry: Entry) -> Json:
-    """An entry for a program."""
     document: Json = {
         "number": entry.number,
         "task": dump.short_name(entry.task),
@@ -325,7 +310,7 @@ def entry_json(dump: Dump, entry: Entry) -> Json:
 
 
 def tensor_json(tensor: Tensor, views: frozenset[str]) -> Json:
-    """What was asked for of a tensor, for a program; not more than the first 1000 numbers."""
+    """Return the requested views of a tensor as JSON values; not more than the first 1000 numbers."""
     document: Json = {}
     known = statistics(tensor) if views & {"stats", "histogram"} else None
     if known is not None and "stats" in views:
@@ -345,5 +330,5 @@ def tensor_json(tensor: Tensor, views: frozenset[str]) -> Json:
 
 
 def number(value: float) -> float | str:
-    """A number as JSON has it: what is not finite as a word."""
+    """Return a number as JSON has it; what is not finite as a word."""
     return value if isinstance(value, int) or math.isfinite(value) else str(value)

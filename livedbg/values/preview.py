@@ -1,4 +1,4 @@
-"""A preview of one tensor of a dump for a screen: soon, and for tensors of any size.
+"""Quick previews of single tensors of a dump, of any size, for a screen.
 
 Invariants:
     preview.L1. Nothing is open between two previews; of the dump that was previewed last the manifest is kept.
@@ -43,7 +43,7 @@ _Signature = tuple[Path, tuple[int, int, int] | None, tuple[int, int, int] | Non
 
 
 class Previewer:
-    """Previews tensors, one after the other. Not for two threads at once."""
+    """Previews tensors, one after the other. Not thread-safe."""
 
     def __init__(self, readers: Readers) -> None:
         self._readers = readers
@@ -51,17 +51,11 @@ class Previewer:
         self._signature: _Signature | None = None
 
     def forget(self) -> None:
-        """Drop the manifest that is kept."""
+        """Drop the kept manifest."""
         self._dump = self._signature = None
 
     def previews(self, path: Path, name: str, number: int) -> Iterator[ValuePreview]:
-        """A preview of an entry; of a large one a sample first. It has the reason if there is none.
-
-        Args:
-            path: of the dump.
-            name: of the dump, as the state knows it.
-            number: of the entry.
-        """
+        """Yield previews of an entry, for a large one that of a sample first; `problem` says why there is none."""
         try:
             dump = self._opened(path)
             with dump:
@@ -72,7 +66,7 @@ class Previewer:
             yield ValuePreview(path=name, number=number, problem="Not enough memory to read it.")
 
     def _opened(self, path: Path) -> Dump:
-        """The dump, with its payload open; read anew where a file of it has changed.
+        """Return the dump, with its payload open; read anew if one of its files has changed.
 
         A manifest is read to its end even where nobody wants this preview any more: the next one needs it as well.
         """
@@ -88,7 +82,6 @@ class Previewer:
 
 
 def _signature(path: Path, dump: Dump) -> _Signature:
-    """By which it is seen that a dump has changed."""
     return path, _of_file(path), _of_file(dump.payload_path or path)
 
 

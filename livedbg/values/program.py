@@ -1,8 +1,8 @@
-"""A dump compared with golden inputs and outputs of the whole program.
+"""Compares a dump with golden inputs and outputs of the whole program.
 
 A dump names tasks and arguments, not the program's parameters. So a golden tensor is matched with a buffer, in this
-order: by name (an output with the name of a matched input), by values (one buffer of its type and size holds them),
-by type and size (one such buffer is left). What was matched by what is part of the result; the rest is not guessed.
+order: by name (an output with the name of a matched input), by values (one buffer of its type and size holds them), by
+type and size (one such buffer is left). How it was matched is part of the result; the rest is not guessed.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ _Kind: TypeAlias = tuple[bool, str, int]
 
 @dataclass(slots=True)
 class GoldenMatch:
-    """One golden tensor.
+    """A golden tensor and the buffer that it was matched with.
 
     Attributes:
-        by: what it was matched by: `name`, `values`, `type and size`; "" where it was not.
+        by: how it was matched: `name`, `values`, `type and size`; "" if it was not.
         writers: tasks that wrote what differs; the culprit is one of them or precedes them.
-        later: how many tasks were given it after the writers, and left as it was what differs.
-        behind: further tasks before any of the writers: those that may have spoilt their inputs.
+        later: number of later tasks that were given what differs, and left it as it was.
+        behind: number of further tasks before any of the writers, which may have spoilt their inputs.
         missing: dependencies that the graph lacks of the writers, or of tasks before them.
         certain: the one writer's inputs are the golden ones, so that it is the culprit.
-        note: why it was not matched, or what else there is to say.
     """
 
     file: GoldenFile
@@ -53,24 +52,19 @@ class GoldenMatch:
 
     @property
     def differs(self) -> bool:
-        """Whether it is certain that the program's values are not the golden ones."""
+        """True if the program's values certainly differ."""
         return self.difference.differs
 
 
 @dataclass(slots=True)
 class ProgramComparison:
-    """All golden tensors.
-
-    Attributes:
-        ordered: a task graph says which task waits for which.
-    """
+    """All golden tensors; `ordered`: there is a task graph."""
 
     matches: list[GoldenMatch] = field(default_factory=list)
     ordered: bool = True
 
     @property
     def differs(self) -> bool:
-        """Whether any golden tensor differs."""
         return any(match.differs for match in self.matches)
 
 
@@ -154,7 +148,7 @@ def _match_output(
 def _same_name(
     match: GoldenMatch, golden: Held, dump: Dump, given: dict[str, GoldenMatch], tolerance: Tolerance
 ) -> bool:
-    """An output with an initial value is the buffer that its input is."""
+    """Match an output that has an initial value with the buffer of its input."""
     same = given.get(match.file.name)
     if same is None or same.buffer is None:
         return False
@@ -174,7 +168,7 @@ def _match_what_is_left(
     *,
     formats: Sequence[TensorFormat],
 ) -> None:
-    """What no buffer holds, inputs first, so that outputs of the same name follow."""
+    """Match what no buffer holds, inputs first, so that outputs of the same name follow."""
     taken = {id(match.buffer) for match in matches if match.buffer is not None}
     left = [match for match in matches if not match.by and not match.note]
     alike = Counter(kinds[id(match)] for match in left)
@@ -192,7 +186,7 @@ def _match_what_is_left(
 def _match_rest(
     match: GoldenMatch, golden: Held, place: tuple[Dump, list[Buffer]], taken: set[int], tolerance: Tolerance
 ) -> None:
-    """The only buffer left of its type and size is meant."""
+    """Match with the only buffer left of its type and size."""
     output = match.file.output
     alike = [b for b in _alike(golden, place[1]) if id(b) not in taken and (b.writers if output else b.read)]
     kind = f"{golden.element.name} and {many(golden.total, 'element')}"
@@ -212,7 +206,7 @@ def _match_rest(
 
 
 def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None:
-    """Whether the one writer of what differs got nothing but golden inputs."""
+    """Set `certain` if the only writer of what differs got nothing but golden inputs."""
     if not match.file.output or not match.differs or wiring.graph is None:
         return
     sound = {
@@ -236,7 +230,6 @@ def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None
 
 
 def _before(wiring: Wiring, tasks: Sequence[int]) -> set[int]:
-    """All other tasks that these wait for, directly or through others."""
     assert wiring.graph is not None
     seen = set(tasks)
     todo = list(tasks)

@@ -1,4 +1,4 @@
-"""How the files of a system become dumps: the contract of a reader, and all readers asked as one.
+"""Readers of the dump files of systems: the protocol, and all readers as one.
 
 This module doesn't import numpy: what searches for dumps can do so without it.
 """
@@ -34,12 +34,7 @@ class DumpFiles:
 
 @dataclass(frozen=True, slots=True)
 class GoldenFile:
-    """A tensor of the golden data.
-
-    Attributes:
-        name: of the program's argument.
-        output: whether it is what the program should leave, not what it is given.
-    """
+    """A tensor of the golden data: an output that the program should leave, or an input."""
 
     name: str
     output: bool
@@ -57,9 +52,9 @@ class TensorFormat:
 
     Attributes:
         suffix: of their names, without the dot.
-        load: reads the elements of one. It raises ValueError for a file without a tensor.
+        load: reads the elements of a file; raises ValueError for a file without a tensor.
         write: writes a tensor whose elements are all there.
-        remedy: how to make a file that can be read, if one can't.
+        remedy: how to make a readable file, if one can't be read.
     """
 
     suffix: str
@@ -69,7 +64,7 @@ class TensorFormat:
 
 
 def written_as(formats: Iterable[TensorFormat]) -> tuple[str, ...]:
-    """The forms in which a tensor can be written, by their suffixes without the dot."""
+    """Return the suffixes, without the dot, of the forms in which a tensor can be written."""
     return ("npy", *(form.suffix for form in formats), "txt")
 
 
@@ -85,36 +80,31 @@ class DumpReader(Protocol):
         """How to make a run write a dump."""
 
     def open(self, path: Path) -> Dump:
-        """Open one dump: a manifest, or a payload without one.
+        """Open a dump: a manifest, or a payload without one.
 
         Raises:
             SourceError: it can't be read, or is no dump (code `not-a-dump`).
         """
 
     def task(self, name: str) -> int | None:
-        """The number of a task by the name that the system's users know it by, such as `r1t2`."""
+        """Return the number of a task by its user-visible name, such as `r1t2`."""
 
     def golden_files(self, folder: Path) -> Sequence[GoldenFile]:
-        """The golden data in a folder; empty where there is none."""
+        """Return the golden data in a folder."""
 
     def golden_of_run(self, folder: Path) -> Sequence[GoldenFile]:
-        """The golden data that lie somewhere in a run's folder; empty where there is none."""
+        """Return the golden data that lie somewhere in a run's folder."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """The readers of all systems, asked as one.
-
-    Attributes:
-        readers: of dumps.
-        formats: of files with one tensor, besides `.npy`.
-    """
+    """The readers of all systems, and formats of files with one tensor, besides `.npy`."""
 
     readers: tuple[DumpReader, ...]
     formats: tuple[TensorFormat, ...] = ()
 
     def holds_one_tensor(self, path: Path) -> bool:
-        """Whether a path is a file with one tensor, by its name."""
+        """Return whether a path is a file with one tensor, by its name."""
         return path.suffix in {".npy", *(f".{form.suffix}" for form in self.formats)} and target_files.is_regular(path)
 
     @property
@@ -123,7 +113,7 @@ class Readers:
         return tuple(files for reader in self.readers for files in reader.files)
 
     def find(self, path: Path) -> list[Path]:
-        """The manifests, and the payloads without one, that a path names or that lie below it.
+        """Return the manifests, and the payloads without one, that a path names or that lie below it.
 
         Raises:
             SourceError: there is none.
@@ -167,7 +157,7 @@ class Readers:
         return found
 
     def open(self, path: Path) -> Dump:
-        """Open one dump: a manifest, or a payload without one (see `find`).
+        """Open a dump: a manifest, or a payload without one.
 
         Raises:
             SourceError: it can't be read, or is no dump.
@@ -184,7 +174,7 @@ class Readers:
         raise refused
 
     def task(self, word: str) -> int:
-        """A task by its name, as a number, or in hex.
+        """Return the number of a task by its name, as a number, or in hex.
 
         Raises:
             UsageError: none of these.
@@ -198,11 +188,11 @@ class Readers:
             raise UsageError(f"{word} names no task.", "r1t2, 4294967298 or 0x100000002", "task") from None
 
     def golden_files(self, folder: Path) -> Sequence[GoldenFile]:
-        """The golden data in a folder; empty where there is none."""
+        """Return the golden data in a folder."""
         return next((files for reader in self.readers if (files := reader.golden_files(folder))), ())
 
     def golden_of_run(self, folder: Path) -> Sequence[GoldenFile]:
-        """The golden data that lie somewhere in a run's folder; empty where there is none."""
+        """Return the golden data that lie somewhere in a run's folder."""
         return next((files for reader in self.readers if (files := reader.golden_of_run(folder))), ())
 
 

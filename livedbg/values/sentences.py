@@ -1,7 +1,4 @@
-"""The result of a comparison, as text and as JSON.
-
-What the graph of a dump's own run lacks, beside values that differ: in sentences and for programs.
-"""
+"""The result of a comparison, and dependencies that a graph lacks, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _MISSING_WORDS_NAMED = 3
 
 
 def missing_text(dump: Dump, missing: Sequence[LostOrder]) -> str:
-    """` deps.json lacks a dependency: r0t1 (INC) reads 1,024 bytes … that r0t0 (SLOW_ADD) wrote, …`; "" for none."""
+    """Return ` deps.json lacks a dependency: r0t1 (INC) reads 1,024 bytes … that r0t0 (SLOW_ADD) wrote, …`, or ""."""
     if not missing:
         return ""
     parts = []
@@ -33,7 +30,7 @@ def missing_text(dump: Dump, missing: Sequence[LostOrder]) -> str:
 
 
 def missing_json(dump: Dump, missing: Sequence[LostOrder]) -> list[dict[str, object]]:
-    """The same for a program."""
+    """Return the lacking dependencies as JSON values."""
     return [
         {
             "from": dump.short_name(order.first),
@@ -70,7 +67,7 @@ Json = dict[str, object]
 
 
 def difference_text(found: Difference) -> str:
-    """`3 of 256 outside, first at [7]: 1.5, expected 2; largest difference 0.5 (25%)`."""
+    """Return `3 of 256 outside, first at [7]: 1.5, expected 2; largest difference 0.5 (25%)`."""
     if found.reason:
         return found.reason
     if not found.outside:
@@ -88,7 +85,7 @@ def _value(value: float | None) -> str:
 
 
 def comparison_text(one: Comparison) -> str:
-    """`arg 2 (after, output FLOAT32 [256]): …`."""
+    """Return `arg 2 (after, output FLOAT32 [256]): …`."""
     entry = one.entry
     what = f"arg {entry.arg} ({entry.stage}, {entry.role} {entry.dtype} {shape_text(entry.shape)})"
     text = f"{what}: {one.skipped or difference_text(one.difference)}"
@@ -101,7 +98,7 @@ def _names(dump: Dump, tasks: Sequence[int]) -> str:
 
 
 def headline(dump: Dump, found: TaskVerdict) -> str:
-    """The first divergence as sentences."""
+    """Return the first divergence as sentences."""
     name = dump.task_name(found.task)
     surely = "" if found.certain else ", as far as its arguments were compared"
     writers = _names(dump, found.producers)
@@ -130,13 +127,13 @@ def headline(dump: Dump, found: TaskVerdict) -> str:
 
 
 def verdict_line(dump: Dump, found: TaskVerdict) -> str:
-    """A task in one line."""
+    """Return a task's verdict in one line."""
     behind = f" (from {_names(dump, found.producers)})" if found.verdict == "inherited" and found.producers else ""
     return f"{dump.task_name(found.task)}: {_WORDS[found.verdict]}{behind}"
 
 
 def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str]:
-    """How many tasks were compared, in which order, how exactly; and which were not."""
+    """Yield how many tasks were compared, in which order, how exactly; and which were not."""
     order = f"in the order of {dump.graph_name}" if found.ordered else "in the order in which their values were written"
     counts = ", ".join(many(count, _WORDS[word], _PLURALS[word]) for word in _PLURALS if (count := found.counted(word)))
     compared = len(found.verdicts) - found.counted("uncompared")
@@ -168,7 +165,6 @@ def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str
 
 
 def difference_json(found: Difference) -> Json:
-    """A difference for a program."""
     return {
         "compared": found.compared,
         "total": found.total,
@@ -214,7 +210,7 @@ def _verdict_json(dump: Dump, found: TaskVerdict) -> Json:
 
 
 def divergence_json(dump: Dump, found: Divergence, tolerance: Tolerance) -> Json:
-    """All of it for a program; equal tasks by name only."""
+    """Return the divergence as JSON values; equal tasks by name only."""
     first = found.first
     return {
         "first": None if first is None else _verdict_json(dump, first),
@@ -229,7 +225,7 @@ def divergence_json(dump: Dump, found: Divergence, tolerance: Tolerance) -> Json
 
 
 def program_lines(dump: Dump, found: ProgramComparison) -> Iterator[str]:
-    """A line for each golden tensor, then what follows from those that differ."""
+    """Yield a line for each golden tensor, then the conclusions."""
     matched = sum(bool(match.by) for match in found.matches)
     yield f"{matched} of {many(len(found.matches), 'golden tensor')} matched with what the tasks dumped."
     if not found.ordered:
@@ -246,7 +242,7 @@ def program_lines(dump: Dump, found: ProgramComparison) -> Iterator[str]:
 
 
 def conclusions(dump: Dump, found: ProgramComparison) -> Iterator[str]:
-    """What follows from the golden tensors that differ; nothing where none does."""
+    """Yield what follows from the golden tensors that differ."""
     wrong = [match for match in found.matches if match.differs]
     given = [match for match in wrong if not match.file.output]
     if given:
@@ -266,7 +262,7 @@ def _line(match: GoldenMatch) -> str:
 
 
 def cause(dump: Dump, match: GoldenMatch) -> str:
-    """Who may have computed a golden tensor that differs, in a sentence."""
+    """Return a sentence on who may have computed a golden tensor that differs."""
     label, writers = match.file.label, match.writers
     names = ", ".join(map(dump.task_name, writers[:_NAMED]))
     names += f" and {len(writers) - _NAMED} more" if len(writers) > _NAMED else ""
@@ -287,7 +283,6 @@ def cause(dump: Dump, match: GoldenMatch) -> str:
 
 
 def program_json(dump: Dump, found: ProgramComparison) -> dict[str, object]:
-    """All of it for a program."""
     return {
         "ordered": found.ordered,
         "matches": [

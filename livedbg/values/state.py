@@ -38,13 +38,11 @@ _SUSPECTS: Final = 200
 
 
 def listed(readers: Readers, path: Path, name: str = "", also: Collection[str] = ()) -> ValueDump:
-    """What a dump has.
+    """Return the contents of a dump.
 
     Args:
-        readers: what can open it.
-        path: of the dump.
-        name: of the dump, as the state is to know it; its path by default.
-        also: identifiers of tasks whose rows are wanted, in any order.
+        name: of the dump in the state; its path by default.
+        also: identifiers of tasks whose rows are wanted, besides the first `ROWS`.
 
     Raises:
         SourceError: it can't be read.
@@ -60,14 +58,9 @@ def listed(readers: Readers, path: Path, name: str = "", also: Collection[str] =
 def compared(
     readers: Readers, path: Path, golden: Path, name: str = "", siblings: Sequence[Path] = ()
 ) -> ValueComparison:
-    """A dump against a second one, or against the golden data of its program; its `problem` is why not.
+    """Compare a dump with a second one, or with the golden data of its program; `problem` says why it can't be done.
 
-    Args:
-        readers: what can open them.
-        path: of the dump.
-        golden: of what it is compared with.
-        name: of the dump, as the state knows it.
-        siblings: the dumps of the same run, by which its place in the run is known.
+    Its place in the run is known by `siblings`, the dumps of the same run.
     """
     name, other = name or clean_line(str(path)), clean_line(str(golden))
     try:
@@ -82,12 +75,7 @@ def compared(
 
 
 def golden_meant(readers: Readers, golden: Path, own: Sequence[Path]) -> Sequence[GoldenFile]:
-    """The golden data that a path means; empty where it means a dump.
-
-    Args:
-        readers: what can read them.
-        golden: a folder with golden data, or the folder of a run.
-        own: the dumps that are to be compared.
+    """Return the golden data in a folder or in a run's folder; empty if the path means a dump.
 
     Raises:
         SourceError: it is a single tensor, or holds neither golden data nor a dump.
@@ -112,7 +100,7 @@ def golden_meant(readers: Readers, golden: Path, own: Sequence[Path]) -> Sequenc
 
 
 def _like(readers: Readers, path: Path, siblings: Sequence[Path], golden: Path) -> Path:
-    """The dump of another run that a dump is to be compared with: the only one, or that at the same place."""
+    """Return the dump of another run to compare with: the only one, or that at the same place."""
     own = {sibling.resolve() for sibling in (path, *siblings)}
     others = [other for other in readers.find(golden) if other.resolve() not in own]
     if not others:
@@ -188,11 +176,7 @@ def _differing(dump: Dump, found: Divergence) -> Iterator[TaskComparison]:
 def _against_golden(
     readers: Readers, path: Path, name: str, golden: str, files: Sequence[GoldenFile]
 ) -> ValueComparison:
-    """A dump against golden inputs and outputs.
-
-    Raises:
-        SourceError: the dump can't be read, or nothing of the golden data can be compared with it.
-    """
+    """Compare a dump with golden inputs and outputs."""
     with readers.open(path) as dump:
         found = compare_program(dump, wiring_of(dump), files, Tolerance(), readers.formats)
         lines = tuple(clean_line(line, 400) for line in program_lines(dump, found) if line)[:_LINES]
@@ -210,7 +194,6 @@ def _against_golden(
 
 
 def _suspects(dump: Dump, found: ProgramComparison) -> Iterator[TaskComparison]:
-    """The culprit, and those that may be it."""
     wrong = [match for match in found.matches if match.differs]
     if any(not match.file.output for match in wrong):  # given other data: that says nothing about kernels
         return

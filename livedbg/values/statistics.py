@@ -1,13 +1,10 @@
-"""What a tensor's values are like: counts, extremes, mean, a histogram; block by block.
+"""Statistics of a tensor's values, and the values as numbers, histogram and heat map in characters.
 
-Mean and variance are merged over blocks as Chan, Golub and LeVeque have it ("Updating Formulae and a Pairwise
-Algorithm for Computing Sample Variances", 1979).
+Mean and variance are merged over blocks as Chan, Golub and LeVeque have it ("Updating Formulae and a Pairwise Algorithm
+for Computing Sample Variances", 1979).
 
-Values as pictures of characters: a histogram, a heat map; as large as they are asked for.
-
-Values as numbers: printed as numpy prints them, of a large tensor its edges only.
-
-At most 7 places of a dimension are read, so that a tensor of any size is printed at once.
+Numbers are printed as numpy prints them, of a large tensor its edges only: at most 7 places of a dimension are read, so
+that a tensor of any size is printed at once.
 """
 
 from __future__ import annotations
@@ -29,16 +26,15 @@ BINS: Final = 16
 
 @dataclass(slots=True)
 class Statistics:
-    """What was counted.
+    """Statistics of a tensor; `minimum`, `mean` … are those of the finite elements.
 
     Attributes:
         count: elements that are there.
-        total: elements that the shape has.
-        minimum: of the finite elements; None where there is none.
-        mean: of the finite elements; None where it is no double.
-        std: of the finite elements as a whole population, as numpy's; None where it is no double.
+        total: elements of the shape.
+        minimum: None if there are no finite elements.
+        mean: None if it is no double.
+        std: of a whole population, as numpy's; None if it is no double.
         denormals: numbers that are nearer to 0 than the type's smallest normal number.
-        first_nan: index of the first NaN.
     """
 
     count: int = 0
@@ -57,7 +53,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """How many finite elements lie between neighbouring edges; the last bin holds its upper edge."""
+    """Number of finite elements between neighbouring edges; the last bin holds its upper edge."""
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
@@ -114,7 +110,7 @@ def _extremes(found: Statistics, block: Array, element: ElementType) -> None:
 
 
 def histogram(tensor: Tensor, known: Statistics | None = None, bins: int = BINS) -> Histogram | None:
-    """How the finite elements are spread; None where there is none."""
+    """Return the distribution of the finite elements, or None if there are none."""
     known = known or statistics(tensor)
     if known.minimum is None or known.maximum is None:
         return None
@@ -139,12 +135,11 @@ _DIGITS: Final = {"FLOAT64": 10, "FLOAT32": 6, "FLOAT16": 4, "BFLOAT16": 3}
 
 
 def number_text(value: float, digits: int = 6) -> str:
-    """A number, short."""
     return str(value) if isinstance(value, int) else f"{value:.{digits}g}"
 
 
 def element_text(value: object, element: ElementType) -> str:
-    """One element, with the digits that its type has."""
+    """Return one element, with the digits that its type has."""
     if element.kind == "raw":
         return f"{int(str(value)):02x}"
     if element.kind == "float":
@@ -153,7 +148,7 @@ def element_text(value: object, element: ElementType) -> str:
 
 
 def number_lines(tensor: Tensor, width: int = 100, whole: int = _WHOLE) -> Iterator[str]:
-    """The values in brackets, as numpy prints them; dots stand for what is left out, `?` for what is not there."""
+    """Yield the values in brackets, as numpy prints them; dots stand for what is left out, `?` for missing values."""
     cut = tensor.total > whole
     edge = _EDGE
     while cut and math.prod(min(size, 2 * edge + 1) for size in tensor.shape) > _CELLS:
@@ -190,7 +185,7 @@ def _words(tensor: Tensor, kept: Sequence[Sequence[int]]) -> Iterator[str]:
 
 
 def statistic_pairs(found: Statistics, element: ElementType) -> list[tuple[str, str]]:
-    """Statistics as words and texts."""
+    """Return statistics as names and texts."""
     count = str(found.count) if found.count == found.total else f"{found.count} of {found.total}"
     pairs = [("count", count)]
     numbers = (("min", found.minimum), ("max", found.maximum), ("mean", found.mean), ("std", found.std))
@@ -210,7 +205,7 @@ _SHADES: Final = (PLAIN_SHADES, " ░▒▓█")
 
 
 def histogram_lines(found: Histogram, width: int = 60, ascii_only: bool = False) -> Iterator[str]:
-    """A line a bin: its lower edge, a bar, its count."""
+    """Yield a line for each bin: its lower edge, a bar, its count."""
     most = max(found.counts, default=0)
     edges = [number_text(edge, 4) for edge in found.edges]
     field = max(map(len, edges))
@@ -224,19 +219,14 @@ def histogram_lines(found: Histogram, width: int = 60, ascii_only: bool = False)
 
 @dataclass(frozen=True, slots=True)
 class HeatMap:
-    """Means of cells.
-
-    Attributes:
-        lines: one character a cell.
-        legend: what the characters mean.
-    """
+    """Means of cells, one character each."""
 
     lines: tuple[str, ...]
     legend: str
 
 
 def heat_map(tensor: Tensor, width: int = 64, height: int = 16, ascii_only: bool = False) -> HeatMap:
-    """The mean of each cell as a shade; rows are all leading dimensions, columns the last.
+    """Return the mean of each cell as a shade; rows are all leading dimensions, columns the last.
 
     A tensor of one dimension is folded into lines. A cell that holds NaN is `N`, one with Inf `I`.
     """
@@ -264,7 +254,6 @@ def heat_map(tensor: Tensor, width: int = 64, height: int = 16, ascii_only: bool
 
 
 def _grid(tensor: Tensor, width: int) -> tuple[int, int]:
-    """Columns and rows that the elements are laid out in."""
     if len(tensor.shape) < 2 or tensor.shape[-1] == 0:
         columns = max(1, min(tensor.total, max(width, math.isqrt(tensor.total))))
         return columns, max(1, math.ceil(tensor.total / columns))

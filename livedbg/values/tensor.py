@@ -1,10 +1,7 @@
-"""Tensors that are read piece by piece: out of a dump's payload, or out of memory.
+"""Tensors that are read piece by piece, from a dump's payload or from memory, and cancelling of such reads.
 
-The files of dumps, read in pieces, and reading that is given up when nobody needs the result any more.
-
-Payload is read with pread, not mapped: a run that begins anew empties the file, and a mapping of it
-would end this process with SIGBUS. A thread can't be cancelled from outside: whoever reads much calls `go_on` between
-two pieces.
+Payload is read with pread, not mapped: a run that begins anew empties the file, and a mapping of it would end this
+process with SIGBUS. A thread can't be cancelled from outside: whoever reads much calls `go_on` between two pieces.
 
 Invariants:
     tensor.T1. `block` reads at most what was asked for; nothing is read before.
@@ -36,12 +33,12 @@ _stops: Final[ContextVar[tuple[threading.Event, ...]]] = ContextVar("livedbg-val
 
 
 class GivenUp(BaseException):
-    """Nobody wants it any more: no error, and nothing that a user sees. As asyncio's CancelledError, no Exception."""
+    """The read was cancelled. Not an error to show; like asyncio's CancelledError, no Exception."""
 
 
 @contextmanager
 def until(*stops: threading.Event) -> Iterator[None]:
-    """What is read inside is given up soon after one of `stops` is set; the first means the end of everything."""
+    """Cancel what is read inside soon after one of `stops` is set; the first means the end of everything."""
     token = _stops.set(stops)
     try:
         yield
@@ -51,26 +48,22 @@ def until(*stops: threading.Event) -> Iterator[None]:
 
 @contextmanager
 def insisting() -> Iterator[None]:
-    """What is read inside is of use to whoever comes next, too: it is given up at the end of everything only."""
+    """Cancel what is read inside at the end of everything only: it is of use to the next request, too."""
     with until(*_stops.get()[:1]):
         yield
 
 
 def go_on() -> None:
-    """Go on, unless it is to be given up.
-
-    Raises:
-        GivenUp: it is.
-    """
+    """Raise GivenUp if the read was cancelled."""
     if any(stop.is_set() for stop in _stops.get()):
         raise GivenUp
 
 
 def open_regular(path: Path) -> int:
-    """A descriptor to read a file by: one that is a pipe or a device is not waited for.
+    """Open a regular file for reading, without waiting for a pipe or device.
 
     Raises:
-        SourceError: it can't be read, or is no file.
+        SourceError: it can't be read, or is no regular file.
     """
     try:
         return target_files.open_fd(path)
@@ -81,11 +74,7 @@ def open_regular(path: Path) -> int:
 
 
 class Payload:
-    """The file that holds the values of a dump.
-
-    Attributes:
-        size: bytes that were in it when it was opened; a run that goes on adds to them.
-    """
+    """The file that holds the values of a dump, of `size` bytes when it was opened; a run that goes on adds to them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -93,20 +82,16 @@ class Payload:
         self.open()
 
     def open(self) -> None:
-        """Open it, also again after `close`.
-
-        Raises:
-            SourceError: it can't be read, or is no file.
-        """
+        """Open it, also again after `close`. Raises as `open_regular` does."""
         self.close()
         self._fd = open_regular(self.path)
         self.size = os.fstat(self._fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes of it; fewer where it ends.
+        """Return bytes of it; fewer where it ends.
 
         Raises:
-            SourceError: the disk doesn't give them.
+            SourceError: the disk can't be read.
         """
         pieces = []
         while size > 0:
@@ -125,7 +110,6 @@ class Payload:
         return b"".join(pieces)
 
     def close(self) -> None:
-        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -155,14 +139,7 @@ class Tensor(Protocol):
 
 @dataclass(slots=True)
 class Stored:
-    """A tensor in a payload.
-
-    Attributes:
-        offset: of its first byte.
-        size: bytes that are there for it.
-        total: elements that its shape has.
-        count: elements that are there.
-    """
+    """A tensor in a payload, of which `size` bytes are there."""
 
     payload: Payload
     offset: int
@@ -177,7 +154,7 @@ class Stored:
         self.count = min(self.total, self.element.elements_in(self.size))
 
     def block(self, first: int, count: int) -> Array:
-        """Elements from `first` on, as far as they are there."""
+        """Return elements from `first` on, as far as they are there."""
         count = max(0, min(count, self.count - first))
         skip = first % self.element.packed
         begin = self.element.bytes_for(first - skip)
@@ -208,19 +185,13 @@ class Held:
         return self.array.size
 
     def block(self, first: int, count: int) -> Array:
-        """Elements from `first` on."""
         flat = self.array.reshape(-1)[first : first + count]
         return flat.view(np.uint8) if flat.dtype == np.bool_ else flat
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A large tensor of which `blocks` gives pieces only that are spread evenly.
-
-    Attributes:
-        pieces: how many.
-        length: elements of each.
-    """
+    """A large tensor of which `blocks` gives only evenly spread pieces."""
 
     whole: Tensor
     pieces: int = 64
@@ -243,18 +214,18 @@ class Sample:
         return self.whole.count
 
     def block(self, first: int, count: int) -> Array:
-        """Elements from `first` on, of the whole tensor."""
+        """Return elements of the whole tensor."""
         return self.whole.block(first, count)
 
     def places(self) -> Iterator[tuple[int, int]]:
-        """Where each piece begins, and its length; the first and the last element are in one."""
+        """Yield start and length of each piece; the first and the last element are in one."""
         last = max(0, self.count - self.length)
         for piece in range(self.pieces):
             yield last * piece // max(1, self.pieces - 1), self.length
 
 
 def blocks(tensor: Tensor) -> Iterator[tuple[int, Array]]:
-    """All elements that are there, or those of a sample, with the place of each block's first."""
+    """Yield all elements that are there, or those of a sample, each block with the index of its first element."""
     whole = ((first, BLOCK) for first in range(0, tensor.count, BLOCK))
     for first, length in tensor.places() if isinstance(tensor, Sample) else whole:
         block = tensor.block(first, length)
@@ -264,7 +235,7 @@ def blocks(tensor: Tensor) -> Iterator[tuple[int, Array]]:
 
 
 def window(tensor: Tensor, row: int, rows: int, column: int, columns: int) -> list[Array]:
-    """A cut-out for a screen: the leading dimensions are rows below each other, the last is the columns.
+    """Cut out a window: rows are all leading dimensions, columns the last.
 
     Returns:
         A piece of each row; shorter, or none, where the tensor ends.
@@ -279,7 +250,7 @@ def window(tensor: Tensor, row: int, rows: int, column: int, columns: int) -> li
 
 
 def index_of(place: int, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The index of an element that is the `place`th in row-major order."""
+    """Return the index of the element that is the `place`th in row-major order."""
     index = []
     for size in reversed(shape):
         place, at = divmod(place, size) if size else (place, 0)

@@ -1,7 +1,7 @@
-"""Tensors in files of their own: `.npy` and the formats of systems, read and written, and `.txt`, written.
+"""Tensors in files: `.npy` and the formats of systems, read and written, and `.txt`, written.
 
 A `.npy` of a type that numpy itself lacks (bfloat16, 8 and 4 bit floats) is written as 32-bit floats, which hold all of
-their values. Text is one element a line with its index, as `diff` likes it.
+their values. Text is one element a line with its index, for `diff`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,14 @@ _NPY_REMEDY: Final = "save one tensor a file: numpy.save(path, array)"
 
 
 def load(path: Path, formats: Sequence[TensorFormat]) -> Held:
-    """The tensor of a file.
+    """Load the tensor of a file.
 
     Args:
-        path: its suffix says the form.
-        formats: of systems.
+        path: its suffix gives the format.
 
     Raises:
         SourceError: it can't be read, holds no tensor, or wants to run code.
-        ToolMissing: what reads the format is not installed.
+        ToolMissing: the library for the format is not installed.
     """
     go_on()
     form = next((one for one in formats if path.suffix == f".{one.suffix}"), None)
@@ -73,14 +72,12 @@ def export(tensor: Tensor, path: Path, head: dict[str, str], formats: Sequence[T
     """Write a tensor.
 
     Args:
-        path: its suffix says the form.
-        head: what a text file says before the values.
-        formats: of systems.
+        path: its suffix gives the format.
 
     Raises:
-        UsageError: no such form.
+        UsageError: unknown format.
         SourceError: values are missing, or the file can't be written.
-        ToolMissing: what writes the format is not installed.
+        ToolMissing: the library for the format is not installed.
     """
     form = path.suffix.removeprefix(".")
     if form not in (forms := written_as(formats)):
@@ -103,7 +100,7 @@ def export(tensor: Tensor, path: Path, head: dict[str, str], formats: Sequence[T
 
 
 def whole(tensor: Tensor) -> Array:
-    """All elements of a tensor, in its shape."""
+    """Return all elements of a tensor, in its shape."""
     array = tensor.block(0, tensor.count).reshape(tensor.shape)
     return array.astype(np.bool_) if tensor.element.kind == "bool" else array
 

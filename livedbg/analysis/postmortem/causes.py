@@ -1,19 +1,19 @@
-"""What came first: of the errors that logs show, which one is the cause, and what only follows from it.
+"""Cause ranking: of the errors in logs, which one is the cause, and which ones follow from it.
 
 Errors are ranked by their class (`CauseClass`) and by time. An error that a log stamps two minutes before another one
-comes first, whatever its class: what came later did not cause it. Among errors that are nearer to each other, the class
+comes first, whatever its class: a later one did not cause it. Among errors that are nearer to each other, the class
 decides, since launchers, kernels and watchdogs report late; in the same class the time, or the order in one log.
 
 Invariants:
-    causes.C1. The order is never said to be known where it is not: stamps of different logs count only if both have
-        them and they don't look like those of other time zones. What rests on the class alone is inferred.
-    causes.C2. An error is made a note only if another one decides the verdict: a job with one error stays crashed.
+    causes.C1. The order is reported as known only if it is: stamps of different logs count only if both have them and
+        they don't look like those of other time zones. An order by class alone is inferred.
+    causes.C2. An error becomes a note only if another one decides the verdict: a job with one error stays crashed.
     causes.C3. An error that is known to be earlier is never said to follow.
     causes.C4. An error of an older run decides nothing. A log is of an older run if it is of an older attempt
-        (naming.N2), or if another log of the same name but for its numbers begins a minute after its last line.
-    causes.C5. A process that aborts does so itself: what it said before, as a watchdog of it does, is the cause.
-    causes.C6. Programs' own errors in logs that no rank wrote, and whose order is not known, are those of runs beside
-        each other: the first by the name of its log is said, then how each other one ended.
+        (naming.N2), or if another log of the same name except its numbers begins a minute after its last line.
+    causes.C5. A process that aborts does so itself: its earlier error, as of a watchdog, is the cause.
+    causes.C6. Programs' own errors in logs that no rank wrote, and whose order is not known, are those of independent
+        runs: the first by the name of its log is reported, then how each other one ended.
 """
 
 from __future__ import annotations
@@ -50,17 +50,14 @@ _UNSEEN: Final = "What it waited for, or who was gone, is not in these logs as a
 
 
 class _Error(Struct, frozen=True):
-    """An error that a log shows, as a finding reports it.
+    """An error in a log, as a finding reports it.
 
     Attributes:
-        number: of the finding.
         writer: see `Diagnostic.writer`.
-        log: id of its log.
-        line: where it begins there; 0 where that is not known.
-        last: where it ends.
-        late: it is reported when all is over (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
-        aborts: it is an abort of which no reason is said (C5).
-        cause: None for a hang that no decoder has put into a class: no process's error, and not noticed by a peer only.
+        line: its first line there; 0 if not known.
+        late: reported after the end (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
+        aborts: an abort without a reason (C5).
+        cause: None for a hang without a class: neither a process's error, nor noticed by a peer only.
     """
 
     number: int
@@ -76,17 +73,15 @@ class _Error(Struct, frozen=True):
 
     @property
     def weight(self) -> float:
-        """How far from the cause it is."""
         return self.cause.rank if self.cause is not None else CauseClass.PROCESS.rank + 0.5
 
     @property
     def stream(self) -> tuple[str, str]:
-        """Its log, and who wrote it there."""
         return (self.log, self.writer)
 
 
 def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
-    """The findings, of which those that only follow from another one are notes, and the first says who followed."""
+    """Turn findings that follow from another one into notes; the first one lists its followers."""
     findings = _of_newest(findings, state.snapshot)
     errors = _errors_of(findings, state.snapshot)
     found = list(findings)
@@ -114,7 +109,7 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
 
 
 def _of_newest(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:
-    """The findings; those of an end that rest on the log of an older run are notes."""
+    """Turn findings of an end in the log of an older run into notes."""
     older = older_logs(snapshot)
     if not older:
         return findings
@@ -130,7 +125,6 @@ def _older(finding: Finding, older: Mapping[str, str]) -> Finding:
 
 
 def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
-    """What takes part: findings of an end that rest on a line of a log."""
     said: dict[tuple[str, str], Diagnostic] = {}
     for diagnostic in snapshot.diagnostics.values():
         for shown in diagnostic.evidence[:1]:
@@ -164,7 +158,7 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
 
 
 class _Times:
-    """Which of some errors came before another one, as far as that is known (C1)."""
+    """The order in time of some errors, as far as known (C1)."""
 
     def __init__(self, errors: Iterable[_Error]) -> None:
         begins: dict[str, int] = {}
@@ -175,19 +169,18 @@ class _Times:
         self.zones = any(_zones_apart(one - ordered[0]) for one in ordered)
 
     def gap_ns(self, one: _Error, other: _Error) -> int | None:
-        """How long after `one` the other came; negative: before; None where no stamps tell."""
+        """Return how long after `one` the other came; negative: before; None without comparable stamps."""
         if one.wall_ns is None or other.wall_ns is None or (one.log != other.log and self.zones):
             return None
         return other.wall_ns - one.wall_ns
 
     def clearly_after(self, one: _Error, other: _Error) -> bool:
-        """Whether `other` came so long after `one` that it can't be its cause."""
+        """Return whether `other` came too long after `one` to be its cause."""
         gap_ns = self.gap_ns(one, other)
         slack_ns = _SAME_LOG_NS if one.log == other.log and not other.late else _SLACK_NS
         return gap_ns is not None and gap_ns > slack_ns
 
     def after(self, one: _Error, other: _Error) -> bool | None:
-        """Whether `other` came after `one`; None where that is not known."""
         if one.log == other.log and one.line and other.line and one.line != other.line:
             return other.line > one.line
         gap_ns = self.gap_ns(one, other)
@@ -200,7 +193,7 @@ def _zones_apart(gap_ns: int) -> bool:
 
 
 def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple[_Error, str]:
-    """The cause, and how it is known that it came first; "" if only the class, or the order of reading, says so."""
+    """Return the cause, and the proof that it came first; "" if only the class, or the order of reading, says so."""
     early = [error for error in errors if not any(times.clearly_after(other, error) for other in errors)]
     early = [error for error in early if not _is_explained(error, errors, times)] or early
     best = min(error.weight for error in early)
@@ -229,7 +222,7 @@ def _log_name(error: _Error, snapshot: Snapshot) -> str:
 def _beside(
     first: _Error, errors: Sequence[_Error], following: Sequence[tuple[_Error, str]], *, snapshot: Snapshot
 ) -> list[tuple[str, str]]:
-    """By log, how the runs beside that of the first error ended (C6); empty where there are none."""
+    """Return by log how independent runs ended (C6)."""
     followers = [one for one, _ in following]
     equals = [error for error in errors if error.log != first.log and error not in followers]
     own = not any(error.writer or error.cause is not CauseClass.PROCESS for error in (first, *equals))
@@ -243,13 +236,12 @@ def _beside(
 
 
 def _is_explained(abort: _Error, errors: Sequence[_Error], times: _Times) -> bool:
-    """Whether the process of an abort said an error before it (C5)."""
+    """Return whether the process of an abort logged an error before it (C5)."""
     said = (one for one in errors if one.stream == abort.stream and one.cause is not CauseClass.SUMMARY)
     return abort.aborts and any(times.after(one, abort) for one in said if one is not abort)
 
 
 def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[_Error, str]]) -> str:
-    """What is said where no stamps tell that the cause came first."""
     equals = [error for error in errors if error is not first and error not in [one for one, _ in following]]
     if any(error.cause is first.cause and error.stream != first.stream for error in equals):
         return "Which of these errors came first is not known: the logs have no times that can be compared."
@@ -257,7 +249,7 @@ def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[
 
 
 def _relation(first: _Error, error: _Error, times: _Times) -> str:
-    """How an error relates to the first one: `follows from`, `came after`, or "" if nothing is known or it is one."""
+    """Return how an error relates to the first one: `follows from`, `came after`, or ""."""
     if error is first or error.cause is None or _same(first, error):
         return ""
     after = times.after(first, error)
@@ -270,7 +262,6 @@ def _relation(first: _Error, error: _Error, times: _Times) -> str:
 
 
 def _same(one: _Error, other: _Error) -> bool:
-    """Whether two findings report the same error."""
     return one.log == other.log and (one.line <= other.line <= one.last or other.line <= one.line <= other.last)
 
 

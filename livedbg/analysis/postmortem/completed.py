@@ -1,9 +1,9 @@
-"""Whether a run says that it completed: what the logs of a job that ended well end with.
+"""Completion: whether the logs of a job say that it completed.
 
 Invariants:
     completed.C1. A run completed only if each of its logs ends with such a line, or a launcher's account of the whole
-        job comes last; what one rank says is said of no other one.
-    completed.C2. After such a line nothing comes but what programs print at their end (a full progress bar too): no
+        job comes last; the line of one rank says nothing about other ranks.
+    completed.C2. After such a line nothing comes but usual output at a program's end (a full progress bar too): no
         step, no ordinary line, and nothing that begins.
     completed.C3. A bare word (`done`, which a shell or a wrapper also prints) counts only if it comes once, and after
         the last error of its log, if there is one, only with a step between.
@@ -26,7 +26,7 @@ _AT_THE_END: Final = 2**62
 
 
 def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
-    """What says that a run completed, in all logs or in one."""
+    """Yield the messages of completion, in all logs or in one."""
     told = (
         said for said in snapshot.diagnostics.values() if said.message.ends == "completes" and not said.message.over
     )
@@ -34,12 +34,12 @@ def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
 
 
 def is_bare(said: Diagnostic) -> bool:
-    """Whether a line only says that something is done, and not what."""
+    """Return whether a line only says that something is done, and not what."""
     return "bare" in said.message.marks
 
 
 def _counts(said: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether a line that says that a run completed can be believed (C3)."""
+    """Return whether a message of completion can be believed (C3)."""
     if not is_bare(said):
         return True
     source, number = snapshot.log_sources.get(said.log), line_of(said)
@@ -53,7 +53,6 @@ def _counts(said: Diagnostic, snapshot: Snapshot) -> bool:
 
 
 def _error_lines(log: str, snapshot: Snapshot) -> Iterator[int]:
-    """The last lines of what a log says to have failed, handled or not."""
     for hit in snapshot.exceptions.values():
         if hit.source == log and hit.line is not None:
             yield hit.line
@@ -63,32 +62,25 @@ def _error_lines(log: str, snapshot: Snapshot) -> Iterator[int]:
 
 
 def completed_elsewhere(log: str, snapshot: Snapshot) -> bool:
-    """Whether another log says that its run completed."""
+    """Return whether another log says that its run completed."""
     return any(said.evidence[0].log != log for said in completions(snapshot))
 
 
 def completes_after(log: str, line: int, snapshot: Snapshot, errors: Iterable[int] = ()) -> bool:
-    """Whether a log says after a line that its run completed, and no error comes behind that.
-
-    Args:
-        log: id of it.
-        line: number of the line.
-        snapshot: what is known.
-        errors: the lines of errors in it.
-    """
+    """Return whether a log says after a line that its run completed, with no error after that."""
     ends = [line_of(said) for said in completions(snapshot, log)]
     return any(end > line and not any(error > end for error in errors) for end in ends)
 
 
 def completed_in(source: LogSource, snapshot: Snapshot, until: int = _AT_THE_END) -> list[Diagnostic]:
-    """What says that a run completed, and is the last thing in a log (C2), or in it before a line."""
+    """Return the messages of completion at the end of a log (C2), or before a line in it."""
     lines = [line for line in known_lines(source, snapshot) if line.number < until]
     own = ((said, _number(said, lines)) for said in completions(snapshot, source.id))
     return [said for said, number in own if number < until and not any(_goes_on(line, said, number) for line in lines)]
 
 
 def completed_behind_errors(source: LogSource, snapshot: Snapshot) -> bool:
-    """Whether a log ends with a line that says that the run completed, after all its error lines: it survived them."""
+    """Return whether a log ends with a message of completion after all its error lines: the run survived them."""
     last = completed_in(source, snapshot)
     if not last or source.first_error_line is None:
         return False
@@ -99,7 +91,7 @@ def completed_behind_errors(source: LogSource, snapshot: Snapshot) -> bool:
 
 
 def not_completed(sources: Sequence[LogSource], snapshot: Snapshot) -> list[str] | None:
-    """The ranks that do not say that the run completed; None where all logs do, or a launcher of all of them (C1)."""
+    """Return the ranks without a message of completion; None if all logs, or a launcher of all, have one (C1)."""
     ranks: set[str] = set()
     done: dict[str, bool] = {}
     for source in sources:
@@ -117,19 +109,18 @@ def not_completed(sources: Sequence[LogSource], snapshot: Snapshot) -> list[str]
 
 
 def line_of(said: Diagnostic) -> int:
-    """Number of the line that says it."""
+    """Return the number of the message's line."""
     line = said.evidence[-1].line
     return _AT_THE_END if line is None else line
 
 
 def _before(other: LogSource, said: Diagnostic, source: LogSource) -> bool:
-    """Whether a log ends before what another one says of the whole job."""
     end_ns, at_ns = other.last_wall_ns, said.evidence[-1].at_wall_ns
     return other.id == source.id or (end_ns is not None and at_ns is not None and end_ns <= at_ns)
 
 
 def _number(said: Diagnostic, lines: Sequence[KnownLine]) -> int:
-    """The number of its line; counted from the end where a big log's lines have none."""
+    """Return the number of the message's line; counted from the end if a big log's lines have none."""
     named = (line.number for line in reversed(lines) if line.text.strip() in said.evidence[-1].text)
     return line_of(said) if said.evidence[-1].line is not None else next(named, _AT_THE_END)
 

@@ -1,11 +1,10 @@
-"""How the processes of a job ended: by themselves, by a signal, by their user; and what was known of them before.
+"""Ends of a job's processes: by themselves, by a signal, by their user; and a hang that was known before.
 
 Invariants:
     ended.E1. A hang that somebody ended stays a hang: the verdict is the last one before the end, and how it ended.
     ended.E2. The end of a process that is not the job's own (a child, a helper) is no crash of the job, if it was asked
         to end (SIGTERM and its like), if the job ended well, or while the job makes progress.
-    ended.E3. A status is said of the processes that ended with it, and of no other; one that is not known is said to be
-        unknown.
+    ended.E3. A status is reported only for the processes that ended with it; an unknown one is reported as unknown.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _SHOWN: Final = 3
 
 
 class HangFacts(Facts, frozen=True, kw_only=True, tag="hang"):
-    """Of the hang that was found last: its verdict."""
+    """Facts of the last hang found: its verdict."""
 
     state: VerdictState = VerdictState.STALLED
 
 
 def heads(snapshot: Snapshot) -> list[Process]:
-    """The processes that the job is: those that were named, else those whose parent is no target."""
+    """Return the processes that form the job: those that were named, else those whose parent is no target."""
     targets = [process for process in snapshot.processes.values() if process.target]
     named = [process for process in targets if process.named]
     known = {process.pid for process in targets}
@@ -46,18 +45,18 @@ def heads(snapshot: Snapshot) -> list[Process]:
 
 
 def lives(snapshot: Snapshot) -> bool:
-    """Whether a target is alive: then a line of a log is no end of it."""
+    """Return whether a target is alive: then a line of a log is no end of it."""
     return any(process.target and not process.exited for process in snapshot.processes.values())
 
 
 def went_well(processes: Iterable[Process]) -> bool:
-    """Whether there are some, and all of them ended with status 0."""
+    """Return whether there are processes and all ended with status 0."""
     found = list(processes)
     return bool(found) and all(process.exited and process.exit_status == 0 for process in found)
 
 
 def how_ended(status: int | None) -> str:
-    """`by SIGSEGV`, `with status 3`, `with an unknown status`."""
+    """Return `by SIGSEGV`, `with status 3` or `with an unknown status`."""
     if status is None:
         return "with an unknown status"
     if status >= 0:
@@ -69,18 +68,18 @@ def how_ended(status: int | None) -> str:
 
 
 def was_asked(status: int | None) -> bool:
-    """Whether somebody ended it: by such a signal, or with the status that shells and handlers make of it."""
+    """Return whether it ended by such a signal, or with the status that shells and handlers make of it."""
     return status is not None and (-status in _ASKED or status - 128 in _ASKED)
 
 
 def hang_before(snapshot: Snapshot) -> Diagnostic | None:
-    """The hang that was found last, unless it was over when the job ended."""
+    """Return the last hang found, unless it was over when the job ended."""
     hang = snapshot.diagnostics.get(HANG_SEEN)
     return hang if hang is not None and not hang.resolved else None
 
 
 def was_hung(snapshot: Snapshot) -> VerdictState | None:
-    """The verdict before the end, where it was one of a hang that somebody has ended (E1)."""
+    """Return the verdict before the end, if it was a hang that somebody has ended (E1), else None."""
     hang, job = hang_before(snapshot), heads(snapshot)
     if hang is None or not job or not all(process.exited for process in job):
         return None
@@ -92,15 +91,17 @@ def was_hung(snapshot: Snapshot) -> VerdictState | None:
 
 
 def ended_on_request(snapshot: Snapshot) -> bool:
-    """Whether a hang was ended by a known signal or status of those that people send: whatever was logged meanwhile (a
-    part of KeyboardInterrupt's traceback, say) did not end it."""
+    """Return whether a hang was ended by a known signal or status that people send.
+
+    Then nothing that was logged meanwhile (a part of KeyboardInterrupt's traceback, say) ended it.
+    """
     if was_hung(snapshot) is None:
         return False
     return all(process.exit_status is not None for process in heads(snapshot))
 
 
 def is_crash(process: Process, state: RuleInput) -> bool:
-    """Whether the end of a process is a crash of the job (E2)."""
+    """Return whether the end of a process is a crash of the job (E2)."""
     snapshot, status = state.snapshot, process.exit_status
     if not process.exited or status in (0, None) or was_hung(snapshot) is not None:
         return False
@@ -115,7 +116,6 @@ def is_crash(process: Process, state: RuleInput) -> bool:
 
 
 def _goes_on(snapshot: Snapshot) -> bool:
-    """Whether some main thread of the job has used CPU time lately."""
     for head in heads(snapshot):
         activity = snapshot.activity.get(f"thread:{head.host}/{head.pid}/{head.pid}")
         now_ns = snapshot.now(head.host).mono_ns
@@ -127,17 +127,12 @@ def _goes_on(snapshot: Snapshot) -> bool:
 
 
 def is_interrupt(hit: ExceptionHit) -> bool:
-    """Whether an exception says that its user ended the program: Ctrl-C."""
+    """Return whether an exception means that the user ended the program with Ctrl-C."""
     return hit.type.rpartition(".")[2] in _INTERRUPTS
 
 
 def exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
-    """The end of all processes; `exited` only where the status of those that the job is, is known.
-
-    Args:
-        processes: those that the user looks at; at least one, and all have ended.
-        snapshot: what is known.
-    """
+    """Return the verdict for the end of all watched processes; `exited` only if the job's own status is known."""
     job = heads(snapshot) or processes
     first = next((process for process in job if process.exit_status is None), job[0])
     name = sentence_case(name_of(first.id, snapshot))
@@ -155,7 +150,7 @@ def exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
 
 
 def _ways(processes: Sequence[Process], snapshot: Snapshot) -> list[str]:
-    """How processes ended: signals first, then statuses, then those of which it is not known."""
+    """Describe how processes ended: signals first, then statuses, then unknown ends."""
     by_status: dict[int | None, list[Process]] = {}
     for process in processes:
         by_status.setdefault(process.exit_status, []).append(process)
@@ -171,7 +166,6 @@ def _ways(processes: Sequence[Process], snapshot: Snapshot) -> list[str]:
 
 
 def _who(processes: Sequence[Process], snapshot: Snapshot) -> str:
-    """Their names, or how many they are."""
     if len(processes) > _SHOWN:
         return f"{len(processes):,} others"
     return ", ".join(name_of(process.id, snapshot) for process in processes)

@@ -1,6 +1,6 @@
-"""The exceptions that logs show: how one is said, where in the user's own code it was, and whose error it was.
+"""Exceptions in logs: their text, their place in the user's code, and their evidence.
 
-The exception that a runtime's error was raised as is evidence of the finding of that error too.
+The exception that a runtime's error was raised as is evidence of that error's finding too.
 """
 
 from __future__ import annotations
@@ -34,12 +34,7 @@ _MOST: Final = 200  # exceptions of logs among which is looked
 
 
 def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
-    """`KeyError: 'input_ids'`, of a message of several lines what says most.
-
-    Args:
-        hit: the exception.
-        placed: say the place that its report names.
-    """
+    """Return `KeyError: 'input_ids'`; of a message of several lines the most telling one."""
     place = place_of(hit.stack) if placed else ""
     tests = hit.catchpoint == f"log: {FAILED_TESTS}"
     said = hit.message.partition("\n")[0] if tests else telling_line(hit.message)
@@ -50,7 +45,7 @@ def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
 
 
 def with_referred(text: str, hit: ExceptionHit, snapshot: Snapshot) -> str:
-    """The text of an exception; in place of a reference to a section of the log, what stands there."""
+    """Replace a reference to a section of the log by the text of that section."""
     before, title = referred_to(text)
     if not title or hit.source is None or hit.line is None:
         return text
@@ -59,13 +54,13 @@ def with_referred(text: str, hit: ExceptionHit, snapshot: Snapshot) -> str:
 
 
 def crashed_in(hit: ExceptionHit, kind: str, code: UserCode) -> Frame | None:
-    """Return the frame of the user's own code that a crash is said to be in; None where it is not known."""
+    """Return the frame of the user's own code that a crash is reported in, or None."""
     frame = code.frame_of(hit.stack) if kind in _PLACED else None
     return frame if frame is not None and (frame.file or kind == _ABORTED) else None
 
 
 def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
-    """`Rank 3 crashed in collate (train.py:31)`; `Crashed` where neither is known."""
+    """Return `Rank 3 crashed in collate (train.py:31)`; `Crashed` if neither is known."""
     if kind == FAILED_TESTS:
         who = f"{sentence_case(hit.writer)}: " if rank_of(hit.writer) is not None else ""
         return f"{who}The test run failed"
@@ -75,8 +70,10 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
 
 
 def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:
-    """The signal, with its stack, that a catchpoint saw end a process: of those that came on that thread just before,
-    the first, since a handler may have passed it on (Python's faulthandler) or aborted; None where none was seen."""
+    """Return the signal, with its stack, that a catchpoint saw end a process, or None.
+
+    Of several on that thread, the first: a handler may have passed it on (Python's faulthandler) or aborted.
+    """
     faults = PRESETS[FAULTS].patterns  # the kernel kills for memory wherever a thread is
     caught = [
         hit
@@ -96,13 +93,13 @@ def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:
 
 
 def fault_place(fault: ExceptionHit, code: UserCode) -> str:
-    """`scale (ops.cpp:12)`: where an end's first signal came; "" in the C library alone, or where others sent it."""
+    """Return the place of a fatal signal, `scale (ops.cpp:12)`; "" in the C library alone, or if others sent it."""
     frame = code.frame_of(fault.stack)
     return "" if frame is None or fault.sent else place_text(frame)
 
 
 def fault_evidence(hit: ExceptionHit) -> tuple[Evidence, ...]:
-    """The signal that a catchpoint saw, and the calls that it came in."""
+    """Return the signal that a catchpoint saw, and its stack."""
     told = Evidence(
         kind="signal", source=hit.catchpoint or "", text=f"{hit.type}: {hit.message}", at_wall_ns=hit.at_wall_ns
     )
@@ -115,12 +112,12 @@ def _called(stack: Iterable[Frame]) -> str:
 
 
 def is_bare_abort(hit: ExceptionHit) -> bool:
-    """Whether it is an abort without a reason, as a signal handler or a shell reports it."""
+    """Return whether it is an abort without a reason, as a signal handler or a shell reports it."""
     return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
 
 
 def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:
-    """The line of the log that names the exception, the rest of its message, and who called what raised it."""
+    """Return the log line that names the exception, the rest of its message, and its stack."""
     source = snapshot.log_sources.get(hit.source or "")
     if source is None:
         return (Evidence(kind="log", source=hit.catchpoint or "log", text=text, at_wall_ns=hit.at_wall_ns),)
@@ -134,7 +131,7 @@ def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evid
 
 
 def with_exceptions(found: Iterable[Finding], snapshot: Snapshot) -> Iterator[Finding]:
-    """The findings, each crash that rests on a line of an exception's record with that exception's evidence."""
+    """Add to each crash that rests on a line of an exception's record that exception's evidence."""
     hits = _logged(snapshot)
     for finding in found:
         hit = _carrying(finding, hits) if finding.state is VerdictState.CRASHED and len(hits) <= _MOST else None
@@ -142,7 +139,7 @@ def with_exceptions(found: Iterable[Finding], snapshot: Snapshot) -> Iterator[Fi
 
 
 def exception_of(finding: Finding, snapshot: Snapshot) -> ExceptionHit | None:
-    """The exception in whose record of a log the first evidence of a finding stands; None where it is in none."""
+    """Return the exception whose log record contains the first evidence of a finding, or None."""
     return _carrying(finding, _logged(snapshot))
 
 
@@ -151,7 +148,7 @@ def _logged(snapshot: Snapshot) -> list[ExceptionHit]:
 
 
 def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | None:
-    """The exception in whose record the first line of a finding's evidence stands."""
+    """Return the exception whose record contains the first line of a finding's evidence."""
     first = next(iter(finding.evidence), None)
     if first is None or first.kind != "log" or first.line is None:
         return None

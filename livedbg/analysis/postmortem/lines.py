@@ -1,4 +1,4 @@
-"""The lines of logs that are known: what each says for how its run ended, and which are shown as evidence."""
+"""The known lines of logs: their meaning for how the run ended, and the lines shown as evidence."""
 
 from __future__ import annotations
 
@@ -30,20 +30,17 @@ _APART_NS: Final = 60_000_000_000
 
 
 class KnownLine(Struct, frozen=True):
-    """What matters of one record that is known.
+    """The relevant facts of a known record.
 
     Attributes:
-        number: of its first line.
-        numbers: of all its lines.
         writer: the rank or worker that wrote it, or "".
         ordinary: no crash leaves such a line behind.
         tests: a test run ends here.
-        text: its first line.
         step: number of the step that it reports.
-        restarts: it says that a launcher starts the workers again.
-        begins: it says that something begins or is waited for.
-        shuts_down: it says that the program ends.
-        serves: it says that a server answered a request.
+        restarts: a launcher starts the workers again.
+        begins: something begins or is waited for.
+        shuts_down: the program ends.
+        serves: a server answered a request.
     """
 
     number: int
@@ -61,7 +58,7 @@ class KnownLine(Struct, frozen=True):
 
 
 class _Known:
-    """The records of each log and what their lines say, kept as long as the records stay the same."""
+    """Cache of each log's records and known lines, kept while the records stay the same."""
 
     def __init__(self) -> None:
         self._all: Sequence[LogRecord] = ()
@@ -69,7 +66,6 @@ class _Known:
         self._lines: dict[tuple[str, int | None], tuple[KnownLine, ...]] = {}
 
     def records(self, log: str, snapshot: Snapshot) -> Sequence[LogRecord]:
-        """The records of a log, in the order in which they came."""
         if self._all is not snapshot.recent_logs:
             self._all, self._records, self._lines = snapshot.recent_logs, {}, {}
             for record in self._all:
@@ -77,7 +73,6 @@ class _Known:
         return self._records.get(log, ())
 
     def lines(self, source: LogSource, snapshot: Snapshot) -> tuple[KnownLine, ...]:
-        """What the lines of a log say, in its order."""
         records, key = self.records(source.id, snapshot), (source.id, source.lines)
         if key not in self._lines:
             self._lines[key] = _lines(records, source)
@@ -88,12 +83,12 @@ _KNOWN: Final = _Known()
 
 
 def known_lines(source: LogSource, snapshot: Snapshot) -> tuple[KnownLine, ...]:
-    """What the known lines of a log say, in its order."""
+    """Return the known lines of a log, in order."""
     return _KNOWN.lines(source, snapshot)
 
 
 def _lines(records: Iterable[LogRecord], source: LogSource) -> tuple[KnownLine, ...]:
-    """The records of a log with their numbers.
+    """Return the records of a log with their numbers.
 
     A big log's newest records come without numbers, which are counted from its end.
     """
@@ -128,7 +123,7 @@ def _line(record: LogRecord, number: int) -> KnownLine:
 
 
 def newest(source: LogSource, snapshot: Snapshot, most: int) -> list[LogRecord]:
-    """The newest records of a log that are not empty, in its order."""
+    """Return the newest records of a log that are not empty, in order."""
     found: list[LogRecord] = []
     for record in reversed(_KNOWN.records(source.id, snapshot)):
         if len(found) == most:
@@ -139,7 +134,7 @@ def newest(source: LogSource, snapshot: Snapshot, most: int) -> list[LogRecord]:
 
 
 def around(record: LogRecord, source: LogSource, snapshot: Snapshot) -> tuple[Evidence, ...]:
-    """A record, and those that stand right before and after it, as far as they are known: the record first."""
+    """Return a record as evidence, then its known neighbours."""
     own = [one for one in _KNOWN.records(source.id, snapshot) if one.text.strip()]
     at = next((number for number, one in enumerate(own) if one is record), None)
     beside = () if at is None else (*own[max(0, at - _BESIDE) : at], *own[at + 1 : at + 1 + _BESIDE])
@@ -147,14 +142,7 @@ def around(record: LogRecord, source: LogSource, snapshot: Snapshot) -> tuple[Ev
 
 
 def shown(first: Iterable[Evidence], source: LogSource, line: int | None, snapshot: Snapshot) -> tuple[Evidence, ...]:
-    """Some lines of a log, then what stands around one of them and what the log ends with, each once.
-
-    Args:
-        first: the lines.
-        source: the log.
-        line: number of the one; None where it is not known.
-        snapshot: what is known.
-    """
+    """Return some lines of a log, then the neighbours of `line` and the end of the log, without duplicates."""
     found = {proof.place: proof for proof in first}
     for proof in _more(source, line, snapshot):
         found.setdefault(proof.place, proof)
@@ -170,13 +158,8 @@ def _more(source: LogSource, line: int | None, snapshot: Snapshot) -> Iterator[E
 
 
 def below_heading(title: str, log: str, line: int, snapshot: Snapshot) -> str:
-    """What stands below the next heading of that title in a log; "" where there is none.
-
-    Args:
-        title: of the heading; other lines quote it, which are none.
-        log: id of the log.
-        line: number from which on the heading is looked for.
-        snapshot: what is known.
+    """Return the text below the next heading of that title in a log, from a line on, or ""; quoted headings don't
+    count.
     """
     own = [one for one in _KNOWN.records(log, snapshot) if one.line is not None and (one.last_line or 0) >= line]
     texts = [text.strip() for one in own[:_SECTION] for text in one.text[one.head :].split("\n")]
@@ -191,18 +174,12 @@ def _is_quoted(title: str, text: str) -> bool:
 
 
 def proof_of(record: LogRecord, source: LogSource) -> Evidence:
-    """A record as evidence."""
+    """Return a record as evidence."""
     return Evidence.of_record(record, source.name, record.text.strip()[:_TEXT])
 
 
 def named_elsewhere(pid: int, log: str, snapshot: Snapshot) -> bool | None:
-    """Whether another log names a process, as the kernel's does of all programs; None where there is no other log.
-
-    Args:
-        pid: of the process.
-        log: the log that names it.
-        snapshot: what is known.
-    """
+    """Return whether another log names a process, as the kernel's log does; None if there is no other log."""
     if all(source.id == log for source in snapshot.log_sources.values()):
         return None
     others = (one for one in list(snapshot.recent_logs)[-_SEEN:] if one.source != log)
@@ -210,7 +187,7 @@ def named_elsewhere(pid: int, log: str, snapshot: Snapshot) -> bool | None:
 
 
 def begun_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
-    """The line right before one, if it says that something begins: that was not over; "" for none."""
+    """Return the line right before one, if it says that something begins, which then was not over; else ""."""
     own = [
         one for one in _KNOWN.records(log, snapshot) if one.line is not None and one.line < line and one.text.strip()
     ]
@@ -220,7 +197,7 @@ def begun_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
 
 
 def older_logs(snapshot: Snapshot) -> dict[str, str]:
-    """By id, the logs of older runs than the newest one, and what says so (causes.C4)."""
+    """Return by id the logs of older runs than the newest one, and the proof of that (causes.C4)."""
     sources = [source for source in snapshot.log_sources.values() if source.path]
     return dict(_older_by_time(sources, snapshot)) | older_attempts(sources) if len(sources) > 1 else {}
 
@@ -240,6 +217,5 @@ def _older_by_time(sources: Iterable[LogSource], snapshot: Snapshot) -> Iterator
 
 
 def _begins_ns(source: LogSource, snapshot: Snapshot) -> int | None:
-    """The earliest time of a log, as far as its records are known."""
     times = (record.wall_ns for record in _KNOWN.records(source.id, snapshot))
     return min((time for time in times if time is not None), default=None)

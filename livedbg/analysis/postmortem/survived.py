@@ -1,23 +1,23 @@
-"""Whether a program went on after an error that its log shows: then the error was handled, or another program made it.
+"""Survival: whether a program went on after an error in its log, so that the error was handled or another program's.
 
 Invariants:
     survived.V1. An error after which the same log goes on is no crash: with ordinary lines that no crash leaves behind,
         with such lines for 30 s by its own times, or, where its lines are no longer known, for 30 s or for 200 lines.
-    survived.V2. What programs print after a crash (summaries of launchers, exit codes, further tracebacks, tables,
-        advice, the other lines of a runtime that ends) is no progress, nor are a few lines of other ranks.
+    survived.V2. Output after a crash (summaries of launchers, exit codes, further tracebacks, tables, advice, the other
+        lines of a runtime that ends) is no progress, nor are a few lines of other ranks.
     survived.V7. After a launcher's account that it failed, ordinary lines are the launcher's.
-    survived.V10. After a run of tests of which some failed, what comes up to a launcher's account is the launcher's, if
-        no other error stands between.
-    survived.V3. The same holds for what a system's own rules call a crash, if its evidence is lines of a log.
-    survived.V4. It went on, too, if the steps that its log reports rise three times after the error, if the log says
-        that the run completed, or if a launcher starts the workers again.
-    survived.V5. So it did if a later attempt of the same job has written a log: it decides what became of the job.
+    survived.V10. After a run of tests of which some failed, the lines up to a launcher's account are the launcher's,
+        unless another error is between.
+    survived.V3. The same holds for crashes reported by a system's own rules, if their evidence is lines of a log.
+    survived.V4. A program went on, too, if the steps that its log reports rise three times after the error, if the log
+        says that the run completed, or if a launcher starts the workers again.
+    survived.V5. So it did if a later attempt of the same job has written a log: that one decides the job's end.
     survived.V6. An exception that a logger wrote is handled if the same code (the outermost function of its traceback)
         caught and logged three others in that log, after each of which its program went on.
-    survived.V8. So it is, or the end of a thread, if its server answered a request after it; probes of whether it lives
-        don't count.
-    survived.V9. So is one right below a line that says that it is tried again, if any ordinary line follows: of what is
-        raised when all attempts have failed, none does.
+    survived.V8. So is such an exception, or the end of a thread, if its server answered a request after it; health
+        probes don't count.
+    survived.V9. So is an exception right below a line that announces a retry, if any ordinary line follows: after an
+        exception of the last attempt, none does.
 """
 
 from __future__ import annotations
@@ -58,20 +58,17 @@ _RISES: Final = 3
 
 
 def any_line(_line: str) -> bool:
-    """The own lines of what can write nothing but its end."""
+    """Accept every line: for a program that can write nothing but its end."""
     return True
 
 
 class _Spot(Struct, frozen=True):
-    """Where in a log an error ends.
+    """The end of an error in a log.
 
     Attributes:
-        source: id of the log.
-        line: number of its last known line.
-        wall_ns: its time.
-        logged: something caught it, and a logger wrote it.
-        caught: the lines right above it say that it is tried again, or that nobody asked for it.
-        over: its program says no more: a run of tests, at its end.
+        logged: it was caught, and a logger wrote it.
+        caught: the lines right above announce a retry, or mark it as expected.
+        over: its program writes nothing more: a run of tests, at its end.
     """
 
     source: str
@@ -83,7 +80,7 @@ class _Spot(Struct, frozen=True):
 
 
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
-    """What shows that the program went on after an exception of a log; "" if nothing does."""
+    """Return the proof that the program went on after an exception in a log, or ""."""
     if hit.survived:
         return hit.survived
     if hit.line is None or hit.source is None:
@@ -93,12 +90,10 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
 
 
 def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: OwnLines | None = None) -> str:
-    """What shows that the program went on after an error that rests on lines of a log; "" if nothing does.
+    """Return the proof that the program went on after an error that rests on lines of a log, or "".
 
-    Args:
-        evidence: what the error rests on. The log of the first line counts, and the last line there.
-        snapshot: what is known.
-        own_lines: of the runtime that reported it.
+    The log of the first line of evidence counts, and the last line there. `own_lines` are of the runtime that reported
+    it.
     """
     spots = list(_spots(evidence))
     last = max((spot for spot in spots if spot.source == spots[0].source), key=lambda spot: spot.line, default=None)
@@ -106,7 +101,7 @@ def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: O
 
 
 def summaries(log: str, snapshot: Snapshot) -> set[int]:
-    """The lines of a log in which a launcher, a CI or a shell sums up that something failed, or a program aborts."""
+    """Return the log's lines in which a launcher, a CI or a shell reports a failure, or a program aborts."""
     told = snapshot.diagnostics.values()
     ended = (said for said in told if said.cause is CauseClass.SUMMARY or "abort" in said.message.marks)
     bad = (proof for said in ended if said.severity.rank >= Severity.ERROR.rank for proof in said.evidence)
@@ -114,13 +109,7 @@ def summaries(log: str, snapshot: Snapshot) -> set[int]:
 
 
 def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: OwnLines | None = None) -> Finding:
-    """A finding of a system's own rule; no crash where the program went on, or ended with status 0 (V3).
-
-    Args:
-        finding: the finding.
-        snapshot: what is known.
-        own_lines: see `goes_on_after`.
-    """
+    """Turn a crash found by a system's own rule into a warning if the program went on or ended with status 0 (V3)."""
     if finding.state is not VerdictState.CRASHED or any(proof.kind == "proc" for proof in finding.evidence):
         return finding
     went_on = goes_on_after(finding.evidence, snapshot, own_lines)
@@ -134,21 +123,17 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: OwnLines | 
 
 
 class _Kept:
-    """What shows that programs went on after exceptions, kept as long as all that it rests on stays the same."""
-
     def __init__(self) -> None:
         self._of: tuple[object, ...] = ()
         self._after: dict[str, str] = {}
         self._caught: Counter[tuple[object, ...]] | None = None
 
     def renew(self, snapshot: Snapshot) -> None:
-        """Forget what is known of another state."""
         rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
         if len(self._of) != len(rests_on) or any(a is not b for a, b in zip(self._of, rests_on, strict=True)):
             self._of, self._after, self._caught = rests_on, {}, None
 
     def after(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
-        """What the lines after it show."""
         found = self._after.get(hit.id)
         if found is None:
             caught = _is_caught(hit, snapshot)
@@ -158,9 +143,9 @@ class _Kept:
         return found
 
     def as_before(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
-        """That the place that caught it has logged other exceptions, after which its program went on (V6).
+        """Return the proof that the same code has logged other exceptions, after which its program went on (V6).
 
-        After all others of its own process it went on: they were logged one after the other.
+        The program also survived all earlier exceptions of the same process: they were logged one after the other.
         """
         place = _caught_at(hit)
         if place is None:
@@ -173,7 +158,7 @@ class _Kept:
         return "the same code caught and logged others, and went on" if others >= _BEFORE else ""
 
     def _counted(self, snapshot: Snapshot) -> Counter[tuple[object, ...]]:
-        """How many exceptions each place caught after which its program went on, of all and of each writer."""
+        """Count the survived exceptions of each catching function, in total and by writer."""
         counts: Counter[tuple[object, ...]] = Counter()
         for hit in snapshot.exceptions.values():
             place = _caught_at(hit)
@@ -188,14 +173,14 @@ _KEPT: Final = _Kept()
 
 
 def _caught_at(hit: ExceptionHit) -> tuple[str | None, str, str | None] | None:
-    """The log, and the function that caught it: the outermost one; None for what no logger wrote."""
+    """Return the log and the outermost function of a logged exception; None if no logger wrote it."""
     if not hit.logged or not hit.stack or hit.line is None:
         return None
     return hit.source, hit.stack[-1].function, hit.stack[-1].file
 
 
 def is_replaced(source: LogSource, snapshot: Snapshot) -> bool:
-    """Whether a later attempt of the same job has written a log (V5)."""
+    """Return whether a later attempt of the same job has written a log (V5)."""
     return source.attempt is not None and source.id in older_attempts(snapshot.log_sources.values())
 
 
@@ -226,7 +211,6 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: OwnLines | None) -> str:
 
 
 def _errors(spot: _Spot, snapshot: Snapshot) -> Iterator[_Spot]:
-    """The errors of a log that come after one."""
     for hit in snapshot.exceptions.values():
         if hit.source == spot.source and hit.line is not None and hit.line > spot.line and not hit.survived:
             yield _Spot(spot.source, hit.line, hit.at_wall_ns)
@@ -238,7 +222,7 @@ def _errors(spot: _Spot, snapshot: Snapshot) -> Iterator[_Spot]:
 
 
 def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[KnownLine, ...], source: LogSource) -> str:
-    """How long the log goes on where its lines are not known: they were skimmed, or are too old."""
+    """Return for how long the log goes on by unknown lines: skimmed, or too old."""
     until_ns = next((line.wall_ns for line in lines if line.wall_ns is not None), source.last_wall_ns)
     before = [spot, *(error for error in errors if error.line < first)]
     ends = [(error.line, error.wall_ns) for error in before[1:]] + [(first, until_ns)]
@@ -258,7 +242,7 @@ def _seen(
     own_lines: OwnLines | None,
     failed: int | None,
 ) -> str:
-    """Whether lines that are known show that the log goes on; what a launcher writes once it `failed` is its own."""
+    """Return the proof by known lines; lines after a launcher's `failed` account are the launcher's own."""
     writer = _writer(spot, lines)
     count = later = others = rises = 0
     again = False
@@ -303,7 +287,7 @@ def _seen(
 
 
 def _is_caught(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether one of the lines right above an exception, or its own first one, says so (V9)."""
+    """Return whether a line right above an exception, or its first one, says that it is caught (V9)."""
     source, first = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line
     if source is None or first is None:
         return False
@@ -312,12 +296,11 @@ def _is_caught(hit: ExceptionHit, snapshot: Snapshot) -> bool:
 
 
 def _writer(spot: _Spot, lines: tuple[KnownLine, ...]) -> str:
-    """Who wrote the line where an error ends; the lines of several ranks may stand between those of its record."""
+    """Return the writer of an error's last line; lines of other ranks may be mixed with its record."""
     before = [line for line in lines if line.number <= spot.line]
     own = next((line for line in reversed(before) if spot.line in line.numbers), before[-1] if before else None)
     return own.writer if own is not None else ""
 
 
 def _passed_ns(begin_ns: int | None, end_ns: int | None) -> int:
-    """The time between two lines; 0 where one of them has none."""
     return end_ns - begin_ns if begin_ns is not None and end_ns is not None else 0

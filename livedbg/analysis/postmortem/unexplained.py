@@ -1,4 +1,4 @@
-"""What is said where only logs were read, and they show no error: never that all is well."""
+"""Sentences for logs without an error and without processes: they never claim that all is well."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMED: Final = 2
 
 
 def not_read(snapshot: Snapshot) -> str:
-    """How much of which logs was not read; "" where all was."""
+    """Return how much of which logs was not read; "" if all was."""
     left = [source for source in snapshot.log_sources.values() if source.pending]
     said = [
         f"{byte_size(one.pending)} of {one.name}" if (one.size or 0) >= one.pending > 1 else f"a part of {one.name}"
@@ -27,7 +27,7 @@ def not_read(snapshot: Snapshot) -> str:
 
 
 def logs_said(snapshot: Snapshot) -> str:
-    """The sentence of the verdict; "" for a process that lives, where no logs were read, or a job's tasks are known."""
+    """Return the sentence of the verdict; "" with a process, without logs, or if a job's tasks are known."""
     if snapshot.processes:
         return ""
     unread = next((status for status in snapshot.statuses.values() if status.code == NO_LOG), None)
@@ -49,7 +49,7 @@ def logs_said(snapshot: Snapshot) -> str:
 
 
 def tests_open(snapshot: Snapshot) -> str:
-    """`Test Net.Two had begun and not ended, of ranks 0 and 1`; "" where no runner of tests says so."""
+    """Return `Test Net.Two had begun and not ended, of ranks 0 and 1`, or ""."""
     from livedbg.signatures.crashes import run_book  # logs only: a look at processes is done before
 
     runs: dict[tuple[str, str], str] = {}

@@ -1,11 +1,11 @@
 """The contract of a diagnosis rule.
 
-A rule is one small object with a name and a documentation string. It looks at one snapshot
-and its wait-for graph and yields findings.
+A rule is a small object with a name and a documentation string. It reads one snapshot and its wait-for graph and yields
+findings.
 
 Invariants:
     rules.R1. A rule is a pure function of its input: no I/O, no clock, no memory between calls.
-    rules.R2. A finding names in `entities` what takes part in it and nothing else.
+    rules.R2. A finding names in `entities` those that take part in it and no other.
     rules.R3. A finding's `rule` is the rule's `name`.
 """
 
@@ -88,11 +88,11 @@ class Settings(Struct, frozen=True):
 
     Attributes:
         thread_stall_s: how long a thread may hold others up without progress before that counts as a stall.
-        task_stall_s: how long a task may run without progress where nothing is known of its kernel.
-        slow_factor: a kernel whose completed runs are known counts as stalled when it runs this many times
-            longer than the longest of them, ...
+        task_stall_s: how long a task may run without progress if nothing is known of its kernel.
+        slow_factor: a kernel whose completed runs are known counts as stalled when it runs this many times longer than
+            the longest of them, ...
         slow_floor_s: ... and for at least this long.
-        busy_share: share of one core from which on a thread counts as busy.
+        busy_share: share of a core from which on a thread counts as busy.
     """
 
     thread_stall_s: float = 10.0
@@ -103,26 +103,22 @@ class Settings(Struct, frozen=True):
 
     @property
     def thread_stall_ns(self) -> int:
-        """`thread_stall_s` in nanoseconds."""
         return int(self.thread_stall_s * _SECOND_NS)
 
     @property
     def task_stall_ns(self) -> int:
-        """`task_stall_s` in nanoseconds."""
         return int(self.task_stall_s * _SECOND_NS)
 
 
 class Judged(Struct, frozen=True):
-    """What the rules of single systems judge, so that the generic rules leave it to them.
+    """Tasks, diagnostics and exceptions that the rules of single systems judge instead of the generic ones.
 
     Attributes:
         tasks: names of the systems whose own rules judge their tasks.
-        diagnostics: by the name of a system, regular expressions of the codes of the diagnostics that its own rules
-            judge; each has to match a whole code.
-        explains: functions that take a logged exception and the state, and say whether a system's own rules report
-            its cause.
-        causes: regular expressions of exceptions (`Type: message`), and how near to the cause of an end each is; the
-            first one that matches counts.
+        diagnostics: system -> regular expressions of the codes of diagnostics that its own rules judge; each has to
+            match a whole code.
+        explains: predicates of a logged exception and the state: a system's own rules report its cause.
+        causes: regular expressions of exceptions (`Type: message`), with their class of cause; the first match counts.
     """
 
     tasks: frozenset[str] = frozenset()
@@ -131,37 +127,26 @@ class Judged(Struct, frozen=True):
     causes: tuple[tuple[str, CauseClass], ...] = ()
 
     def judges(self, diagnostic: Diagnostic) -> bool:
-        """True if the rules of its own system judge a diagnostic."""
+        """Return whether the rules of its own system judge a diagnostic."""
         codes = self.diagnostics.get(diagnostic.system, ())
         return any(re.fullmatch(code, diagnostic.code) for code in codes)
 
     def explained(self, hit: ExceptionHit, snapshot: Snapshot) -> bool:
-        """True if the rules of some system report the cause of an exception."""
+        """Return whether the rules of some system report the cause of an exception."""
         return any(explains(hit, snapshot) for explains in self.explains)
 
     def cause_of(self, hit: ExceptionHit) -> CauseClass:
-        """How near to the cause of an end an exception is."""
         return hit.cause or self.cause_of_text(f"{hit.type}: {hit.message[:_MESSAGE]}")
 
     def cause_of_text(self, text: str) -> CauseClass:
-        """The same of the text of an error."""
+        """Return the class of cause of an error by its text."""
         known = (*self.causes, *_CAUSES)
         return next((cause for words, cause in known if re.search(words, text)), CauseClass.PROCESS)
 
 
 @dataclass(frozen=True, slots=True)
 class RuleInput:
-    """What a rule may look at.
-
-    Attributes:
-        snapshot: the state.
-        graph: the wait-for graph of that state.
-        settings: thresholds.
-        index: the tasks by state; made when a rule asks for it, if not given.
-        judged: what the rules of single systems judge.
-        code: tells the user's own code in stacks.
-        done: what was worked out of the snapshot, for all who ask for it (`once`).
-    """
+    """The input of a rule: a state, its tasks by state, and what is left to the rules of single systems."""
 
     snapshot: Snapshot
     graph: WaitGraph
@@ -172,14 +157,14 @@ class RuleInput:
     done: dict[Callable[[Snapshot], Any], Any] = field(default_factory=dict, compare=False, repr=False)
 
     def once(self, work: Callable[[Snapshot], Worked]) -> Worked:
-        """What a pure function says of the snapshot; it is called once, whoever asks."""
+        """Return the result of a pure function of the snapshot; it is called only once."""
         if work not in self.done:
             self.done[work] = work(self.snapshot)
         found: Worked = self.done[work]
         return found
 
     def tasks_in(self, state: TaskState) -> Sequence[Task]:
-        """The tasks in a state other than COMPLETED."""
+        """Return the tasks in a state other than COMPLETED."""
         index = self.index
         if index is None:
             index = TaskIndex()
@@ -189,23 +174,18 @@ class RuleInput:
 
 @runtime_checkable
 class Rule(Protocol):
-    """One rule of the diagnosis.
-
-    Attributes:
-        name: kebab-case, e.g. `lock-cycle`; what a finding's `rule` says.
-        doc: what it looks for, what it rests on and what it can't tell, for docs/rules.md.
-    """
+    """A rule of the diagnosis, with its name (`lock-cycle`) and its text for docs/rules.md."""
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Return its name."""
         ...
 
     @property
     def doc(self) -> str:
-        """Its documentation, plain sentences."""
+        """Return its documentation, plain sentences."""
         ...
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What it finds in `state`."""
+        """Yield its findings in `state`."""
         ...

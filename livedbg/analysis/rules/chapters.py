@@ -1,6 +1,6 @@
-"""The generic rules of the diagnosis. Those of single systems are declared by the systems (livedbg.session.systems).
+"""The generic rules of the diagnosis; systems declare their own ones (livedbg.session.systems).
 
-They are imported as they are needed: most states have no log, no end, no resource.
+They are imported on demand: most states have no log, no end, no resource.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from livedbg.model.snapshot import Snapshot
 
 
 def is_told(snapshot: Snapshot) -> bool:
-    """Return whether a log, a runtime or the end of a process says something in a state."""
+    """Return whether a state has a log, a report of a runtime or the end of a process."""
     logged = snapshot.log_count or any(source.size != 0 for source in snapshot.log_sources.values())
     ended = any(process.exited for process in snapshot.processes.values())
     return bool(logged or ended or snapshot.diagnostics or snapshot.exceptions or snapshot.tasks)
@@ -31,19 +31,13 @@ def has_things(snapshot: Snapshot) -> bool:
 
 
 class Chapter(NamedTuple):
-    """A chapter of docs/rules.md.
-
-    Attributes:
-        module: which has its rules.
-        needs: they find nothing in a state that this denies; None: there is no such condition.
-    """
+    """A chapter of docs/rules.md; its rules find nothing where `needs` is false."""
 
     title: str
     module: str
     needs: Callable[[Snapshot], bool] | None = None
 
     def rules(self) -> Sequence[Rule]:
-        """Return the rules of its module."""
         made: Sequence[Rule] = import_module(f"livedbg.analysis.rules.{self.module}").rules()
         return made
 

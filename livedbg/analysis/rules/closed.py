@@ -31,7 +31,7 @@ _CHECKED: Final = (
 
 
 class NoWaker:
-    """Processes all of whose threads wait for each other only, or for nobody."""
+    """Rule for processes whose threads all wait for each other only, or for nobody."""
 
     name = "no-waker"
     doc = (
@@ -49,7 +49,7 @@ class NoWaker:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a closed set, those after the first in one; none for a set that has a deadlock in it."""
+        """Yield a finding for each closed set without a deadlock; those after the first `_SHOWN` are one finding."""
         cyclic = {member for cycle in state.graph.cycles for member in cycle}
         closed = state.once(closed_sets)
         stuck = [
@@ -98,7 +98,6 @@ class NoWaker:
 
 
 def _child_at_work(found: ClosedSet, state: RuleInput) -> Process | None:
-    """A living child, grandchild, … of the set, outside of it, that makes progress."""
     family = {process.pid for process in found.processes}
     living = [p for p in state.snapshot.processes.values() if not p.exited and p.host == found.processes[0].host]
     left = [process for process in living if process.pid not in family]
@@ -125,13 +124,13 @@ def _main(thread: Thread, snapshot: Snapshot) -> str:
 
 
 def _last_waited_for(main: Thread, found: ClosedSet, state: RuleInput) -> Thread:
-    """The thread at the end of what a main thread waits for, as of one that joins another; itself where it is none."""
+    """Return the last thread of a main thread's wait chain in the set, or the main thread."""
     members = {thread.id: thread for thread in found.threads}
     return next((members[name] for name in reversed(state.graph.chain(main.id)) if name in members), main)
 
 
 def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) -> str:
-    """Who is blocked where, with the main thread that waits for it, and that nothing can wake them."""
+    """Return the sentence: which thread is blocked where, and that nothing can wake the set."""
     head = (
         f"{sentence_case(_main(first, state.snapshot))} is blocked in {blocked_in(first, state)} for "
         f"{duration(found.waited_ns)} or more; "
@@ -146,7 +145,7 @@ def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) ->
 
 
 def _tasks_blocked(main: Thread, found: ClosedSet, state: RuleInput) -> str:
-    """The same of a main thread whose event loop has tasks that wait for each other; "" for no such loop."""
+    """Return the sentence for a main thread whose event loop has tasks that wait for each other, or ""."""
     tasks = stuck_tasks(main, state)
     if main.wait is not WaitKind.POLL or not tasks:
         return ""
@@ -163,7 +162,6 @@ def _tasks_blocked(main: Thread, found: ClosedSet, state: RuleInput) -> str:
 
 
 def _whom(found: ClosedSet) -> str:
-    """`it`, `it or the 2 other threads`, `these 3 processes`."""
     if len(found.threads) == 1:
         return "it"
     if len(found.processes) > 1:
@@ -177,7 +175,7 @@ def _checked(pid: int, snapshot: Snapshot) -> Evidence:
 
 
 def _looked_at_twice(found: ClosedSet, snapshot: Snapshot) -> bool:
-    """Whether all were seen to wait at two samples; no CPU time was used between them: that would begin a new wait."""
+    """Return whether two samples saw all waits without CPU time between them, which would begin a new wait."""
     now = snapshot.now(found.processes[0].host).mono_ns
     return all(
         (activity := snapshot.activity.get(thread.id)) is not None and now - activity.first_mono_ns >= _SURE_NS
@@ -186,5 +184,4 @@ def _looked_at_twice(found: ClosedSet, snapshot: Snapshot) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (NoWaker(),)

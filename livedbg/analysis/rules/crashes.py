@@ -1,4 +1,4 @@
-"""Find crashes: ends by a signal, and exceptions in logs that nothing survived."""
+"""Crashes: ends by a signal, and exceptions in logs that nothing survived."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ABRUPT: Final = ("signal", "glibc-abort")
 
 
 class Crash:
-    """Something ended by an uncaught exception, an abort or a signal."""
+    """Rule for ends by an uncaught exception, an abort or a signal."""
 
     name = "crash"
     doc = (
@@ -53,7 +53,7 @@ class Crash:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding an exception; one a killed process that none explains."""
+        """Yield a finding for each exception, and for each killed process that none explains."""
         snapshot = state.snapshot
         explained = set()
         for hit in snapshot.exceptions.values():
@@ -149,7 +149,7 @@ class Crash:
 
 
 def _of_peer(hit: ExceptionHit, state: RuleInput) -> str:
-    """The newest error above a failed test whose own reason is that another process is gone; "" for none."""
+    """Return the newest error above a failed test that failed because another process is gone, or ""."""
     if state.judged.cause_of_text(hit.message).rank < CauseClass.PEER.rank:
         return ""
     line = hit.first_line or hit.line or 0
@@ -165,7 +165,7 @@ def _of_peer(hit: ExceptionHit, state: RuleInput) -> str:
 
 
 def _evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:
-    """The crash; where it tells no place, also what was printed before it."""
+    """Return the crash; if it names no place, also the output before it."""
     found = log_evidence(hit, text, snapshot)
     source = snapshot.log_sources.get(hit.source or "")
     if source is None or any(frame.file for frame in hit.stack) or len(snapshot.exceptions) > _FEW:
@@ -174,7 +174,6 @@ def _evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidenc
 
 
 def _a_child_failed(process: Process, snapshot: Snapshot) -> bool:
-    """Whether a child or sibling of a process, which may write to the same log, has ended with an error."""
     parents = (process.pid, process.ppid)
     children = (child for child in snapshot.processes.values() if child.ppid in parents and child.ppid is not None)
     return any(child.exited and child.exit_status for child in children if child.host == process.host)
@@ -185,9 +184,9 @@ def _by_signal(status: int) -> bool:
 
 
 def _may_be_own(kind: str, processes: Iterable[Process]) -> bool:
-    """Whether what a log shows may be of a process that is alive: a traceback of Python code, a sanitizer's warning.
+    """Return whether a logged crash may be of a living process: a traceback of Python code, a sanitizer's warning.
 
-    Nothing survives the others, so another program wrote them, whose lines the process collects, or a child that ended.
+    Nothing survives the others: another program wrote them, whose lines the process collects, or an ended child.
     """
     if kind == "traceback":
         return any("python" in f"{process.exe} {process.command[:1]}".lower() for process in processes)
@@ -195,5 +194,4 @@ def _may_be_own(kind: str, processes: Iterable[Process]) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (Crash(),)

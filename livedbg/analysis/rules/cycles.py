@@ -1,8 +1,8 @@
-"""Deadlocks: cycles of waits that no member can leave, by what they run through.
+"""Deadlocks: cycles of waits that no member can leave, by the kind of their members.
 
 Invariants:
-    cycles.C3. The mutex inside of the GIL is held for moments only, by who asks for the GIL or releases it: a cycle
-        through both is none, however long a busy machine lets its holder wait for a CPU.
+    cycles.C3. The mutex inside of the GIL is held for moments only, by the thread that requests or releases the GIL: a
+        cycle through both is none, however long a busy machine lets its holder wait for a CPU.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _EVIDENCE: Final = 200
 
 
 class CycleRule(Struct, frozen=True):
-    """A kind of cycle."""
+    """Rule for a kind of cycle."""
 
     name: str
     doc: str
@@ -49,7 +49,6 @@ class CycleRule(Struct, frozen=True):
     advice: str
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """The cycles of this kind."""
         for cycle in state.graph.cycles:
             if _rule_of(cycle) is self and not _inside_of_gil(cycle):
                 yield self._finding(cycle, state)
@@ -84,7 +83,6 @@ class CycleRule(Struct, frozen=True):
 
 
 def _holder(actors: Sequence[str], state: RuleInput) -> str:
-    """The one that has what the first of them waits for; "" where it is not one of them, or itself."""
     waited = state.graph.blockers_of(actors[0]) if actors else ()
     ends = (end for thing in waited for end in (thing, *state.graph.blockers_of(thing)))
     return next((end for end in ends if end in actors[1:]), "")
@@ -92,13 +90,12 @@ def _holder(actors: Sequence[str], state: RuleInput) -> str:
 
 @lru_cache(maxsize=8)  # every rule asks; a cycle can have a million members
 def _rule_of(cycle: tuple[str, ...]) -> CycleRule:
-    """The rule for a cycle."""
     kinds = Counter(entity.partition(":")[0] for entity in cycle)
     return next(rule for rule in _RULES if rule.fits(frozenset(kinds), kinds["thread"] + kinds["task"]))
 
 
 def _inside_of_gil(cycle: Sequence[str]) -> bool:
-    """Whether a lock of a cycle is a part of the GIL that is in it too (C3)."""
+    """Return whether a lock of a cycle is a part of the GIL that is in it too (C3)."""
     gils = [ids.parse(entity).parts for entity in cycle if entity.startswith("gil:")]
     locks = [ids.parse(entity).parts for entity in cycle if entity.startswith(("mutex:", "cond:"))]
     return any(
@@ -107,7 +104,6 @@ def _inside_of_gil(cycle: Sequence[str]) -> bool:
 
 
 def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
-    """The waits inside the cycle."""
     inside = set(cycle)
     for entity in cycle:
         for blocker in state.graph.blockers_of(entity):
@@ -116,9 +112,9 @@ def _links(cycle: Sequence[str], state: RuleInput) -> Iterable[tuple[str, str]]:
 
 
 def _stories(cycle: tuple[str, ...], actors: Sequence[str], state: RuleInput) -> tuple[str, ...]:
-    """`Deadlock of 3 threads: scheduler → launcher → allocator → scheduler (step server.cpp:31, :44, :58)`.
+    """Return `Deadlock of 3 threads: scheduler → launcher → allocator → scheduler (step server.cpp:31, :44, :58)`.
 
-    With less and less of it, for one of them to be short enough for a first sentence.
+    Shorter variants follow, so that one fits a first sentence.
     """
     snapshot = state.snapshot
     if not actors:  # as a foreign adapter or recording may report: processes, or locks, that wait for each other
@@ -151,7 +147,7 @@ def _stories(cycle: tuple[str, ...], actors: Sequence[str], state: RuleInput) ->
 
 
 def _known_place(actors: Sequence[str], labels: Sequence[str], state: RuleInput) -> str:
-    """` (python in main train.py:5)`: the first place that is known, and whose it is, where not all are."""
+    """Return ` (python in main train.py:5)`: the first known place and its thread, if not all places are known."""
     named = ((label, places_in((actor,), state)) for actor, label in zip(actors, labels, strict=True))
     return next((f" ({label} in {place[2:]}" for label, place in named if place), "")
 
@@ -161,7 +157,6 @@ def _each(members: Sequence[str]) -> str:
 
 
 def _ring(actors: Sequence[str], inside: frozenset[str], state: RuleInput) -> list[str]:
-    """The actors in the order in which each waits for the next one; empty if they don't form one ring."""
     ring = [actors[0]]
     while len(ring) <= _SHOWN:
         following = _next_actors(ring[-1], inside, state)
@@ -175,7 +170,7 @@ def _ring(actors: Sequence[str], inside: frozenset[str], state: RuleInput) -> li
 
 
 def _next_actors(actor: str, inside: frozenset[str], state: RuleInput) -> set[str]:
-    """The members of a cycle that one of them waits for, directly or through resources and processes."""
+    """Return the members of a cycle that one of them waits for, directly or through resources and processes."""
     found: set[str] = set()
     seen = {actor}
     todo = [actor]
@@ -192,7 +187,6 @@ def _next_actors(actor: str, inside: frozenset[str], state: RuleInput) -> set[st
 
 
 def _labels(actors: Sequence[str], snapshot: Snapshot) -> list[str]:
-    """Their names, with a number where two have the same one or one has none."""
     threads = [snapshot.threads.get(actor) for actor in actors]
     count = Counter(thread.title for thread in threads if thread is not None)
     labels = []
@@ -207,7 +201,7 @@ def _labels(actors: Sequence[str], snapshot: Snapshot) -> list[str]:
 
 
 def _over(cycle: Sequence[str], snapshot: Snapshot) -> str:
-    """` over the GIL and 1 mutex`: what they hold, if it is not mutexes only."""
+    """Return ` over the GIL and 1 mutex`: the locks held, if they are not mutexes only."""
     kinds = Counter(entity.partition(":")[0] for entity in islice(cycle, _EVIDENCE))
     held = {kind: count for kind, count in kinds.items() if kind not in ("thread", "task", "process")}
     if not held and "thread" in kinds:
@@ -271,5 +265,4 @@ _RULES: Final = (
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return _RULES

@@ -1,4 +1,4 @@
-"""Processes that can open no file any more: their file descriptors are used up.
+"""Processes whose file descriptors are used up.
 
 Invariants:
     rules_descriptors.D1. It decides no verdict: a server that has all its connections open may be well.
@@ -18,7 +18,7 @@ from livedbg.text.wording import sentence_case
 
 
 def limit_reached(process: str, snapshot: Snapshot) -> tuple[str, int] | None:
-    """The descriptors of a process that can open no more, and how many it may have open; None for others."""
+    """Return the descriptors of a process that can open no more, and their limit; None for others."""
     for resource in snapshot.resources.values():
         if resource.kind == "descriptors" and EdgeKey(EdgeKind.PART_OF, resource.id, process) in snapshot.edges:
             return resource.id, facts_of(resource.facts, DescriptorFacts).limit
@@ -26,7 +26,7 @@ def limit_reached(process: str, snapshot: Snapshot) -> tuple[str, int] | None:
 
 
 class DescriptorsUsedUp:
-    """A process that has as many files open as it may."""
+    """Rule for a process at its limit of open files."""
 
     name = "descriptors-used-up"
     doc = (
@@ -37,7 +37,6 @@ class DescriptorsUsedUp:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process."""
         for process in state.snapshot.processes.values():
             found = limit_reached(process.id, state.snapshot) if not process.exited else None
             if found is not None:
@@ -66,5 +65,4 @@ class DescriptorsUsedUp:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (DescriptorsUsedUp(),)

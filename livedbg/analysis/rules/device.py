@@ -1,4 +1,4 @@
-"""What a sample of a device shows: where its kernels are, and which have not moved since the sample before."""
+"""Samples of devices: places of kernels, and kernels that have not moved since the sample before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from livedbg.model.snapshot import Snapshot
 
 
 class StandsStill(Struct, frozen=True):
-    """A kernel that an earlier sample saw at the same place."""
+    """Rule for a kernel that an earlier sample saw at the same place."""
 
     name: str = "device-hang"
     doc: str = (
@@ -26,14 +26,13 @@ class StandsStill(Struct, frozen=True):
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a kernel."""
         for device in state.snapshot.devices.values():
             for kernel in _hung(device, state):
                 yield _still(self.name, device, kernel)
 
 
 class Stands(Struct, frozen=True):
-    """What one sample shows."""
+    """Rule for a single sample."""
 
     name: str = "device-blocked"
     doc: str = (
@@ -42,7 +41,6 @@ class Stands(Struct, frozen=True):
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a sample."""
         for device in state.snapshot.devices.values():
             if device.faults or not device.kernels or _hung(device, state):
                 continue
@@ -61,7 +59,6 @@ class Stands(Struct, frozen=True):
 
 
 def _hung(device: DeviceState, state: RuleInput) -> list[DeviceKernel]:
-    """The kernels that have not moved for long, of a process that has not ended."""
     least_ns = state.settings.task_stall_ns
     ended = _ended(device, state.snapshot)
     return [kernel for kernel in device.kernels if not ended and _still_ns(device, kernel) >= least_ns]
@@ -73,7 +70,6 @@ def _still_ns(device: DeviceState, kernel: DeviceKernel) -> int:
 
 
 def _ended(device: DeviceState, snapshot: Snapshot) -> bool:
-    """Whether the process that it was seen of is known to have ended."""
     process = snapshot.processes.get(device.target)
     return process is not None and process.exited
 
@@ -103,5 +99,4 @@ def _evidence(device: DeviceState) -> Evidence:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules for samples of devices, most specific first."""
     return (StandsStill(), Stands())

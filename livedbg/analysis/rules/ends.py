@@ -1,4 +1,4 @@
-"""Hangs that somebody ended, programs that their user ended by Ctrl-C, and runs that say that they completed."""
+"""Hangs that somebody ended, programs ended by Ctrl-C, and completed runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN: Final = 2
 
 
 class EndedHang:
-    """A hang that somebody ended."""
+    """Rule for a hang that somebody ended."""
 
     name = "ended-hang"
     doc = (
@@ -29,7 +29,7 @@ class EndedHang:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """At most one."""
+        """Yield at most one finding."""
         snapshot = state.snapshot
         hang, job = hang_before(snapshot), heads(snapshot)
         if hang is None or not job or not all(process.exited for process in job):
@@ -53,7 +53,7 @@ class EndedHang:
 
 
 class Interrupted:
-    """A program that its user ended by Ctrl-C."""
+    """Rule for a program that its user ended by Ctrl-C."""
 
     name = INTERRUPTED
     doc = (
@@ -62,7 +62,6 @@ class Interrupted:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding an interrupt that was logged."""
         snapshot = state.snapshot
         for hit in snapshot.exceptions.values():
             if not (hit.catchpoint or "").startswith("log") or not is_interrupt(hit):
@@ -83,7 +82,7 @@ class Interrupted:
 
 
 class RunCompleted:
-    """A run that says that it completed."""
+    """Rule for a run that reports its completion."""
 
     name = "run-completed"
     doc = (
@@ -94,7 +93,7 @@ class RunCompleted:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """At most one."""
+        """Yield at most one finding."""
         snapshot = state.snapshot
         told = list(completions(snapshot))
         if not told or snapshot.processes or snapshot.tasks:
@@ -124,5 +123,4 @@ class RunCompleted:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (EndedHang(), Interrupted(), RunCompleted())

@@ -1,4 +1,4 @@
-"""Event loops that a call of one task blocks while other tasks could run, and futures that may never complete."""
+"""Event loops that a task's call blocks while other tasks could run, and futures that may never complete."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLOCKED: Final = (ThreadState.WAITING, ThreadState.DISK)
 
 
 class BlockedLoop:
-    """The thread of an event loop is blocked in a call, and tasks that could run can't."""
+    """Rule for an event loop whose thread is blocked in a call while tasks are ready."""
 
     name = "loop-blocked"
     doc = (
@@ -43,7 +43,6 @@ class BlockedLoop:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a thread."""
         waiting = _waiting(state)
         for name, tasks in waiting.items():
             thread = state.snapshot.threads.get(name)
@@ -86,7 +85,7 @@ class BlockedLoop:
 
 
 class LostFuture:
-    """Tasks that await a future to which nothing else has a strong reference."""
+    """Rule for tasks that await a future to which nothing else has a strong reference."""
 
     name = "lost-future"
     doc = (
@@ -97,7 +96,6 @@ class LostFuture:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a future."""
         snapshot = state.snapshot
         for resource in snapshot.resources.values():
             if not resource.lost:
@@ -132,7 +130,7 @@ class LostFuture:
 
 
 class TaskHeldUp:
-    """A task waits long for a lock or a semaphore of which nobody is seen to have it."""
+    """Rule for a task that waits long for a lock or a semaphore without a visible holder."""
 
     name = "task-held-up"
     doc = (
@@ -143,7 +141,6 @@ class TaskHeldUp:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a lock."""
         snapshot = state.snapshot
         locks = [name for name in snapshot.resources if name.startswith(_OF_HOLDERS)]
         for lock in locks:
@@ -177,7 +174,7 @@ class TaskHeldUp:
 
 
 class RequestHeldUp:
-    """A task that answers a request waits long for what only its own program can give it."""
+    """Rule for a task that serves a request and waits long for something that only its own program can provide."""
 
     name = "request-held-up"
     doc = (
@@ -190,7 +187,7 @@ class RequestHeldUp:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a task, of a few."""
+        """Yield a finding for each of the first `_SHOWN` tasks."""
         found = (self._finding(task, edge, state) for task, edge in _held_up(state))
         yield from islice((one for one in found if one is not None), _SHOWN)
 
@@ -219,7 +216,7 @@ class RequestHeldUp:
 
 
 def _held_up(state: RuleInput) -> Iterator[tuple[Task, Edge]]:
-    """The tasks that hold up a request, each with what it waits for; those of lost futures have a rule of their own."""
+    """Yield the tasks that hold up a request, each with its wait; lost futures have a rule of their own."""
     for task in state.snapshot.tasks.values():
         for edge in state.graph.waits_of(task.id) if facts_of(task.facts, RequestFacts).held_up else ():
             resource = state.snapshot.resources.get(edge.target)
@@ -228,7 +225,7 @@ def _held_up(state: RuleInput) -> Iterator[tuple[Task, Edge]]:
 
 
 def _awaited_ns(task: str, future: str, state: RuleInput) -> int:
-    """How long a task has waited for a future, in ns: since it was seen to, or its loop's thread last ran."""
+    """Return how long a task has waited for a future: since the wait was seen, or its loop's thread last ran."""
     snapshot = state.snapshot
     edge = snapshot.edges.get(EdgeKey(EdgeKind.WAITS_FOR, task, future))
     since = edge.since_mono_ns if edge is not None else None
@@ -238,7 +235,6 @@ def _awaited_ns(task: str, future: str, state: RuleInput) -> int:
 
 
 def _waiting(state: RuleInput) -> dict[str, list[str]]:
-    """Threads -> the tasks that wait for them."""
     found: dict[str, list[str]] = {}
     for edge in state.snapshot.waits.values():
         tasks = state.snapshot.tasks
@@ -248,7 +244,7 @@ def _waiting(state: RuleInput) -> dict[str, list[str]]:
 
 
 def _goes_on(thread: Thread, state: RuleInput) -> bool:
-    """Whether its call has a time limit, or waits for a known thread, process or task."""
+    """Return whether its call has a time limit, or waits for a known thread, process or task."""
     if thread.timed and thread.wait is not WaitKind.SLEEP:
         return True
     chain = state.graph.chain(thread.id)
@@ -256,7 +252,6 @@ def _goes_on(thread: Thread, state: RuleInput) -> bool:
 
 
 def _idle(thread: Thread, state: RuleInput) -> bool:
-    """Whether its call is a wait of an idle program."""
     blockers = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
     return any(one is not None and (one.idle or one.listening) for one in blockers)
 
@@ -268,5 +263,4 @@ def _running_on(thread: Thread, state: RuleInput) -> Iterator[str]:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (BlockedLoop(), LostFuture(), TaskHeldUp(), RequestHeldUp())

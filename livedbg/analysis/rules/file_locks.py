@@ -14,7 +14,7 @@ from livedbg.text.wording import sentence_case
 
 
 class FileLockHeld:
-    """A thread that waits for a file lock of another process."""
+    """Rule for a thread that waits for a file lock of another process."""
 
     name = "file-lock-held"
     doc = (
@@ -28,7 +28,6 @@ class FileLockHeld:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a lock."""
         snapshot = state.snapshot
         cyclic = {member for cycle in state.graph.cycles for member in cycle}
         for lock, resource in snapshot.resources.items():
@@ -78,8 +77,10 @@ class FileLockHeld:
         return thread.timed is False and waited is not None and waited >= state.settings.thread_stall_ns
 
     def _takes_turns(self, waiter: Thread, holders: Sequence[Process], state: RuleInput) -> bool:
-        """Whether the function that waits for the lock is the one in which a holder waits for connections to a socket
-        that both have: a lock that a request has left behind is waited for elsewhere."""
+        """Return whether a holder waits for connections, to a socket of both, in the function that waits for the lock.
+
+        A lock left behind by a request is waited for elsewhere.
+        """
         place, own = user_frame(waiter.id, state), state.snapshot.processes.get(waiter.process)
         threads = [thread for holder in holders for thread in state.snapshot.threads_of(holder.id)]
         if own is None or place is None:
@@ -95,7 +96,7 @@ class FileLockHeld:
         return bool(threads) and process.outside == "" and all(self._never_ends(t, process, state) for t in threads)
 
     def _never_ends(self, thread: Thread, process: Process, state: RuleInput) -> bool:
-        """Whether a wait is for a signal that the process does not handle, or for its own threads."""
+        """Return whether a wait is for a signal that the process does not handle, or for its own threads."""
         if thread.state is not ThreadState.WAITING or not self._lasts(thread, state):
             return False
         return thread.wait is WaitKind.SIGNAL or set(thread.wakers) == {process.id}
@@ -107,5 +108,4 @@ def _is_in(thread: Thread, place: Frame, state: RuleInput) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (FileLockHeld(),)

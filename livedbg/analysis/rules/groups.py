@@ -1,4 +1,4 @@
-"""What a control group does to its processes: it freezes them, takes CPU time from them, or lacks memory."""
+"""Control groups that freeze their processes, throttle their CPU time, or lack memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from livedbg.text.wording import sentence_case
 def _groups(
     file_of: Callable[[GroupFacts], str], state: RuleInput
 ) -> Iterator[tuple[str, Resource, GroupFacts, list[Process]]]:
-    """(file, group, what it does, its living processes) by the file that says so."""
+    """Yield (file, group, facts, its living processes) by the file that shows the state."""
     found: dict[str, tuple[Resource, list[Process]]] = {}
     processes = [process for process in state.snapshot.processes.values() if not process.exited]
     for resource in state.snapshot.resources.values():
@@ -41,14 +41,13 @@ def _evidence(source: str, text: str, state: RuleInput) -> Evidence:
 
 
 def _limiting(file: str, resource: Resource) -> str:
-    """The group whose file it is: a parent of the process's own may have the limit, and version 1 has a tree for each
-    controller."""
+    """Return the group of a file: the limit may be in a parent group, and version 1 has a tree per controller."""
     folder, path = file.rpartition("/")[0], resource.name.removeprefix("control group ").rstrip("/")
     return resource.name if folder.endswith(path) else f"control group {folder}"
 
 
 class FrozenGroup:
-    """A control group that is frozen."""
+    """Rule for a control group that is frozen."""
 
     name = "frozen"
     doc = (
@@ -57,7 +56,6 @@ class FrozenGroup:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a group."""
         for file, resource, _, members in _groups(lambda facts: facts.frozen_by, state):
             waiters = [w for member in members for w in state.graph.waiters_of(member.id)]
             verb = "is" if len(members) == 1 else "are"
@@ -76,7 +74,7 @@ class FrozenGroup:
 
 
 class ThrottledGroup:
-    """A control group that has used up its CPU time again and again."""
+    """Rule for a control group that has repeatedly used up its CPU time."""
 
     name = "throttled"
     doc = (
@@ -86,7 +84,6 @@ class ThrottledGroup:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a group."""
         for file, resource, facts, members in _groups(lambda facts: facts.throttled_by, state):
             share, counts = facts.throttled or 0.0, facts.cpu_stat or "cpu.stat"
             cores = "?" if facts.cores is None else f"{facts.cores:.3g}"
@@ -107,7 +104,7 @@ class ThrottledGroup:
 
 
 class MemoryGroup:
-    """A control group that lacks memory."""
+    """Rule for a control group that lacks memory."""
 
     name = "memory-limit"
     doc = (
@@ -117,7 +114,6 @@ class MemoryGroup:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a group."""
         for file, resource, facts, members in _groups(lambda facts: facts.memory_file, state):
             most, share = facts.memory_limit, facts.memory_stalled
             limit = f" ({facts.memory_used or 0:.0%} of {byte_size(most)} used)" if most else ""
@@ -151,5 +147,4 @@ class MemoryGroup:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (FrozenGroup(), ThrottledGroup(), MemoryGroup())

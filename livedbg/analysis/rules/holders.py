@@ -45,7 +45,7 @@ def _proofs(pairs: Iterable[tuple[str, str]], state: RuleInput) -> list[Evidence
 
 
 def _who_can(others: int) -> str:
-    """Which threads of a forked child can release a lock; the child has `others` that don't wait for it."""
+    """Say which of a forked child's `others` (threads that don't wait for the lock) can release it."""
     if not others:
         return "no thread of the child can"
     return f"only {'the other thread' if others == 1 else f'{others:,} other threads'} of the child can"
@@ -56,7 +56,7 @@ def _more(count: int) -> str:
 
 
 def _held_locks(state: RuleInput) -> Iterator[tuple[Thread, str, list[str]]]:
-    """(holder, lock, who waits for it) of the locks that somebody waits for, the heaviest first."""
+    """Yield (holder, lock, waiters) of the locks with waiters, those with most waiters behind first."""
     graph, snapshot = state.graph, state.snapshot
     stuck = {member for cycle in graph.cycles for member in cycle}
     held = []
@@ -73,7 +73,7 @@ def _held_locks(state: RuleInput) -> Iterator[tuple[Thread, str, list[str]]]:
 
 
 class DeadOwner:
-    """A lock whose owner has ended."""
+    """Rule for a lock whose owner has ended."""
 
     name = "dead-owner"
     doc = (
@@ -83,7 +83,6 @@ class DeadOwner:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a lock."""
         for lock, resource in state.snapshot.resources.items():
             waiters = tuple(state.graph.waiters_of(lock))
             owner = self._owner(lock, resource, state) if waiters else None
@@ -128,13 +127,12 @@ class DeadOwner:
 
 
 def _thread_of(lock: str, tid: str) -> tuple[str, ...]:
-    """The identifier of a thread of the process in whose memory a lock is; none for one in nobody's memory."""
     process = ids.process_of(lock)
     return (f"thread:{process.partition(':')[2]}/{tid}",) if process is not None else ()
 
 
 def _forked_owner(lock: str, resource: Resource, state: RuleInput) -> Thread | None:
-    """The live thread of the parent process that a lock of a forked child names as its owner."""
+    """Return the live thread of the parent process that a lock of a forked child names as its owner, or None."""
     told = facts_of(resource.facts, LockFacts).ended_owner
     parts = lock.partition(":")[2].split("/")
     if told is None or len(parts) < 3:
@@ -147,7 +145,7 @@ def _forked_owner(lock: str, resource: Resource, state: RuleInput) -> Thread | N
 
 
 class ForkHeldLock:
-    """A lock that was held when the process was forked."""
+    """Rule for a lock that was held when the process was forked."""
 
     name = "fork-held-lock"
     doc = (
@@ -160,7 +158,6 @@ class ForkHeldLock:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a lock."""
         for lock, resource in state.snapshot.resources.items():
             waiters = tuple(state.graph.waiters_of(lock))
             if not waiters or state.graph.blockers_of(lock):
@@ -199,12 +196,10 @@ class ForkHeldLock:
             )
 
     def _may_release(self, waiters: Sequence[str], lock: str, state: RuleInput) -> str:
-        """Who may release a lock of which nobody is known to be the owner; "" for nobody."""
         child = state.snapshot.threads.get(waiters[0])
         return may_be_ended_by(child, behind(lock, state), state) if child is not None else ""
 
     def _others(self, waiters: Sequence[str], lock: str, state: RuleInput) -> int:
-        """How many threads of the child could still release a lock that any thread can release."""
         child = state.snapshot.threads.get(waiters[0])
         threads = state.snapshot.threads_of(child.process) if child is not None else ()
         return sum(
@@ -219,7 +214,7 @@ class ForkHeldLock:
 
 
 class GilHeld:
-    """A thread holds the GIL while it is blocked in a call."""
+    """Rule for a thread that holds the GIL while it is blocked in a call."""
 
     name = "gil-held"
     doc = (
@@ -231,7 +226,6 @@ class GilHeld:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a GIL."""
         for lock, resource in state.snapshot.resources.items():
             if resource.kind != "gil":
                 continue
@@ -278,12 +272,11 @@ def _in_cycle(thread: Thread, state: RuleInput) -> bool:
 
 
 def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
-    """Whether it sleeps for longer than the threshold, by the time that it asked for."""
     return _sleep_s(thread) >= state.settings.thread_stall_s
 
 
 def _accepts(thread: Thread, state: RuleInput) -> bool:
-    """Whether it waits for connections: of servers with one lock, the holder does."""
+    """Return whether it waits for connections: of servers that share a lock, the holder does."""
     awaited = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
     return any(one is not None and one.listening for one in awaited)
 
@@ -293,12 +286,11 @@ def _sleeps(thread: Thread) -> bool:
 
 
 def _sleep_s(thread: Thread) -> float:
-    """The time that a thread that sleeps asked for; 0 where it does not sleep."""
     return thread.sleeps_s or 0.0
 
 
 class HeldAndWaiting:
-    """A thread holds a lock that others wait for, and itself waits for something else."""
+    """Rule for a thread that holds a lock that others wait for, and waits for something else itself."""
 
     name = "held-lock"
     doc = (
@@ -311,7 +303,7 @@ class HeldAndWaiting:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a holder and lock."""
+        """Yield a finding for each holder and lock."""
         seen = set()
         for thread, lock, _ in _held_locks(state):
             waited = waited_ns(thread, state.snapshot)
@@ -325,17 +317,17 @@ class HeldAndWaiting:
             yield self._finding(thread, lock, waited, state)
 
     def _passes_on(self, thread: Thread, state: RuleInput) -> bool:
-        """Whether it waits for somebody who can be named: then the root is there."""
+        """Return whether it waits for a known thread, process or task, which then is the root."""
         chain = state.graph.chain(thread.id)
         end = chain[-1] if chain else thread.id
         return end != thread.id and end.startswith(("thread:", "process:", "task:"))
 
     def _sleeps_on(self, thread: Thread, waited: int) -> bool:
-        """Whether it sleeps for so long that it is a stall from the start."""
+        """Return whether its sleep is long enough to be a stall from the start."""
         return waited >= _SURE_NS and _sleep_s(thread) >= _LONG_SLEEP_S
 
     def _ender(self, thread: Thread, state: RuleInput) -> str:
-        """Who or what may end its wait; "" for nobody."""
+        """Return who or what may end its wait; "" for nobody."""
         if _sleeps(thread):
             return "" if _sleep_s(thread) >= _LONG_SLEEP_S else "the time it sleeps for"
         ahead = (state.snapshot.threads.get(name) for name in (thread.id, *state.graph.chain(thread.id)))
@@ -369,7 +361,7 @@ class HeldAndWaiting:
 
 
 class LockConvoy(Struct, frozen=True):
-    """A thread runs and holds what others wait for."""
+    """Rule for a running thread that holds a lock that others wait for."""
 
     name: str = "lock-convoy"
     doc: str = (
@@ -379,7 +371,7 @@ class LockConvoy(Struct, frozen=True):
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a lock with a running holder."""
+        """Yield a finding for each lock with a running holder."""
         for thread, lock, waiters in _held_locks(state):
             if thread.state is not ThreadState.RUNNING:
                 continue
@@ -401,5 +393,4 @@ class LockConvoy(Struct, frozen=True):
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (DeadOwner(), ForkHeldLock(), GilHeld(), HeldAndWaiting(), LockConvoy())

@@ -1,27 +1,27 @@
-"""What a log ends with: an error after which nothing comes, a wait, or merely lines that speak of a failure.
+"""The end of a log: an error after which nothing comes, a wait, or lines that merely mention a failure.
 
 Invariants:
-    last_lines.E1. An error ends a log only if it is put as programs put what ends them (a fatal level, `error: …` of a
-        tool, a check that failed at a place of the source), nothing but what is printed after an end follows, and
+    last_lines.E1. An error ends a log only if it has the form in which programs report a fatal error (a fatal level,
+        `error: …` of a tool, a check that failed at a place of the source), only output after an end follows, and
         nothing else is known that could have ended the run.
-    last_lines.E10. One or two lines below an error that label a detail of it (`Last command: run 10`) are of its
-        message, and so is a table of such lines; a label with a number, a step, or what begins is progress.
-    last_lines.E11. Right above it, an error that a decoder has understood, and that may have ended its program, is why.
-    last_lines.E2. An error after which it is tried again, or of which its own text says that it may be ignored, is none
-        of these.
-    last_lines.E3. What the log says earlier, too, and goes on after, ended nothing.
-    last_lines.E5. Where a launcher sums up that something failed, or an exception says no more than that another
-        program did, the last error above is what failed, unless a decoder has understood one right before it. Above an
-        abort without a reason so is an error that stands right before it. What stands below such an account is its
-        launcher's, so the search begins there; a status that is not 0 counts for one, whoever says it.
-    last_lines.E8. Not so where the account says that a signal ended the program which no program sends itself for an
-        error: then an error line counts only if it speaks of what such a signal comes from.
-    last_lines.E9. That a program exits is an end only with a reason, in the same line or in a message right above.
-    last_lines.E6. Lines that wait are no stall: they prove that somebody waited, not for how long.
-    last_lines.E7. Lines that merely speak of a failure decide nothing but that the end is not known: none of them is
-        called an error or a crash. They are not shown beside an error, nor of a run that completed or of which a
-        process is known.
-    last_lines.E4. Of a log that was not read to its end nothing is said of how it ends, unless its end was read apart.
+    last_lines.E10. One or two lines below an error that label a detail of it (`Last command: run 10`) belong to its
+        message, and so does a table of such lines; a label with a number, a step, or something that begins is progress.
+    last_lines.E11. An error right above it that a decoder has understood, and that may have ended its program, is its
+        cause.
+    last_lines.E2. An error that is followed by a retry, or whose text says that it may be ignored, is none of these.
+    last_lines.E3. An error that the log also has earlier, and goes on after, ended nothing.
+    last_lines.E5. Where a launcher reports that something failed, or an exception only says that another program did,
+        the last error above is the failure, unless a decoder has understood an error right before it. Above an abort
+        without a reason so is an error right before it. Lines below such an account are its launcher's, so the search
+        begins there; a non-zero status counts as one, whoever reports it.
+    last_lines.E8. Not so if the account says that the program was ended by a signal that no program sends itself for an
+        error: then an error line counts only if it mentions a cause of such a signal.
+    last_lines.E9. A program's exit is an end only with a reason, in the same line or in a message right above.
+    last_lines.E6. Lines about waiting are no stall: they prove that somebody waited, not for how long.
+    last_lines.E7. Lines that merely mention a failure decide only that the end is not known: none of them is called an
+        error or a crash. They are not shown beside an error, nor for a run that completed or of which a process is
+        known.
+    last_lines.E4. A log that was not read to its end gives no finding about its end, unless its end was read apart.
 """
 
 from __future__ import annotations
@@ -85,15 +85,7 @@ _LISTED: Final = 40
 
 
 class _End(NamedTuple):
-    """An error that a log ends with.
-
-    Attributes:
-        records: the newest of the log, in order.
-        at: index of the one.
-        line: of its text that says it.
-        number: of that line in the record.
-        why: what is right above it, and may have ended the program (E11).
-    """
+    """An error that a log ends with, and the error right above it that may have ended the program (E11)."""
 
     source: LogSource
     records: Sequence[LogRecord]
@@ -104,7 +96,7 @@ class _End(NamedTuple):
 
 
 class EndedWithError:
-    """A log that ends with an error."""
+    """Rule for a log that ends with an error."""
 
     name = ENDED_WITH_ERROR
     doc = (
@@ -116,7 +108,6 @@ class EndedWithError:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a log."""
         snapshot = state.snapshot
         if snapshot.processes or snapshot.tasks or _else_ended(state):
             return
@@ -144,13 +135,13 @@ class EndedWithError:
 
 
 class LastLines:
-    """The last lines of logs that tell nothing else."""
+    """Rule for logs that tell nothing else: their last lines."""
 
     name = "last-lines"
     doc = "Nothing in the logs says that the run completed, or how it ended: their last lines, which decide no verdict."
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for each of the first three logs."""
+        """Yield a finding for each of the first three logs."""
         snapshot = state.snapshot
         if snapshot.processes or snapshot.tasks or snapshot.exceptions or snapshot.diagnostics:
             return
@@ -171,19 +162,18 @@ class LastLines:
 
 
 def _else_ended(state: RuleInput) -> bool:
-    """Whether an exception is known that ended the run; those that a system explains are judged by it."""
+    """Return whether a known exception ended the run; those that a system explains don't count."""
     snapshot = state.snapshot
     own = (hit for hit in snapshot.exceptions.values() if not state.judged.explained(hit, snapshot))
     return any(not survived(hit, snapshot) for hit in own if not _accounts(hit, state))
 
 
 def _accounts(hit: ExceptionHit, state: RuleInput) -> bool:
-    """Whether an exception says only that something failed: another program, or its own by an abort."""
+    """Return whether an exception only says that something failed: another program, or its own by an abort."""
     return state.judged.cause_of(hit) is CauseClass.SUMMARY or is_bare_abort(hit)
 
 
 def _end(source: LogSource, state: RuleInput) -> _End | None:
-    """The error that a log ends with: the first of several in a row."""
     snapshot = state.snapshot
     if is_replaced(source, snapshot):
         return None
@@ -236,10 +226,9 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
 
 
 class _Accounts:
-    """The lines of a log that only say that something ended: a launcher's, or of an exception that says no more.
+    """The lines of a log that only report an end: a launcher's, or of an exception that says no more.
 
-    Attributes:
-        aborted: those of aborts without a reason.
+    `aborted` are those of aborts without a reason.
     """
 
     def __init__(self, source: LogSource, state: RuleInput) -> None:
@@ -255,20 +244,18 @@ class _Accounts:
         self._stand |= {said.message.first for said in told if not goes_on_after(said.evidence, snapshot)}
 
     def last(self, records: Sequence[LogRecord]) -> int:
-        """The index of the last account after which nothing goes on, and its launcher alone writes; else of the end."""
+        """Return the index of the last account followed only by its launcher's lines; else of the last record."""
         found = (at for at in range(len(records) - 1, -1, -1) if not self._stand.isdisjoint(_numbers(records[at])))
         return next(found, len(records) - 1)
 
     def text_of(self, record: LogRecord) -> str:
-        """All lines of the account that begins with a record."""
         return self._texts.get(record.line or 0, record.text)
 
     def accounts(self, numbers: Sequence[int]) -> bool:
-        """Whether some lines say that something ended."""
         return not self._lines.isdisjoint(numbers)
 
     def follows(self, numbers: Sequence[int]) -> bool:
-        """Whether some lines say how the rest was ended: between accounts."""
+        """Return whether some lines are between accounts: they say how the rest was ended."""
         return not self._later.isdisjoint(numbers)
 
 
@@ -283,7 +270,7 @@ def _first_line(record: LogRecord) -> str:
 
 
 def _whole(end: _End) -> str:
-    """The line; with what it announces, or the last of the causes that are listed below it."""
+    """Return the line; with the text that it announces, or the last of the causes listed below it."""
     line = unframed(end.line).strip()
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
     for record in end.records[end.at + 1 : end.at + 1 + _BELOW]:
@@ -298,12 +285,12 @@ def _whole(end: _End) -> str:
 
 
 def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:
-    """Whether the newest record is not the end of a log: that is read apart, without the numbers of its lines (E4)."""
+    """Return whether the newest record is not the end of a log: an end read apart has no line numbers (E4)."""
     return source.pending > 0 and records[-1].line is not None
 
 
 def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:
-    """Whether the log says the same before a record with which it goes on: then it ended nothing (E3)."""
+    """Return whether the log has the same error before a record with which it goes on (E3)."""
     words = without_numbers(end.line)
     for record in snapshot.recent_logs:
         if record.source != end.source.id or (record.line or 0) >= (before.line or 0):
@@ -314,7 +301,7 @@ def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:
 
 
 def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
-    """The lines of a log that a decoder has understood: other rules judge them."""
+    """Return the lines of a log that a decoder has understood: other rules judge them."""
     found = {line for hit in snapshot.exceptions.values() if hit.source == source.id for line in _of_hit(hit)}
     for said in snapshot.diagnostics.values():
         for proof in said.evidence:
@@ -334,7 +321,7 @@ def _numbers(record: LogRecord) -> Sequence[int]:
 
 
 def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
-    """The line of a record that a program ends with, and its number; of what others logged, none."""
+    """Return the line of a record that a program ends with, and its index, or None."""
     if stores_others(record):
         return None
     if record.text[:1] == "|" and (row := cells_of(record.text)) != record.text:
@@ -355,7 +342,7 @@ def _last(record: LogRecord) -> str:
 
 
 class Waiting:
-    """Somebody waits where the logs end."""
+    """Rule for logs that end with a wait."""
 
     name = "waiting-lines"
     doc = (
@@ -366,7 +353,7 @@ class Waiting:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for the barrier, and one a log."""
+        """Yield a finding for the barrier, and one for each log."""
         snapshot = state.snapshot
         if snapshot.processes or snapshot.tasks:
             return
@@ -378,11 +365,7 @@ class Waiting:
 
 
 def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iterator[Finding]:
-    """The line that a log ends with again and again, or the few lines of each round.
-
-    Args:
-        alone: nothing else is known: then a failure counts, too, that comes again and again.
-    """
+    """Yield a finding for the line, or few lines, repeated at the end of a log; a failure only if `alone`."""
     said = [record.text[record.head :].partition("\n")[0].strip() for record in records]
     alike = [without_numbers(line) for line in reversed(said)]
     for size in range(1, _ROUND + 1):
@@ -406,7 +389,6 @@ def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iter
 
 
 def _barrier(snapshot: Snapshot) -> Iterator[Finding]:
-    """Who entered a barrier, and who did not."""
     inside: dict[int, tuple[str, LogRecord]] = {}
     ranks: dict[int, LogRecord] = {}
     for record in snapshot.recent_logs:
@@ -454,7 +436,7 @@ def _finding(sentence: str, proofs: Iterable[Evidence]) -> Finding:
 
 
 class SpokenFailures:
-    """Lines that speak of a failure."""
+    """Rule for lines that mention a failure."""
 
     name = "failure-lines"
     doc = (
@@ -464,7 +446,7 @@ class SpokenFailures:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding."""
+        """Yield at most one finding."""
         snapshot = state.snapshot
         if snapshot.processes or snapshot.tasks or _else_is_known(snapshot):
             return
@@ -494,7 +476,7 @@ def _else_is_known(snapshot: Snapshot) -> bool:
 
 
 def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
-    """The records that speak of a failure, and the line of each; what a logger calls detail is none."""
+    """Yield the records that mention a failure, with the line; debug records don't count."""
     for record in snapshot.recent_logs:
         if record.severity is not Severity.DEBUG and (number := speaks_of_failure(record.text)) is not None:
             yield record, number
@@ -507,5 +489,4 @@ def _evidence(record: LogRecord, number: int, snapshot: Snapshot) -> Evidence:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (SpokenFailures(), EndedWithError(), Waiting(), LastLines())

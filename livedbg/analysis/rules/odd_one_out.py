@@ -1,13 +1,13 @@
-"""Siblings that meet: processes or threads that wait at one line of a barrier while one or two don't come.
+"""Missing siblings: processes or threads that wait at one line of a barrier while one or two don't come.
 
 Invariants:
-    odd_one_out.O1. It never says more than `unknown`, and is inferred.
+    odd_one_out.O1. Its finding is at most `unknown`, and inferred.
     odd_one_out.O2. Workers that wait for work (in accept, in a queue, in a condition variable) beside one that works
         are no finding: only a function that is named like a meeting needs all to come.
-    odd_one_out.O3. Who is blocked and whose place is not known may have come: nobody is named then, nor while one of
+    odd_one_out.O3. A blocked sibling whose place is not known may have come: nobody is named then, nor while one of
         those that have come has waited for less than the threshold.
-    odd_one_out.O4. Where those that have come wait for a task of a system that judges its tasks itself, such as a
-        collective, that system says who is missing, and why.
+    odd_one_out.O4. If those that have come wait for a task of a system that judges its tasks itself, such as a
+        collective, that system reports who is missing, and why.
 """
 
 from __future__ import annotations
@@ -48,21 +48,19 @@ _DIGITS: Final = lazy_re(r"\d+")
 
 
 class _Meeting(Struct, frozen=True):
-    """Where siblings wait: the function that is named like a meeting, and the user's line."""
+    """A place where siblings wait: the function that is named like a meeting, and the user's line."""
 
     function: str
     place: str
 
 
 class _Stacks:
-    """What the rule needs of stacks. It depends on the stack alone, so that it is worked out once for each."""
-
     def __init__(self) -> None:
         self._code: UserCode | None = None
         self._known: dict[str, tuple[Stack, Frame | None, _Meeting | None]] = {}
 
     def of(self, thread: Thread, state: RuleInput) -> tuple[Frame | None, _Meeting | None]:
-        """The outermost frame of the user's code, and where the thread meets others; None for what is not known."""
+        """Return the outermost frame of the user's code, and the thread's meeting; None if not known."""
         stack = state.snapshot.stacks.get(thread.id)
         if stack is None:
             return None, None
@@ -76,7 +74,7 @@ class _Stacks:
 
 
 class OddOneOut:
-    """One or two siblings that don't come to where the others wait."""
+    """Rule for one or two siblings that don't come to where the others wait."""
 
     name = "odd-one-out"
     doc = (
@@ -92,7 +90,7 @@ class OddOneOut:
         self._stacks = _Stacks()
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a group of siblings."""
+        """Yield a finding for each group of siblings."""
         for noun, siblings in _groups(state, self._stacks):
             met: dict[_Meeting, list[Thread]] = defaultdict(list)
             for thread in siblings:
@@ -137,7 +135,7 @@ class OddOneOut:
 
 
 def _groups(state: RuleInput, stacks: _Stacks) -> Iterator[tuple[str, list[Thread]]]:
-    """Siblings: main threads of processes of one parent and program, then threads that began in one function."""
+    """Yield siblings: main threads of processes of one parent and program, then threads that began in one function."""
     snapshot = state.snapshot
     if not snapshot.stacks:
         return
@@ -156,7 +154,7 @@ def _groups(state: RuleInput, stacks: _Stacks) -> Iterator[tuple[str, list[Threa
 
 
 def _program(process: Process) -> Hashable:
-    """What siblings have in common: parent, executable, and the first word that is no option, without numbers."""
+    """Return the key of siblings: parent, executable, and the first word that is no option, without numbers."""
     named = next((word for word in process.command[1:] if not word.startswith("-")), "")
     return (process.host, process.ppid, process.exe or process.command[:1], _DIGITS.sub("#", named[:40]))
 
@@ -166,25 +164,23 @@ def _number(thread: Thread) -> int:
 
 
 def _start(stack: Stack, code: UserCode) -> Frame | None:
-    """The outermost frame of the user's code."""
     own = (frame for frame in reversed(stack.frames) if code.inside(frame) in (Inside.USER, Inside.UNLINED))
     return next(own, None)
 
 
 def _all_wait(threads: Iterable[Thread], state: RuleInput) -> bool:
-    """Whether all have waited for the threshold."""
     return all((waited_ns(thread, state.snapshot) or 0) >= state.settings.thread_stall_ns for thread in threads)
 
 
 def _judged(threads: Iterable[Thread], state: RuleInput) -> bool:
-    """Whether one of them waits for a task that the rules of its own system judge (O4)."""
+    """Return whether one waits for a task that the rules of its own system judge (O4)."""
     blockers = (blocker for thread in threads for blocker in state.graph.blockers_of(thread.id))
     tasks = (state.snapshot.tasks.get(blocker) for blocker in blockers)
     return any(task is not None and task.system in state.judged.tasks for task in tasks)
 
 
 def _placed(thread: Thread, state: RuleInput) -> bool:
-    """Whether it is known at which line a thread is, or that it is in no wait (O3)."""
+    """Return whether a thread's line is known, or it is in no wait (O3)."""
     if thread.state is not ThreadState.WAITING:
         return True
     frame = user_frame(thread.id, state)
@@ -192,7 +188,6 @@ def _placed(thread: Thread, state: RuleInput) -> bool:
 
 
 def _met(stack: Stack, code: UserCode) -> _Meeting | None:
-    """The function named like a meeting that the user's line has called; None where it has called none."""
     frame = code.frame(stack)
     if frame is None or not line_of(frame):
         return None
@@ -202,7 +197,7 @@ def _met(stack: Stack, code: UserCode) -> _Meeting | None:
 
 
 def _meets(frame: Frame) -> str:
-    """The name of a function in which all have to come; "" for another one."""
+    """Return the name of a function in which all have to come; "" for another one."""
     if frame.language == "python" and (frame.file or "").endswith("/threading.py") and frame.function in _BARRIER:
         return "Barrier.wait"
     if not _MEETS.search(plain_name(frame.function)):
@@ -218,5 +213,4 @@ def _who(thread: Thread, noun: str, state: RuleInput) -> str:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (OddOneOut(),)

@@ -1,4 +1,4 @@
-"""Waits that look like a deadlock, or like idle programs, and may be the other one."""
+"""Waits that may be a deadlock or idle by design."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from livedbg.text.wording import sentence_case
 
 
 class OwnChannel:
-    """A thread that waits for a pipe of its own process, which something else could serve."""
+    """Rule for a thread that waits for a pipe of its own process, which something else could serve."""
 
     name = "own-channel"
     doc = (
@@ -32,7 +32,6 @@ class OwnChannel:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a channel."""
         for resource in state.snapshot.resources.values():
             reason = resource.outside
             waiters = state.graph.waiters_of(resource.id) if reason else ()
@@ -63,7 +62,7 @@ class OwnChannel:
 
 
 class IgnoredConnection:
-    """A thread that waits for an answer of a server that does not look at its connection."""
+    """Rule for a thread that waits for an answer of a server that ignores its connection."""
 
     name = "ignored-connection"
     doc = (
@@ -75,7 +74,6 @@ class IgnoredConnection:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a connection."""
         mains = main_threads(state.snapshot.threads.values(), state.snapshot)
         ends = ((main, last_waited_for(main, state)) for main in mains)
         served = [main for main, end in ends if end is not main and doing(end, state).kind is Behaviour.SERVING]
@@ -111,5 +109,4 @@ class IgnoredConnection:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (OwnChannel(), IgnoredConnection())

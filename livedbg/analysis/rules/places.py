@@ -1,4 +1,4 @@
-"""What a sentence says of a thread and of a lock without an address: where the thread is, what it waits for."""
+"""Wording of a thread's place and of a lock without its address, for sentences."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ _KINDS: Final = {
 
 
 def user_frame(thread: str, state: RuleInput) -> Frame | None:
-    """The frame of the user's own code that a thread is in, if a stack of it is known (livedbg.analysis.user_code)."""
+    """Return the frame of the user's own code that a thread is in, if known (livedbg.analysis.user_code)."""
     return state.code.frame(state.snapshot.stacks.get(thread))
 
 
 def at(thread: str, state: RuleInput) -> str:
-    """` in step (server.cpp:31)`: the user's function and line that a thread is in; "" where it is not known."""
+    """Return ` in step (server.cpp:31)`: the user's function and line that a thread is in; "" if not known."""
     frame = user_frame(thread, state)
     return f" in {place_text(frame)}" if frame is not None else ""
 
 
 def call_at(call: str, thread: str, state: RuleInput) -> str:
-    """`synchronize in step (train.cpp:31)`: a call, and where the user's code makes it, if that is known."""
+    """Return `synchronize in step (train.cpp:31)`: a call, and where the user's code makes it, if known."""
     frame = user_frame(thread, state)
     if frame is None or function_name(frame.function, frame.language) == call:
         return call
@@ -47,9 +47,9 @@ def call_at(call: str, thread: str, state: RuleInput) -> str:
 
 
 def places_in(threads: Iterable[str], state: RuleInput, *, functions: bool = True) -> str:
-    """` (step server.cpp:31, launch :44)`: the user's lines of some threads; "" if one of them is not known.
+    """Return ` (step server.cpp:31, launch :44)`: the user's lines of some threads; "" if one of them is not known.
 
-    What equals the one before is left out: a file, a function, and all but one of equal places.
+    Repeated parts are left out: a file, a function, and all but one of equal places.
     """
     found: list[tuple[str, str, str]] = []
     for thread in threads:
@@ -77,18 +77,18 @@ def _written(found: Iterable[tuple[str, str, str]], *, functions: bool) -> str:
 
 
 def shortest(*sentences: str) -> str:
-    """The first of some wordings, the longest one first, that has no more words than a first sentence may have."""
+    """Return the first of some wordings, longest first, that is short enough for a first sentence."""
     return next((one for one in sentences if len(one.split()) <= MOST_WORDS), sentences[-1])
 
 
 def blocked_in(thread: Thread, state: RuleInput) -> str:
-    """What a thread is blocked in and where: `pause() in serve (server.cpp:31)`, `read of socket 3`."""
+    """Return a thread's blocking call and its place: `pause() in serve (server.cpp:31)`, `read of socket 3`."""
     call = call_of(thread, state) or "a call"
     return f"{call}{'()' if _FUNCTION.fullmatch(call) else ''}{at(thread.id, state)}"
 
 
 def thing_name(entity: str, snapshot: Snapshot) -> str:
-    """What is waited for, without an address: `a mutex`, `the GIL`, `pipe 3 of worker`."""
+    """Return the name of a wait's target without an address: `a mutex`, `the GIL`, `pipe 3 of worker`."""
     name = name_of(entity, snapshot)
     if "0x" not in name:
         return name
@@ -97,7 +97,7 @@ def thing_name(entity: str, snapshot: Snapshot) -> str:
 
 
 def waiting(entity: str, state: RuleInput) -> str:
-    """How many wait for an entity: `1 thread waits`, `5 others wait` where not all of them are threads."""
+    """Return how many wait for an entity: `1 thread waits`, `5 others wait` if not all of them are threads."""
     count = state.graph.behind(entity)
     if all(waiter.startswith("thread:") for waiter in state.graph.waiters_of(entity)):
         return many(count, "thread waits", "threads wait")

@@ -41,7 +41,7 @@ def _process_finding(name: str, process: Process, sentence: str, steps: tuple[st
 
 
 class StoppedProcess:
-    """A process that was stopped by a signal."""
+    """Rule for a process that was stopped by a signal."""
 
     name = "stopped-process"
     doc = (
@@ -50,7 +50,6 @@ class StoppedProcess:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process."""
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.STOPPED and not process.exited:
                 sentence = f"{sentence_case(name_of(process.id, state.snapshot))} is stopped by a signal (job control)"
@@ -58,7 +57,7 @@ class StoppedProcess:
 
 
 class TracedProcess:
-    """A process that a debugger has stopped."""
+    """Rule for a process that a debugger has stopped."""
 
     name = "traced-process"
     doc = (
@@ -67,7 +66,7 @@ class TracedProcess:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process."""
+        """Yield a finding for each process, and for each single thread."""
         for process in state.snapshot.processes.values():
             if process.state is ThreadState.TRACED and not process.exited and self._stays(process, state):
                 by = next((note for note in process.notes if note.startswith("traced by ")), "traced")
@@ -80,7 +79,9 @@ class TracedProcess:
         yield from self._single_threads(state)
 
     def _single_threads(self, state: RuleInput) -> Iterable[Finding]:
-        """Threads that a debugger has stopped for the threshold, while their process runs (gdb's non-stop mode)."""
+        """Yield findings for threads that a debugger has stopped for the threshold while their process runs (gdb's
+        non-stop mode).
+        """
         snapshot = state.snapshot
         for thread in snapshot.threads.values():
             activity, process = snapshot.activity.get(thread.id), snapshot.processes.get(thread.process)
@@ -105,12 +106,11 @@ class TracedProcess:
             )
 
     def _stays(self, process: Process, state: RuleInput) -> bool:
-        """Whether none of its threads has changed for a while."""
+        """Return whether none of its threads has changed for `_SURE_NS`."""
         mono_ns = state.snapshot.now(process.host).mono_ns
         seen = (state.snapshot.activity.get(thread.id) for thread in state.snapshot.threads_of(process.id))
         return all(activity is None or mono_ns - activity.changed_mono_ns >= _SURE_NS for activity in seen)
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (StoppedProcess(), TracedProcess())

@@ -16,12 +16,7 @@ _PACE_NS: Final = 1_000_000_000
 
 
 def limit_ns(known: Durations | None, settings: Settings) -> float:
-    """How long a run of a kernel may take before it counts as stalled.
-
-    Args:
-        known: how long its completed runs took, where some were seen.
-        settings: thresholds.
-    """
+    """Return how long a run of a kernel may take before it counts as stalled."""
     if known is None or not known.count:
         return settings.task_stall_ns
     return max(known.longest_ns * settings.slow_factor, settings.slow_floor_s * 1e9)
@@ -34,7 +29,7 @@ def _ran_ns(task: Task, now: Clock) -> int | None:
 
 
 class TaskStalled:
-    """A running task that takes far longer than its kernel ever did."""
+    """Rule for a running task that takes far longer than its kernel ever did."""
 
     name = "task-stalled"
     doc = (
@@ -44,7 +39,6 @@ class TaskStalled:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a task."""
         snapshot, now = state.snapshot, state.snapshot.now()
         for task in state.tasks_in(TaskState.RUNNING):
             if task.system in state.judged.tasks or state.graph.blockers_of(task.id):
@@ -84,7 +78,7 @@ class TaskStalled:
 
 
 class NoProgress:
-    """A count of completed work that has stopped short of its end."""
+    """Rule for a count of completed work that has stopped short of its end."""
 
     name = "no-progress"
     doc = (
@@ -96,7 +90,6 @@ class NoProgress:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a counter."""
         snapshot = state.snapshot
         mono = snapshot.now().mono_ns
         short = [
@@ -130,11 +123,10 @@ class NoProgress:
 
 
 def _busy(snapshot: Snapshot, settings: Settings) -> bool:
-    """Whether the threads used a good part of a core lately: on a full machine each of many gets little."""
+    """Return whether the threads together used a good part of a core lately: on a full machine each gets little."""
     used = sum(a.cpu_ns / a.window_ns for a in snapshot.activity.values() if a.window_ns)
     return used >= settings.busy_share
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (TaskStalled(), NoProgress())

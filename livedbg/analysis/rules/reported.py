@@ -1,11 +1,11 @@
-"""What a system itself reports as wrong: error diagnostics and failed tasks of any system.
+"""Errors that a system itself reports: error diagnostics and failed tasks of any system.
 
-A system needs no rule of its own for these. One whose rules say more declares that they judge them
-(`judges_tasks` and `judges_diagnostics` of livedbg.session.systems).
+A system needs no rule of its own for these. If its own rules say more, it declares that they judge them (`judges_tasks`
+and `judges_diagnostics` of livedbg.session.systems).
 
 Invariants:
     reported.A1. While an error of a system or a failed task stands, the verdict is never that the job runs, is idle or
-        ended well: it is `crashed` where the error is about an end that was seen, else at least `unknown`.
+        ended well: it is `crashed` if the error is about an end that was seen, else at least `unknown`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ T = TypeVar("T", Diagnostic, Task)
 
 
 class ErrorReported:
-    """An error that a runtime reports."""
+    """Rule for an error that a runtime reports."""
 
     name = "error-reported"
     doc = (
@@ -44,7 +44,7 @@ class ErrorReported:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for each error; those after the first ten of a system are one finding together."""
+        """Yield a finding for each error; those after the first ten of a system are one finding."""
         errors = [d for d in _errors(state) if not (state.judged.judges(d) or d.message.signature)]
         for system, first, others in _by_system(errors):
             yield from (self._finding(error, state) for error in first)
@@ -77,7 +77,7 @@ class ErrorReported:
 
 
 class TaskFailed:
-    """A task that its runtime reports as failed."""
+    """Rule for a task that its runtime reports as failed."""
 
     name = "task-failed"
     doc = (
@@ -88,7 +88,7 @@ class TaskFailed:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for each task; those after the first ten of a system are one finding together."""
+        """Yield a finding for each task; those after the first ten of a system are one finding."""
         explained = {entity for error in _errors(state) for entity in error.entities}
         failed = [
             task
@@ -129,7 +129,7 @@ class TaskFailed:
 
 
 class ErrorLines:
-    """Error lines of logs that no decoder understands."""
+    """Rule for error lines of logs that no decoder understands."""
 
     name = "error-lines"
     doc = (
@@ -141,7 +141,6 @@ class ErrorLines:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a log."""
         snapshot = state.snapshot
         job = heads(snapshot)
         silent = all(process.exited for process in job) and not went_well(job)
@@ -163,7 +162,7 @@ class ErrorLines:
 
 
 def _error_lines(source: LogSource, whose: str) -> str:
-    """`3 error lines that livedbg does not understand, the first at a.log:7,012: …`."""
+    """Return `3 error lines that livedbg does not understand, the first at a.log:7,012: …`."""
     parts = []
     if source.errors:
         lines = f"{'At least ' if source.unread else ''}{many(source.errors, 'error line')}"
@@ -179,7 +178,6 @@ def _error_lines(source: LogSource, whose: str) -> str:
 
 
 def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
-    """The first of these lines, and the last."""
     text, line = source.first_error or source.last_error, source.first_error_line
     proofs = [Evidence(kind="log", text=text, file=source.name, line=line, log=source.id)]
     if source.errors > 1 and source.last_error:
@@ -188,7 +186,6 @@ def _error_evidence(source: LogSource) -> tuple[Evidence, ...]:
 
 
 def _amounts_to(error: Diagnostic, state: RuleInput) -> VerdictState | None:
-    """What an error decides."""
     snapshot = state.snapshot
     if went_well(heads(snapshot)):
         return None
@@ -203,14 +200,12 @@ def _amounts_to(error: Diagnostic, state: RuleInput) -> VerdictState | None:
 
 
 class _Completed(NamedTuple):
-    """When a task of a kernel completed last, by both clocks; 0 where it is not known."""
-
     mono_ns: int = 0
     wall_ns: int = 0
 
 
 def _last_completed(failed: Iterable[Task], state: RuleInput) -> dict[tuple[str, str], _Completed]:
-    """By system and kernel, of those kernels of which a task failed."""
+    """Return by system and kernel the last completion of the kernels with a failed task."""
     last = {(task.system, task.kernel): _Completed() for task in failed if task.kernel}
     if not last:
         return last
@@ -223,7 +218,7 @@ def _last_completed(failed: Iterable[Task], state: RuleInput) -> dict[tuple[str,
 
 
 def _stands(task: Task, completed: Mapping[tuple[str, str], _Completed], state: RuleInput) -> bool:
-    """Whether the failure of a task decides: nothing shows that its work was done after it."""
+    """Return whether the failure of a task decides: nothing shows that its work was done later."""
     again = completed.get((task.system, task.kernel or ""), _Completed())
     done = (task.since_mono_ns is not None and again.mono_ns > task.since_mono_ns) or (
         task.since_wall_ns is not None and again.wall_ns > task.since_wall_ns
@@ -232,14 +227,13 @@ def _stands(task: Task, completed: Mapping[tuple[str, str], _Completed], state: 
 
 
 def _errors(state: RuleInput) -> Iterator[Diagnostic]:
-    """Diagnostics that are errors and still hold."""
     for diagnostic in state.snapshot.diagnostics.values():
         if diagnostic.severity.rank >= Severity.ERROR.rank and not diagnostic.resolved:
             yield diagnostic
 
 
 def _by_system(items: Iterable[T]) -> Iterator[tuple[str, Sequence[T], Sequence[T]]]:
-    """By system: the first ones, and the others."""
+    """Yield for each system the first items, and the others."""
     found: defaultdict[str, list[T]] = defaultdict(list)
     for item in items:
         found[item.system].append(item)
@@ -253,5 +247,4 @@ def _evidence(task: Task) -> Evidence:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (ErrorReported(), TaskFailed(), ErrorLines())

@@ -1,4 +1,4 @@
-"""Findings about messages that decoders found in logs, each of which says by itself what it amounts to."""
+"""Findings about messages that decoders found in logs and that imply a verdict by themselves."""
 
 from __future__ import annotations
 
@@ -22,17 +22,14 @@ _PROOFS: Final = 6
 
 
 def steps_of(*said: Diagnostic) -> tuple[str, ...]:
-    """What to do, as messages advise."""
+    """Return the steps that messages advise."""
     return tuple(dict.fromkeys(step for one in said for step in one.message.steps))
 
 
 def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
-    """`, at step (train.py:14)`: the frame in the traceback of a message that is of no framework; "" without one.
+    """Return `, at step (train.py:14)`: the user's frame in a message's traceback, or "".
 
-    Args:
-        said: the message.
-        state: the state.
-        line: one of its lines, where it is not known which the last one is.
+    `line` is used if the message's last line is not known.
     """
     last = said.message.last or line
     around = [
@@ -46,7 +43,7 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
 
 
 def _who(said: Diagnostic) -> str:
-    """`Rank 3: `, where the message itself does not say who it is about."""
+    """Return `Rank 3: `, if the message itself does not name its subject."""
     return f"{sentence_case(said.writer)}: " if said.writer and not said.does else ""
 
 
@@ -59,17 +56,10 @@ def finding_of(
     *,
     more: str = "",
 ) -> Finding:
-    """The finding about one message; it decides nothing if the log goes on after it.
+    """Return the finding about a message; it decides nothing if the log goes on after it.
 
-    While a target lives, no message is an end of it; a critical one is no sign that all is well either (reported.A1).
-
-    Args:
-        rule: name of the rule.
-        said: the message.
-        state: what is known.
-        amounts_to: what it decides where nobody lives.
-        own_lines: see `goes_on_after`.
-        more: what is said behind it in the same sentence.
+    While a target lives, no message is an end of it; with a critical one the verdict is not good either (reported.A1).
+    If no target lives, the verdict is `amounts_to`.
     """
     alive = lives(state.snapshot)
     if alive:
@@ -99,7 +89,7 @@ def findings_of(
     amounts_to: Callable[[Diagnostic], VerdictState | None],
     own_lines: OwnLines | None = None,
 ) -> Iterator[Finding]:
-    """The findings about messages of one kind; those after the first ten are one together."""
+    """Yield the findings about messages of one kind; those after the first ten are one."""
     for said in told[:_SHOWN]:
         yield finding_of(rule, said, state, amounts_to(said), own_lines)
     if others := told[_SHOWN:]:
@@ -112,12 +102,11 @@ def findings_of(
 
 
 class SaidRule(Struct, frozen=True):
-    """A rule for messages, each of which says by itself what it amounts to.
+    """Rule for messages that imply a verdict by themselves.
 
     Attributes:
-        system: whose messages.
-        codes: of the messages, each with what it amounts to where nobody lives.
-        own_lines: what the runtime also writes while it ends.
+        codes: code of the messages -> verdict if no target lives.
+        own_lines: lines that the runtime also writes while it ends.
     """
 
     name: str
@@ -127,7 +116,7 @@ class SaidRule(Struct, frozen=True):
     own_lines: OwnLines | None = None
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a message; those after the first ten of a code are one together."""
+        """Yield a finding for each message; those after the first ten of a code are one."""
         found: dict[str, list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
             if said.system == self.system and said.code in self.codes:

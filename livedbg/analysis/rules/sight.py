@@ -1,9 +1,9 @@
-"""What could not be read: without it, no finding does not mean that all is well.
+"""Unreadable sources: without them, no finding does not mean that all is well.
 
 Invariants:
-    sight.S1. A source that failed, and a named process that may not be looked into, amount to `unknown`: no verdict of
-        progress, idleness or a good end stands beside them.
-    sight.S2. One reason is one finding, whichever sources it keeps from seeing.
+    sight.S1. A source that failed, and a named process that may not be inspected, give `unknown`: no verdict of
+        progress, idleness or a good end is combined with them.
+    sight.S2. One reason is one finding, however many sources it blinds.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ CANT_SEE: Final = "cant-see"
 
 
 def blinds(status: SourceStatus, snapshot: Snapshot) -> bool:
-    """Whether livedbg can't answer for what a source does not see (S1).
+    """Return whether a status makes the verdict uncertain (S1).
 
-    True for an adapter or a decoder that failed, and for a named process that may not be looked into.
+    True for an adapter or a decoder that failed, and for a named process that may not be inspected.
     """
     if status.health is SourceHealth.FAILED and status.code == SOURCE_FAILED:
         return True
@@ -33,7 +33,7 @@ def blinds(status: SourceStatus, snapshot: Snapshot) -> bool:
 
 
 class CantSee:
-    """A source that shows nothing or only a part."""
+    """Rule for a source that shows nothing or only a part."""
 
     name = CANT_SEE
     doc = (
@@ -44,7 +44,7 @@ class CantSee:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a reason."""
+        """Yield a finding for each reason."""
         snapshot = state.snapshot
         bad = [
             status
@@ -70,5 +70,4 @@ class CantSee:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (CantSee(),)

@@ -1,4 +1,4 @@
-"""Judges failure texts of which no system's own rules say more (livedbg.signatures)."""
+"""Rule for failure texts of which no system's own rules say more (livedbg.signatures)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _ENDED: Final = ("process", "rank", "job", "host")
 
 
 class SignatureFound:
-    """A failure text in a log."""
+    """Rule for a failure text in a log."""
 
     name = "signature"
     doc = (
@@ -48,7 +48,7 @@ class SignatureFound:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a message; those after the first ten of a kind are one together."""
+        """Yield a finding for each message; those after the first ten of a kind are one."""
         alone = len(state.snapshot.log_sources) < 2
         found: dict[tuple[str, str], list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
@@ -62,8 +62,10 @@ class SignatureFound:
 
 
 def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -> Finding:
-    """A wait: a stall only if its log does not go on, and nothing in it says that what waited has ended. What a host
-    waits for is none either if the job completed."""
+    """Keep a wait as a stall only if its log does not go on and does not say that the waiter has ended.
+
+    A wait of a host is no stall either if the job completed.
+    """
     last, snapshot = finding.evidence[-1], state.snapshot
     if cause is CauseClass.HOST and any(said.message.ends == "completes" for said in snapshot.diagnostics.values()):
         return replace(finding, state=None)
@@ -79,7 +81,6 @@ def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -
 
 
 def _later(proof: Evidence, snapshot: Snapshot) -> Iterator[Diagnostic]:
-    """What a log says after a line."""
     for said in snapshot.diagnostics.values():
         after = said.evidence[-1] if said.evidence else None
         if after is not None and after.log == proof.log and (after.line or 0) > (proof.line or 0):
@@ -87,7 +88,9 @@ def _later(proof: Evidence, snapshot: Snapshot) -> Iterator[Diagnostic]:
 
 
 def _amounts_to(said: Diagnostic, *, alone: bool) -> VerdictState | None:
-    """What it amounts to; of a host, which may have other jobs, only where its log is all there is."""
+    """Return the verdict by a message; a host may have other jobs, so its message decides only if its log is the only
+    one.
+    """
     if said.message.over or said.message.warned:
         return None
     return VerdictState.UNKNOWN if said.message.ends == "host" and not alone else _ENDS[said.message.ends]
@@ -99,13 +102,9 @@ def explained(
     known: Callable[[str], Collection[str]],
     counts: Callable[[Diagnostic], bool],
 ) -> bool:
-    """Whether a signature has found its text in the lines of an exception, or in the same text before.
+    """Return whether a signature has matched in the lines of an exception, or in the same text before.
 
-    Args:
-        hit: the exception.
-        snapshot: the state.
-        known: ids of the signatures that find something in a text.
-        counts: whether a message can explain an exception at all.
+    `known` returns the ids of the signatures that match a text; `counts`, whether a message can explain an exception.
     """
     told = [
         said.message
@@ -119,10 +118,9 @@ def explained(
 
 
 def says_an_end(said: Diagnostic) -> bool:
-    """Whether a message says that something ended: else the exception in whose lines it stands does."""
+    """Return whether a message reports an end: otherwise the exception in whose lines it is decides."""
     return said.message.ends in _ENDED
 
 
 def rules() -> Sequence[Rule]:
-    """The rule."""
     return (SignatureFound(),)

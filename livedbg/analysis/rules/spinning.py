@@ -1,8 +1,8 @@
 """Threads that use CPU time and stay in the same functions: they spin, or they compute there.
 
 Invariant:
-    spinning.N1. "Spins" is said only of a thread that repeats itself (livedbg.model.Stack.repeats): what a function is
-        named is no evidence.
+    spinning.N1. "Spins" is reported only for a thread that repeats itself (livedbg.model.Stack.repeats): a function's
+        name is no evidence.
 """
 
 from __future__ import annotations
@@ -24,15 +24,7 @@ _SAMPLES: Final = 3
 
 
 class _Stay(NamedTuple):
-    """One place that a thread does not leave.
-
-    Attributes:
-        for_ns: for how long it was seen there.
-        samples: how many stacks show it.
-        spins: it repeats itself.
-        where: the function, and the line.
-        source: how the stacks were taken.
-    """
+    """A place that a thread does not leave."""
 
     for_ns: int
     samples: int
@@ -42,7 +34,7 @@ class _Stay(NamedTuple):
 
 
 class Spinning:
-    """A thread that runs and does not leave the function that it waits in."""
+    """Rule for a running thread that does not leave one function."""
 
     name = "spinning"
     doc = (
@@ -58,7 +50,6 @@ class Spinning:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a thread."""
         threads = state.snapshot.threads.values()
         simulators = {thread.process for thread in state.snapshot.players()}
         for thread in threads:
@@ -105,7 +96,6 @@ class Spinning:
 
 
 def _stay(thread: Thread, state: RuleInput) -> _Stay | None:
-    """Where a thread has stayed, as far as its stacks show; None without any."""
     stack = state.snapshot.stacks.get(thread.id)
     spun = _spun(stack, thread, state)
     if spun is not None:
@@ -135,7 +125,6 @@ def _stay(thread: Thread, state: RuleInput) -> _Stay | None:
 
 
 def _spun(stack: Stack | None, thread: Thread, state: RuleInput) -> _Stay | None:
-    """Where a thread has repeated itself for the threshold; None if it has not."""
     if stack is None or stack.repeats_since_mono_ns is None or not stack.frames or stack.repeats < _SAMPLES:
         return None
     for_ns = stack.taken_mono_ns - stack.repeats_since_mono_ns
@@ -148,10 +137,10 @@ def _spun(stack: Stack | None, thread: Thread, state: RuleInput) -> _Stay | None
 
 
 def _held(stack: Stack, threshold_ns: int) -> _Stay | None:
-    """The innermost frame that was in every sample for the threshold; one that is named like a wait before others.
+    """Return the innermost frame that was in every sample for the threshold, preferably one named like a wait.
 
-    What is inside it comes and goes: it is what a loop calls, or the steps of a computation. Up to the last sample
-    only: where samples end, nothing more is known.
+    Inner frames change: they are called by a loop, or are steps of a computation. The time counts up to the last sample
+    only: nothing is known after it.
     """
     held = [
         (frame, stack.taken_mono_ns - frame.held_mono_ns)
@@ -169,7 +158,7 @@ def _held(stack: Stack, threshold_ns: int) -> _Stay | None:
 
 
 def _another_runs(thread: Thread, state: RuleInput) -> bool:
-    """Whether another thread runs, or got on within the threshold: this one may wait for it."""
+    """Return whether another thread runs, or progressed within the threshold: this one may wait for it."""
     snapshot = state.snapshot
     since_ns = snapshot.now(host_of(thread.id)).mono_ns - state.settings.thread_stall_ns
     for other in snapshot.threads.values():
@@ -182,7 +171,7 @@ def _another_runs(thread: Thread, state: RuleInput) -> bool:
 
 
 def _named(frame: Frame | None, thread: Thread, state: RuleInput) -> str:
-    """A function, and the user's line that it is in or was called from."""
+    """Return a function, and the user's line that it is in or was called from."""
     if frame is None:
         return "one place"
     line = line_of(user_frame(thread.id, state) or frame)
@@ -190,5 +179,4 @@ def _named(frame: Frame | None, thread: Thread, state: RuleInput) -> str:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (Spinning(),)

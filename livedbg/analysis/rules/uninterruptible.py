@@ -1,4 +1,4 @@
-"""Threads in uninterruptible sleep: what they wait for does not answer, and no signal ends that."""
+"""Threads in uninterruptible sleep: a device or file system does not answer, and no signal ends that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NO_DEVICE: Final = lazy_re(r"coredump|vfork|refrigerator|userfault|ptrace|freez
 
 
 class Uninterruptible:
-    """A thread that sleeps in the kernel and can't be woken, for long."""
+    """Rule for a thread that is in uninterruptible sleep for long."""
 
     name = "uninterruptible-sleep"
     doc = (
@@ -32,7 +32,6 @@ class Uninterruptible:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a thread."""
         for thread in state.snapshot.threads.values():
             slept = _slept_ns(thread, state) if thread.state is ThreadState.DISK and not thread.exited else 0
             if slept >= state.settings.thread_stall_ns and not _expected(thread):
@@ -66,7 +65,7 @@ class Uninterruptible:
 
 
 def _slept_ns(thread: Thread, state: RuleInput) -> int:
-    """For how long a thread has not run; 0 where that isn't known. In a page fault, the kernel's clock says it."""
+    """Return for how long a thread has not run; 0 if not known. In a page fault, the kernel's clock is used."""
     waited = waited_ns(thread, state.snapshot)
     if waited is not None:
         return waited
@@ -77,12 +76,11 @@ def _slept_ns(thread: Thread, state: RuleInput) -> int:
 
 
 def _expected(thread: Thread) -> bool:
-    """Whether such a sleep is one that another process or thread ends: vfork, a core dump, a freeze."""
+    """Return whether another process or thread ends such a sleep: vfork, a core dump, a freeze."""
     if _VFORK.match(thread.syscall or "") or thread.wait is WaitKind.STOP:
         return True
     return _NO_DEVICE.search(thread.wait_channel or "") is not None
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (Uninterruptible(),)

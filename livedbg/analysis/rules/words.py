@@ -1,4 +1,4 @@
-"""How rules name entities and spell times, so that all sentences sound alike."""
+"""Wording of entities and times in sentences of rules."""
 
 from __future__ import annotations
 
@@ -25,19 +25,18 @@ __all__ = [
 
 
 def host_of(entity: str) -> str:
-    """The host in the identifier of a thread, process or lock."""
+    """Return the host in the identifier of a thread, process or lock."""
     return ids.parse(entity).parts[0]
 
 
 def pids_of(entities: tuple[str, ...]) -> list[int]:
-    """The pids of the threads and processes among entities, lowest first."""
+    """Return the pids of the threads and processes among entities, lowest first."""
     found = {int(ids.parse(e).parts[1]) for e in entities if e.startswith(("thread:", "process:"))}
     return sorted(found)
 
 
 def name_of(entity: str, snapshot: Snapshot) -> str:
-    """An entity in a user's words: `thread 4712 (worker)`, `thread 4712 (worker, rank 3)`, `mutex 0x7f12…`, `pipe 3 of
-    4711`."""
+    """Return an entity's name for the user: `thread 4712 (worker, rank 3)`, `mutex 0x7f12…`, `pipe 3 of 4711`."""
     thread = snapshot.threads.get(entity)
     if thread is not None:
         owner = snapshot.processes.get(thread.process)
@@ -59,7 +58,7 @@ def name_of(entity: str, snapshot: Snapshot) -> str:
 
 
 def waited_ns(thread: Thread, snapshot: Snapshot) -> int | None:
-    """For how long, at least, a thread has sat in the same wait without using any CPU time."""
+    """Return for how long, at least, a thread has been in the same wait without CPU time, or None."""
     activity = snapshot.activity.get(thread.id)
     if activity is None or activity.waiting_since_mono_ns is None:
         return None
@@ -67,13 +66,13 @@ def waited_ns(thread: Thread, snapshot: Snapshot) -> int | None:
 
 
 def since_wall_ns(thread: Thread, snapshot: Snapshot) -> int | None:
-    """The same as a time of day."""
+    """Return since when, as a time of day."""
     waited = waited_ns(thread, snapshot)
     return snapshot.now(host_of(thread.id)).wall_ns - waited if waited is not None else None
 
 
 def edge_evidence(source: str, target: str, snapshot: Snapshot) -> Evidence | None:
-    """What is known of the fact that `source` waits for `target` or is held by it."""
+    """Return the evidence that `source` waits for `target` or is held by it, or None."""
     for key in (
         EdgeKey(EdgeKind.WAITS_FOR, source, target),
         EdgeKey(EdgeKind.DEPENDS_ON, source, target),
@@ -92,14 +91,16 @@ def edge_evidence(source: str, target: str, snapshot: Snapshot) -> Evidence | No
 
 
 def call_of(thread: Thread, state: RuleInput) -> str:
-    """What a thread waits in: what the user's Python code called, where that is a lock's inside (`Queue.get` for
-    `sem_wait`), else the call as it is known; "" where it is not."""
+    """Return a thread's blocking call, or "".
+
+    Inside of a lock, it is the call of the user's Python code (`Queue.get` for `sem_wait`).
+    """
     call = thread.waits_in or thread.syscall or ""
     return said_call(call, state.code.call(state.snapshot.stacks.get(thread.id)))
 
 
 def thread_evidence(thread: Thread, state: RuleInput) -> Evidence:
-    """Where a thread is: its wait, and the user's line."""
+    """Return a thread's wait and the user's line as evidence."""
     snapshot = state.snapshot
     _, pid, tid = ids.parse(thread.id).parts
     text = f"{thread.state}"

@@ -1,4 +1,4 @@
-"""Wrappings that one line proves: what else begins like that is not known. One table of them all.
+"""Wrappings that a single line proves, in one table.
 
 Sources of the formats: Kubernetes' CRI log format, `kubectl logs --prefix`, GitLab's runner with time stamps, GitHub's
 Actions, elastic launchers (`[default3]:`), Open MPI's `--tag-output` (and `--timestamp-output`: ctime before it;
@@ -33,13 +33,12 @@ _TAB: Final = 8  # columns
 
 
 class Certain(Struct, frozen=True):
-    """A wrapping that one line proves.
+    """A wrapping that a single line proves.
 
     Attributes:
         first: the characters that its lines begin with.
         likely: an expression that all of its lines match, and few others.
-        open: takes it off a line; None for a line that has it not.
-        escaped: the text in it is a JSON string.
+        open: takes it off a line; returns None for a line without it.
     """
 
     name: str
@@ -50,7 +49,7 @@ class Certain(Struct, frozen=True):
 
 
 def _to_tab(text: str, end: int) -> int:
-    """Where a column ends that was filled up with blanks to the next tab stop."""
+    """Return the end of a column that was padded with blanks to the next tab stop."""
     stop = (end // _TAB + 1) * _TAB
     return end + 1 if text[end : end + 1] == "\t" else stop if text[end:stop].isspace() else end + 1
 
@@ -124,7 +123,7 @@ _buildkite = by("\u241b_bk;t=(?P<ms>\\d{1,16})\u2407")
 
 
 def _buildkite_time(text: str, clock: SourceClock) -> Opened | None:
-    """The time may also stand in the line, where more was written to it later."""
+    """Take off the time, also inside the line, where more was written to it later."""
     opened = _buildkite(text, clock)
     return None if opened is None else opened._replace(text=_BUILDKITE.sub("", opened.text))
 
@@ -136,7 +135,7 @@ _TP_ALONE: Final = lazy_re(r" TP(\d{1,5})(?: EP\d{1,5})?")
 
 
 def _placed(line: str, clock: SourceClock) -> Opened | None:
-    """A rank of tensor parallelism alone is the rank."""
+    """Take off the place; a rank of tensor parallelism alone is the rank."""
     match = _PLACED.match(line)
     if match is None:
         return None

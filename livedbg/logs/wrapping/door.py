@@ -1,11 +1,11 @@
-"""The front door of a log: every line passes it, and comes out without what launchers and collectors put around it.
+"""The front door of a log: takes off every line what launchers and collectors put around it.
 
 Invariants:
     door.D1. The lines of each writer come out in their order, and each with the place of the physical line that it
         begins in.
-    door.D2. A wrapping that no single line proves is taken off only once lines in a row have proved it
+    door.D2. A wrapping that no single line proves is taken off only once consecutive lines have proved it
         (livedbg.logs.wrapping.guesses); these lines are unwrapped too. Lines of other writers between them don't count.
-    door.D3. Parts of a line that was cut by what wraps it are put together.
+    door.D3. Parts of a line that was cut by its wrapper are joined.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ class _Held:
     """Lines of one writer that are held until guesses about them are proved or given up.
 
     Attributes:
-        guessed: the guesses that fit all of them.
         from_first: no line of the log came before them.
         learning: the first one shows a prefix by itself.
     """
@@ -51,14 +50,7 @@ class _Held:
 
 
 class FrontDoor:
-    """Unwraps the lines of one log.
-
-    Args:
-        clock: maps its time stamps.
-
-    Attributes:
-        looked: it has seen the first lines.
-    """
+    """Unwraps the lines of one log."""
 
     def __init__(self, clock: SourceClock) -> None:
         self._clock = clock
@@ -75,31 +67,30 @@ class FrontDoor:
 
     @property
     def waiting(self) -> bool:
-        """Whether lines are held back."""
+        """Return whether lines are held back."""
         return bool(self._held or self._peeler.parts)
 
     @property
     def escaped(self) -> bool:
-        """Whether some text was a JSON string."""
+        """Return whether some text was a JSON string."""
         return self._peeler.escaped
 
     @property
     def proved(self) -> bool:
-        """Whether all lines must be unwrapped: by more than what stands in brackets before a line."""
+        """Return whether all lines must be unwrapped: by more than text in brackets before a line."""
         return bool(self._peeler.proved) or self._peeler.escaped or self._peeler.stamped
 
     @property
     def rewrites(self) -> bool:
-        """Whether what lines say can't be searched for in the file itself."""
+        """Return whether the text of lines can't be searched for in the file itself."""
         return self._rewrites
 
     @property
     def wraps(self) -> bool:
-        """Whether some line had a wrapping."""
         return self._peeler.took
 
     def see(self, lines: Sequence[Line]) -> None:
-        """See what the first lines of the log show together, before they are taken; later ones show nothing more."""
+        """Learn from the first lines of the log together, before they are taken; later calls do nothing."""
         if self.looked or not lines:
             return
         self.looked = True
@@ -109,7 +100,7 @@ class FrontDoor:
         self._changed()
 
     def bare(self, text: str) -> bool:
-        """Whether a line surely has no wrapping; it then comes out as it went in, and need not be taken."""
+        """Return whether a line surely has no wrapping; it then needs no `take`."""
         if self._held or self._peeler.parts:
             return False
         try:
@@ -126,11 +117,7 @@ class FrontDoor:
         return True
 
     def bare_row(self, texts: Sequence[str]) -> int:
-        """How many of some lines, from the first on, are bare.
-
-        Args:
-            texts: each of them one line, which holds none of UNCALM.
-        """
+        """Return how many of some lines without UNCALM, from the first on, are bare."""
         if self._held or self._peeler.parts:
             return 0
         known, watch = self._likely, self._watch
@@ -143,18 +130,18 @@ class FrontDoor:
         return len(texts)
 
     def take(self, line: Line) -> Iterable[Plain]:
-        """The lines that come out once `line` went in: it itself, more, or none yet."""
+        """Return the lines that come out after `line` went in: it itself, more, or none yet."""
         text = line.text
         if self.bare(text):
             return (Plain(line, text, NO_TAG, None),)
         return self._peeler.cleared(self._considered(self._peeler.unwrapped(line)))
 
     def open(self, line: Line) -> list[Plain]:
-        """The same without holding lines back: with the wrappings that are known by now."""
+        """Unwrap a line with the wrappings known so far, without holding it back."""
         return self._peeler.cleared(self._peeler.unwrapped(line))
 
     def learn(self, lines: Iterable[Line]) -> list[Plain]:
-        """See how lines are wrapped that come again; gives what they say."""
+        """Learn the wrappings of lines that will be fed again; return the unwrapped lines."""
         lines = list(lines)
         self.see(lines)
         plains = [plain for line in lines for plain in self.take(line)]
@@ -163,7 +150,7 @@ class FrontDoor:
         return plains
 
     def alone(self, line: Line) -> list[Plain]:
-        """What a line says by itself, whatever comes before or after it."""
+        """Unwrap a line by itself, whatever comes before or after it."""
         parts, self._peeler.parts = self._peeler.parts, {}
         try:
             plains = self.open(line)
@@ -172,11 +159,11 @@ class FrontDoor:
             self._peeler.parts = parts
 
     def peek(self, text: str) -> list[str]:
-        """What a line of the log would say, without being taken."""
+        """Return the unwrapped texts of a line, without taking it."""
         return [plain.text for plain in self.alone(Line(text, 0, None))]
 
     def release(self) -> list[Plain]:
-        """No line comes for now: what is held comes out."""
+        """Return the lines that are held: no line comes for now."""
         out: list[Plain] = []
         while self._held:
             tag = next(iter(self._held))
@@ -200,7 +187,7 @@ class FrontDoor:
         return found
 
     def _guesses_of(self, first: str) -> Sequence[tuple[Callable[[str], object], Guess]]:
-        """The guesses about lines that begin with a character, each with what to ask first whether a line may fit."""
+        """Return the guesses about lines that begin with a character, each with a quick test."""
         known = self._guess_of_first.get(first)
         if known is None:
             if len(self._guess_of_first) >= _FIRSTS:
@@ -211,7 +198,6 @@ class FrontDoor:
         return known
 
     def _changed(self) -> None:
-        """What is kept by first character does not hold any more."""
         self._guess_of_first.clear()
         self._likely.clear()
 
@@ -224,7 +210,6 @@ class FrontDoor:
         return out
 
     def _again(self, plains: Iterable[Plain]) -> list[Plain]:
-        """Lines that were held, by what is known now."""
         return self._considered(piece for one in plains for piece in self._peeler.peeled(one))
 
     def _guess(self, plain: Plain) -> list[Plain]:
@@ -262,14 +247,14 @@ class FrontDoor:
         return out
 
     def _alone(self, frame: Plain) -> list[Plain]:
-        """The beginning of a traceback right above, if its writer tags nothing but the first line of a message."""
+        """Return the beginning of a traceback right above, if its writer tags only the first line of a message."""
         above = (frame.line.number or 0) - 1
         tags = [one for one, held in self._held.items() if one is not NO_TAG and held.learning]
         alone = [one for one in tags if [plain.line.number for plain in self._held[one].plains] == [above]]
         return [plain for one in alone for plain in self._dropped(one)]
 
     def _judged(self, tag: Tag, whole: bool) -> list[Plain]:
-        """Lines that come out because a guess is proved, or all are given up."""
+        """Return lines that come out because a guess is proved, or all are given up."""
         held = self._held[tag]
         texts = [one.text for one in held.plains if one.text and not one.text.isspace()]
         for guess in held.guessed:
@@ -287,7 +272,7 @@ class FrontDoor:
         return self._dropped(tag) if len(texts) >= LONGEST else []
 
     def _dropped(self, tag: Tag) -> list[Plain]:
-        """The guesses are given up; a traceback among the lines may still show what stands before them."""
+        """Give up the guesses; a traceback among the lines may still show a prefix."""
         held = self._held.pop(tag)
         row = held.plains
         if self._watch is None and HEAD in held.guessed:

@@ -1,12 +1,12 @@
-"""Entries of JSON: a program's line as one field of many, as containers, the journal and collectors of logs write it.
+"""JSON entries: a program's line as a field, as containers, the journal and collectors of logs write it.
 
 Sources of the formats: docker's json-file driver (moby daemon/logger/jsonfilelog), systemd's Journal Export in JSON,
 Loki (`logcli --output=jsonl`, Grafana's download), Cloud Logging (LogEntry with `textPayload`), CloudWatch Logs
 (`get-log-events`), Fluent Bit's `json_lines`, Elastic's Filebeat and Logstash, Vector, Kaggle's log of a kernel,
 Colab's of a runtime.
 
-Records of a program's own logger are lines of logfmt then, with level, message and error. Sources of their fields:
-zap, zerolog, logrus, slog and Caddy of Go; pino, bunyan and winston; logback's encoder, Log4j's and Quarkus' layouts,
+Records of a program's own logger become lines of logfmt, with level, message and error. Sources of their fields: zap,
+zerolog, logrus, slog and Caddy of Go; pino, bunyan and winston; logback's encoder, Log4j's and Quarkus' layouts,
 Elastic's ECS loggers; python-json-logger, structlog and dbt; Rust's tracing; Serilog's CLEF; MongoDB.
 """
 
@@ -50,7 +50,7 @@ _decoder = msgspec.json.Decoder(dict[str, Any])
 
 
 def decode_entry(line: str) -> dict[str, Any] | None:
-    """The fields of a line that is one object of JSON; None for any other line."""
+    """Return the fields of a line that is one JSON object, or None."""
     try:
         return _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -58,7 +58,7 @@ def decode_entry(line: str) -> dict[str, Any] | None:
 
 
 def collected_json(line: str, clock: SourceClock) -> Opened | None:
-    """The text in a collector's line; None for a program's own JSON."""
+    """Return the text in a collector's line; None for a program's own JSON."""
     entry = decode_entry(line)
     if entry is None:
         return None
@@ -75,7 +75,7 @@ def collected_json(line: str, clock: SourceClock) -> Opened | None:
 
 
 def wall_ns_of(when: object, clock: SourceClock) -> int | None:
-    """The time that a field says, as a number since 1970 or in words."""
+    """Parse a time field, a number since 1970 or a date, or return None."""
     if isinstance(when, float):
         return int(when * 1e9) if when > 1e9 else None  # smaller ones count from a start
     text = str(when)
@@ -174,7 +174,7 @@ def journal_json(line: str, clock: SourceClock) -> Opened | None:
 
 
 def entry_json(line: str, clock: SourceClock) -> Opened | None:
-    """The text in any entry of JSON that is known."""
+    """Return the text in any known entry of JSON, or None."""
     return docker_json(line, clock) or journal_json(line, clock) or collected_json(line, clock)
 
 
@@ -210,7 +210,7 @@ _LONGEST: Final = 200  # characters of another field
 
 
 def logged_json(line: str, clock: SourceClock) -> Opened | None:
-    """A logger's record as `level=error MESSAGE: ERROR key=value …`; None for any other JSON."""
+    """Return a logger's record as `level=error MESSAGE: ERROR key=value …`; None for any other JSON."""
     entry = decode_entry(line)
     if entry is None or any(one <= entry.keys() for one in _OF_COLLECTORS):
         return None
@@ -241,7 +241,6 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def _level(fields: dict[str, Any]) -> str:
-    """The word of its level; "" for what names none."""
     found = next((fields[one] for one in _LEVELS if one in fields), None)
     if isinstance(found, int):
         return _NUMBERS.get(found, "")
@@ -251,7 +250,7 @@ def _level(fields: dict[str, Any]) -> str:
 
 
 def _error(value: object) -> str:
-    """What an error field says: a text, or an object with the kind, the message and the stack.
+    """Return the text of an error field: a string, or an object with the kind, the message and the stack.
 
     A stack that names no error is left out.
     """

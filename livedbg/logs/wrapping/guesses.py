@@ -1,10 +1,9 @@
-"""Wrappings that single lines do not prove, since text can look like them: lines in a row do. One table of them all.
+"""Wrappings that only consecutive lines prove, since text can look like them, in one table.
 
-A guess is asked for each line of a row that it fits, and proves itself by what all of them say: the same few labels
-again and again, or behind it the beginnings of what is surely a line (a traceback, a log header, another wrapping).
-
-Sources of the forms: `srun --label` and `mpiexec -prepend-rank`; pdsh, dsh and clush; docker compose; stern; `kubectl
-logs --timestamps`, `docker logs -t`, GitHub's Actions and ts; journalctl (`-o short…`, with-unit) and syslog's files.
+A guess is tried on each line of a row, and proves itself by all of them: the same few labels recur, or the text after
+them surely begins a line (a traceback, a log header, another wrapping). Sources of the forms: `srun --label` and
+`mpiexec -prepend-rank`; pdsh, dsh and clush; docker compose; stern; `kubectl logs --timestamps`, `docker logs -t`,
+GitHub's Actions and ts; journalctl (`-o short…`, with-unit) and syslog's files.
 
 Invariant:
     guesses.U1. A guess is proved by no fewer than two lines, if there are more, and never by numbers that only count
@@ -62,7 +61,7 @@ def _stamps(row: Row, layer: Layer) -> Layer | None:
 
 
 def _of_one_host(texts: Sequence[str]) -> bool:
-    """Whether most lines begin with the name of a host and a program."""
+    """Return whether most lines begin with the name of one host and a program."""
     hosts = Counter(match[1] for match in map(_PROGRAM.match, texts) if match is not None)
     return max(hosts.values(), default=0) * 2 > len(texts)
 
@@ -119,7 +118,6 @@ _hosts_prefix = by(r"(?P<host>[A-Za-z][\w.-]{0,62}):(?: |$)")
 
 
 def _repeat(names: Sequence[object]) -> bool:
-    """Whether there are few of them, again and again."""
     return len(set(names)) * 2 <= len(names)
 
 
@@ -182,7 +180,7 @@ def _quotes(row: Row, layer: Layer) -> Layer | None:
 
 
 def _indentation(text: str) -> str:
-    """The blanks before a line, but for those with which a progress bar fills three columns."""
+    """Return the blanks before a line, without those that pad a progress bar to three columns."""
     bare = text.lstrip(" \t")
     blanks = len(text) - len(bare)
     own = max(0, 3 - bare.find("%")) if _BAR.match(bare) is not None else 0

@@ -1,13 +1,13 @@
-"""A logger's head before every line of what another program printed: a launcher hands its output to a logger.
+"""A logger's head before every line that another program printed: a launcher passes its output to a logger.
 
-A logger writes one head for each message, so that lines which are surely parts of a longer text (those of a traceback,
-of a compiler's or a sanitizer's message, lines with heads of their own) are not its own messages where each of them has
-the same head. What stands behind that head is then what the other program wrote, and the head's level says nothing of
-it. A prefix that nobody knows is learned from a traceback: what stands before its first line stands before the next.
+A logger writes one head for each message, so lines that are surely parts of a longer text (those of a traceback, of a
+compiler's or a sanitizer's message, lines with heads of their own) are not its own messages if each of them has the
+same head. Then the text after that head is the other program's, and the head's level does not apply to it. An unknown
+prefix is learned from a traceback: the text before its first line is before the next one too.
 
 Invariant:
-    heads.H1. A head is taken off only where it is the same, but for its time, before each line of a row, and where
-        lines behind it are surely parts of a longer text.
+    heads.H1. A head is taken off only where it is the same, except its time, before each line of a row, and where lines
+        after it are surely parts of a longer text.
 """
 
 from __future__ import annotations
@@ -54,10 +54,8 @@ HEAD: Final = Guess("[(0123456789", r"[\[(]?(?:\d{4}[-/]|\d\d/)\d\d[-/]\d\d", by
 
 
 def watching(texts: Sequence[str]) -> Watch | None:
-    """Watch for lines that show that the head of a row is before what another program wrote; None without such a head.
-
-    Args:
-        texts: the lines of the row.
+    """Return a matcher for lines that show that the head of a row precedes another program's text; None without such a
+    head.
     """
     said = [text for text in texts if text and not text.isspace()]
     rest = _common(said)
@@ -73,7 +71,7 @@ def watching(texts: Sequence[str]) -> Watch | None:
 
 
 def _common(texts: Sequence[str]) -> str:
-    """What stands between the times and the messages of all lines; "" if that is not the same."""
+    """Return the text between the times and the messages if it is the same in all lines, else ""."""
     heads = [_HEAD.match(text) for text in texts]
     rests = {match["rest"] if match is not None else "" for match in heads}
     shortest = min(rests, key=len, default="")
@@ -81,7 +79,6 @@ def _common(texts: Sequence[str]) -> str:
 
 
 def _behind(text: str, rest: str) -> str:
-    """The message of a line with a head."""
     match = _HEAD.match(text)
     return "" if match is None else text[match.start("rest") + len(rest) :]
 
@@ -103,7 +100,7 @@ def _framed(row: Row, layer: Layer) -> Layer | None:
 
 
 def _after(prefix: str) -> Guess:
-    """A guess that the same prefix, but for numbers in it, stands before each line."""
+    """Return a guess that the same prefix, except numbers in it, is before each line."""
     pattern = re.compile(r"\d+".join(map(re.escape, _NUMBER.split(prefix))))
 
     def opened(text: str, clock: SourceClock) -> Opened | None:
@@ -114,7 +111,7 @@ def _after(prefix: str) -> Guess:
 
 
 def time_of(prefix: str, clock: SourceClock) -> int | None:
-    """The date and time that stand in a prefix, ns; None where there are none."""
+    """Return the date and time in a prefix, in ns, or None."""
     date = _DATE.match(prefix)
     if date is not None:
         return clock.date_time(date[1], date[2], date[3])
@@ -123,12 +120,7 @@ def time_of(prefix: str, clock: SourceClock) -> int | None:
 
 
 def learned(text: str, watch: Watch | None) -> Guess | None:
-    """A guess from the first line of a traceback that has something before it.
-
-    Args:
-        text: the line.
-        watch: for lines with a head that is known.
-    """
+    """Return a guess from the first line of a traceback with a prefix, or None."""
     prefix = text.partition(_HEADING)[0] if _HEADING in text else ""
     seen = watch(text) if watch is not None else None
     if seen is not None:

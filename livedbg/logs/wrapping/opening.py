@@ -1,22 +1,22 @@
 """Wrappings that the first lines of a log show together, and no line by itself. They are taken off before all others:
 
 1. HTML entities of a page that was copied.
-2. Lines that a terminal broke at its width, as they stand in what was copied from it or captured (tmux, screen). One
-   that is longer than the terminal is wide goes on in the next one, in the middle of a word. Text that was filled to a
-   width, tables, rules and lines that a program cut off have one length, too. So either several lines must show that
-   they go on (an open quotation mark or bracket that the next line closes, a path in two, a frame of a traceback whose
-   line number stands in the next line), or there are many, and what follows them begins as no other line does.
+2. Lines that a terminal broke at its width, in text that was copied from it or captured (tmux, screen). A line longer
+than the terminal's width continues in the next one, in the middle of a word. Text that was filled to a width, tables,
+rules and lines that a program cut off have one length, too. So either several lines must show that they continue (an
+open quotation mark or bracket that the next line closes, a path in two, a frame of a traceback whose line number is in
+the next line), or there are many, and the lines after them begin as no other line does.
 3. The columns of `gh run view --log`, or the one of `parallel --tag`.
-4. A prefix that nobody knows and that all of the first lines have: `Step #4: `, `0|train  | `, `train.1.x7@node07  | `.
-   Numbers in it may differ. What stands behind it must show that it is a prefix: the beginning of a traceback, a log
-   header, another wrapping. A logger's head is none (livedbg.logs.wrapping.heads).
+4. An unknown prefix of all first lines: `Step #4: `, `0|train  | `, `train.1.x7@node07  | `. Numbers in it may differ.
+The text after it must show that it is a prefix: the beginning of a traceback, a log header, another wrapping. A
+logger's head is none (livedbg.logs.wrapping.heads).
 
 Invariants:
     opening.O1. Nothing is taken off unless all of the lines agree with it.
     opening.K1. Lines are joined only where none is longer, hardly one ends just before the width, and no two in a row
         are alike.
     opening.C1. A prefix is taken off only where no known wrapping explains the lines, all lines have it, and a line
-        behind it surely is a line of its own. What it says, but for a time, is kept as the writer.
+        after it surely is a line of its own. It is kept as the writer, without a time.
 """
 
 from __future__ import annotations
@@ -57,11 +57,7 @@ _GH: Final = lazy_re(
 
 
 def shown_by(texts: Sequence[str]) -> list[Known]:
-    """What the first lines of a log show.
-
-    Args:
-        texts: they, as they came; the last one may be a piece of one.
-    """
+    """Return the wrappings that the first lines of a log show; the last one may be cut."""
     found: list[Known] = []
     if _has_entities(texts):
         found.append(Known("", _unescaped, once=True, rewrites=True))
@@ -79,7 +75,7 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
 
 
 def _has_entities(texts: Sequence[str]) -> bool:
-    """Whether what HTML must write as an entity never stands there itself, and some is."""
+    """Return whether some characters are HTML entities and none of those occurs unescaped."""
     if not any("&lt;" in text or "&quot;" in text or "&#" in text for text in texts):
         return False
     found = {entity[0] for text in texts for entity in _ENTITY.finditer(text)}
@@ -124,7 +120,7 @@ def _columns(text: str, clock: SourceClock) -> Opened | None:
 
 
 def _has_labels(texts: Sequence[str]) -> bool:
-    """Whether a tab stands behind the same few hosts in all lines, or behind few words before what surely are lines."""
+    """Return whether a tab follows the same few hosts in all lines, or few words before what surely are lines."""
     if "\t" not in next((text for text in texts if text and not text.isspace()), ""):
         return False
     said = [match for text in texts if text and not text.isspace() and (match := _LABEL.match(text))]
@@ -166,11 +162,7 @@ _COLUMNS: Final = lazy_re(r"(?:\d{1,9}[ \t|\u2502]{1,8})?1[4-9]\d{8}(?:\d{3}){0,
 
 
 def _common_prefix(texts: Sequence[str]) -> Layer | None:
-    """What takes off a prefix that all lines have; None where they have none.
-
-    Args:
-        texts: the first lines; the last one may be a piece of one.
-    """
+    """Return a layer that takes off the prefix of all lines, or None."""
     said = [text for text in texts[:_LOOKED_AT] if text and not text.isspace()]
     timed = bool(said) and all(map(_COLUMNS.match, said[:-1] or said))
     if len(said) < _PAIR or not any(_ends(_common(said[:_PAIR]), timed)) or _known(said[0]):
@@ -189,7 +181,7 @@ def _common_prefix(texts: Sequence[str]) -> Layer | None:
 
 
 def _name_writers(prefixes: Sequence[str]) -> bool:
-    """Whether the prefixes, but for times in them, are those of few writers: nothing that counts is taken off."""
+    """Return whether the prefixes, except times in them, are those of few writers: no counters are taken off."""
     writers = [_writer(prefix) for prefix in prefixes]
     different = len(set(writers))
     runs = sum(before != after for before, after in pairwise(writers)) + 1
@@ -197,18 +189,13 @@ def _name_writers(prefixes: Sequence[str]) -> bool:
 
 
 def _common(texts: Sequence[str]) -> str:
-    """What all texts begin with, any number being 0."""
     shapes = [_NUMBER.sub("0", f"{text[:_LONGEST]} ") for text in texts]  # behind a prefix alone, blanks may be gone
     pairs = takewhile(lambda pair: pair[0] == pair[1], zip(min(shapes), max(shapes), strict=False))
     return "".join(one for one, _ in pairs)
 
 
 def _ends(shape: str, timed: bool) -> Iterator[int]:
-    """Where a prefix may end: behind a blank, and before a word; the shortest first.
-
-    Args:
-        timed: the lines begin with columns of numbers, of which one is a time: then the prefix needs no word.
-    """
+    """Yield where a prefix, which has a word unless `timed`, may end after a blank; the shortest first."""
     for blank in re.finditer(r"[ \t](?![ \t|+\u2502])", shape):
         prefix = shape[: blank.end()]
         named = timed or (blank.end() >= _SHORTEST and re.search(r"[A-Za-z]", prefix) is not None)
@@ -228,7 +215,6 @@ def _layer(own: re.Pattern[str]) -> Layer:
 
 
 def _known(text: str) -> bool:
-    """Whether one of the wrappings is there that a line proves."""
     return any(text[0] in one.first and one.open(text, _CLOCK) is not None for one in CERTAIN)
 
 
@@ -242,7 +228,7 @@ def _pattern(shape: str) -> re.Pattern[str]:
 
 
 def _explained(texts: Sequence[str]) -> bool:
-    """Whether a guess that fits the lines finds lines behind what it takes off."""
+    """Return whether a guess fits the lines and reveals lines after its prefix."""
     for guess in GUESSES:
         if texts[0][0] in guess.first:
             inner = [guess.open(text, _CLOCK) for text in texts]
@@ -253,7 +239,7 @@ def _explained(texts: Sequence[str]) -> bool:
 
 
 def _writer(prefix: str) -> str:
-    """Whose prefix it is, as far as it says so: nothing of a time, and no numbers alone."""
+    """Return the writer in a prefix: without times, and no numbers alone."""
     writer = _TIME.sub("", prefix).strip(_EDGES)
     return "" if _COLUMNS.match(prefix) and not re.search(r"[A-Za-z]", writer) else writer
 
@@ -287,11 +273,7 @@ _FIRST: Final = lazy_re(r"[\w./-]+")
 
 
 def broken_at(texts: Sequence[str]) -> int:
-    """The width at which lines were broken; 0 if they were not.
-
-    Args:
-        texts: lines; the last one may be a piece of one.
-    """
+    """Return the width at which lines were broken; 0 if they were not. The last line may be cut."""
     texts = texts[:-1] if len(texts) > 1 else texts
     width = max(map(len, texts), default=0)
     if not _NARROWEST <= width <= _WIDEST:
@@ -325,7 +307,7 @@ def broken_at(texts: Sequence[str]) -> int:
 
 
 def _different(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """One of all pairs that begin alike: a message that comes again and again says no more than once."""
+    """Keep one of all pairs that begin alike: a repeated message is no further evidence."""
     return list({(_shape(first, _ALIKE), _shape(rest, _HEAD)): (first, rest) for first, rest in pairs}.values())
 
 
@@ -334,19 +316,17 @@ def _is_rule(text: str) -> bool:
 
 
 def _shape(text: str, size: int) -> str:
-    """How a line begins: which of its characters are digits, small and capital letters, in runs."""
     return re.sub(r"[a-z]+", "a", re.sub(r"[A-Z]+", "A", re.sub(r"\d+", "0", text[:size])))
 
 
 def _cut_frame(first: str, rest: str) -> bool:
-    """Whether two lines are a frame of a traceback."""
     if _FRAME_BEGUN.match(first) is None or _FRAME.match(first + rest) is None:
         return False
     return _FRAME.match(first) is None or (_FRAME_NAME.search(first) is not None and _NAME.fullmatch(rest) is not None)
 
 
 def _goes_on(first: str, rest: str) -> bool:
-    """Whether the second line most likely goes on with the first."""
+    """Return whether the second line most likely continues the first."""
     if not rest or begins_line(rest):
         return False
     if first[-1] in " ,([{;" or rest[0] in " \t)]}":
@@ -359,7 +339,6 @@ def _goes_on(first: str, rest: str) -> bool:
 
 
 def _one_word(first: str, rest: str) -> bool:
-    """Whether a path or the name of an exception is cut in two."""
     end, begin = _LAST.search(first), _FIRST.match(rest)
     if end is None or begin is None:
         return False
@@ -372,7 +351,7 @@ def _one_word(first: str, rest: str) -> bool:
 
 
 def _left_open(text: str) -> str:
-    """What would close the innermost bracket that a text leaves open."""
+    """Return the bracket that would close the innermost open one of a text, or ""."""
     stack: list[str] = []
     for one in text:
         if one in "([{":
@@ -383,7 +362,7 @@ def _left_open(text: str) -> str:
 
 
 def _left_closed(text: str) -> str:
-    """The first closing bracket of a text that it does not open."""
+    """Return the first closing bracket of a text that it does not open, or ""."""
     depth = 0
     for one in text:
         if one in "([{":

@@ -1,4 +1,4 @@
-"""Taking the wrappings of one log off its lines, as far as they are known."""
+"""Removal of a log's known wrappings from its lines."""
 
 from __future__ import annotations
 
@@ -18,15 +18,13 @@ _FIRSTS: Final = 256
 
 
 class Known(NamedTuple):
-    """A wrapping that a log has.
+    """A wrapping of a log.
 
     Attributes:
         first: the characters that its lines begin with; empty: any.
-        open: takes it off.
-        escaped: the text in it is a JSON string.
         once: it is around a line at most once.
         joins: it cut lines of any writer in pieces.
-        rewrites: what a line says does not stand in the file as it is said.
+        rewrites: the text of a line is not in the file verbatim.
     """
 
     first: str
@@ -38,15 +36,7 @@ class Known(NamedTuple):
 
 
 class Plain(NamedTuple):
-    """A line without its wrappings.
-
-    Attributes:
-        line: where it was (its text is what was wrapped).
-        text: what it says.
-        tag: who wrote it.
-        wall_ns: when, as a wrapping says.
-        once: what was taken off, and can't be there again.
-    """
+    """A line without its wrappings; those in `once` were taken off, and can't recur."""
 
     line: Line
     text: str
@@ -56,18 +46,7 @@ class Plain(NamedTuple):
 
 
 class Peeler:
-    """Takes off what is known.
-
-    Args:
-        clock: maps the time stamps of the log.
-
-    Attributes:
-        proved: the wrappings that lines in a row have proved.
-        parts: by writer, what a line begins with whose rest comes later.
-        escaped: some text was a JSON string.
-        stamped: some wrapping had a time.
-        took: some line had a wrapping.
-    """
+    """Takes off known wrappings; `parts` has, by writer, the beginnings of lines whose rest comes later."""
 
     def __init__(self, clock: SourceClock) -> None:
         self._clock = clock
@@ -79,17 +58,16 @@ class Peeler:
         self.took = False
 
     def add(self, known: Known) -> None:
-        """A wrapping was proved."""
         self.proved.append(known)
         self._of_first.clear()
 
     def unwrapped(self, line: Line) -> Iterator[Plain]:
-        """What a line says: nothing yet, or several lines of text."""
+        """Yield the unwrapped texts of a line: none yet, or several."""
         for text in line.text.split("\n") if "\n" in line.text else (line.text,):
             yield from self.peeled(Plain(line, text, NO_TAG, None))
 
     def cleared(self, plains: Iterable[Plain]) -> list[Plain]:
-        """Lines without the progress bars that stand before them, which may stand before a wrapping."""
+        """Remove progress bars before lines, which may precede a wrapping."""
         out: list[Plain] = []
         for plain in plains:
             rest = after_bar(plain.text) if "%|" in plain.text else plain.text
@@ -97,7 +75,7 @@ class Peeler:
         return out
 
     def peeled(self, plain: Plain) -> Iterator[Plain]:
-        """A line without the wrappings that are known."""
+        """Yield a line without its known wrappings."""
         line, text, tag, wall_ns, once = plain
         for _ in range(_DEEPEST):
             first = text[:1]

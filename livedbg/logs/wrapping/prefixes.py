@@ -1,4 +1,4 @@
-"""What takes a prefix off a line, made of a pattern whose named groups say what the prefix means."""
+"""Layers that take a prefix off a line, made of a pattern whose named groups say what the prefix means."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MONTH: Final = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 
 
 def by(pattern: str, behind: Callable[[str, int], int] | None = None) -> Layer:
-    """What takes off a prefix.
+    """Return a layer that takes off a prefix.
 
     Args:
-        pattern: matches it. Its groups are fields, where it has them (`stream_2` is another place of `stream`): `time`,
-            `part` and `zone` of a date and time; or `month`, `day`, `clock`, and `part` or `year`; or `ms`, or `unix`
-            and `micro`, since 1970; `rank`, `label` (a rank, or a port), `host`, `pod` and `container`, `service`,
-            `stream`, `program` and `pid`; `cut`: the next line goes on.
-        behind: where the text begins, of the line and the end of the match.
+        pattern: matches it. Its groups are optional fields (`stream_2` is another place of `stream`): `time`, `part`
+            and `zone` of a date and time; or `month`, `day`, `clock`, and `part` or `year`; or `ms`, or `unix` and
+            `micro`, since 1970; `rank`, `label` (a rank, or a port), `host`, `pod` and `container`, `service`,
+            `stream`, `program` and `pid`; `cut`: the next line continues it.
+        behind: returns where the text begins, from the line and the end of the match.
     """
     compiled = re.compile(pattern)
     groups = compiled.groupindex
@@ -53,12 +53,12 @@ def by(pattern: str, behind: Callable[[str, int], int] | None = None) -> Layer:
 
 
 def any_of(*layers: Layer) -> Layer:
-    """What takes off a prefix of one of some forms."""
+    """Return a layer that takes off a prefix of one of some forms."""
     return lambda text, clock: next((found for layer in layers if (found := layer(text, clock)) is not None), None)
 
 
 def _clock_of(groups: Mapping[str, int]) -> Callable[[re.Match[str], SourceClock], int | None] | None:
-    """What reads the time in a match of a pattern with some groups; None where it has no time."""
+    """Return a reader of the time in a match of a pattern with some groups; None if it has no time."""
     part, zone = (name if name in groups else None for name in ("part", "zone"))
     if "time" in groups:
         return lambda match, clock: (
@@ -80,7 +80,7 @@ def _clock_of(groups: Mapping[str, int]) -> Callable[[re.Match[str], SourceClock
 
 
 def _tag(names: tuple[str, ...], values: tuple[str | None, ...] | str | None) -> Tag:
-    """What the groups of a pattern say of the writer; of one group, its value alone."""
+    """Make a tag of the groups of a pattern; of one group, from its value alone."""
     values = values if isinstance(values, tuple) else (values,)
     said = {name.partition("_")[0]: value for name, value in zip(names, values, strict=True) if value}
     host, container, stream = (said.get(name, "") for name in ("host", "container", "stream"))
@@ -103,6 +103,6 @@ def _tag(names: tuple[str, ...], values: tuple[str | None, ...] | str | None) ->
 
 @lru_cache(maxsize=4096)
 def program_tag(program: str, pid: int | None, host: str, container: str) -> Tag:
-    """A program of a host, as syslog and the journal name it."""
+    """Return the tag of a host's program, as syslog and the journal name it."""
     writer = f"{program}[{pid}]" if pid is not None else program or host
     return Tag(writer, pid=pid, host=host, container=container)

@@ -1,4 +1,4 @@
-"""Lines in a row that a guess about their wrapping fits, what such a guess is, and which words may name hosts."""
+"""Rows of consecutive lines for a guess about their wrapping, guesses, and words that may name hosts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NODE: Final = lazy_re(r"node_?-?\d+")
 
 
 def may_be_host(name: str) -> bool:
-    """Whether a word with a number may name a host, and is no device, place in a program, file or kind of error."""
+    """Return whether a word with a number may name a host, and no device, place in a program, file or error."""
     if not any(map(str.isdecimal, name)):
         return False
     return _NO_HOST.match(name) is None or _NODE.fullmatch(name) is not None
@@ -52,11 +52,9 @@ _SERVICE: Final = lazy_re(r"[A-Za-z][\w.-]{0,80}-\d{1,4} +\|(?: |$)")  # a conta
 
 
 def longer(texts: Sequence[str], enough: bool) -> bool:
-    """Whether messages are surely the lines of a longer text, and no logger's own.
+    """Return whether messages are surely the lines of a longer text, and no logger's own.
 
-    Args:
-        texts: what stands behind the heads.
-        enough: there are so many of them that several lines which only may be parts of a longer text count, too.
+    With `enough` of them, lines which only may be parts of a longer text count, too.
     """
     if any(SURE.match(text) is not None for text in texts):
         return True
@@ -66,19 +64,12 @@ def longer(texts: Sequence[str], enough: bool) -> bool:
 
 
 def begins_line(text: str) -> bool:
-    """Whether a text is surely a line of its own, and no piece of one."""
+    """Return whether a text is surely a line of its own, and no piece of one."""
     return BEGINS.match(text) is not None
 
 
 class Row:
-    """Lines in a row that a guess fits.
-
-    Attributes:
-        texts: the lines.
-        inner: what the guess makes of each.
-        first: no line came before them.
-        whole: no line comes after them now.
-    """
+    """Consecutive lines that a guess fits; no line came before (`first`), or none comes after them now (`whole`)."""
 
     __slots__ = ("first", "inner", "texts", "whole")
 
@@ -87,28 +78,28 @@ class Row:
 
     @property
     def sure(self) -> int:
-        """How many of them are surely lines once they are unwrapped."""
+        """Return how many of them are surely lines once they are unwrapped."""
         return sum(begins_line(one.text) for one in self.inner)
 
     @property
     def alone(self) -> bool:
-        """Whether it is all that there is, and all of it surely lines once they are unwrapped."""
+        """Return whether there are no other lines, and all are surely lines once they are unwrapped."""
         return self.first and self.whole and len(self.texts) == self.sure
 
     @property
     def long(self) -> bool:
-        """Whether the row is as long as it gets, or all that there is."""
+        """Return whether the row is as long as it gets, or there are no other lines."""
         return len(self.texts) >= LONGEST or (self.first and self.whole and len(self.texts) > 2)
 
 
 class Guess(Struct, frozen=True, eq=False):
-    """A wrapping that may be there, around a line at most once.
+    """A possible wrapping, around a line at most once.
 
     Attributes:
         first: the characters that its lines begin with; empty: any.
         likely: an expression that all of its lines match, and few others.
-        open: takes it off a line; None for a line that it does not fit.
-        judge: what takes it off for good, if a row proves it.
+        open: takes it off a line; returns None for a line that it does not fit.
+        judge: returns the layer that takes it off for good, if a row proves it.
     """
 
     first: str
@@ -117,5 +108,4 @@ class Guess(Struct, frozen=True, eq=False):
     judge: Callable[[Row, Layer], Layer | None]
 
     def proved(self, row: Row) -> Layer | None:
-        """What takes it off, if the row proves it."""
         return self.judge(row, self.open)
