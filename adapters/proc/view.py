@@ -1,4 +1,4 @@
-"""What the wait describers know of one process."""
+"""Data about one process that the wait describers share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,11 @@ from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 
 
 class ProcessView(Struct):
-    """One process.
+    """A process as the wait describers see it.
 
     Attributes:
-        scene: what all processes share.
-        abi: of its machine.
-        libc: its C library.
-        numbers: its threads.
-        mappings: its mappings, as they were when last needed.
+        numbers: its threads' numbers.
+        mappings: as of the last use.
     """
 
     scene: Scene
@@ -30,7 +27,7 @@ class ProcessView(Struct):
     mappings: list[Mapping] = field(default_factory=list)
 
     def mappings_with(self, address: int) -> list[Mapping]:
-        """The mappings, read anew when they don't hold `address`."""
+        """Return the mappings, read again if none contains `address`."""
         if find_mapping(self.mappings, address) is None:
             try:
                 self.mappings = parse_maps(self.pid)
