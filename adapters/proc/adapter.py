@@ -157,7 +157,6 @@ class _Scanner:
         return events
 
     def _new_children(self, watch: ProcessWatch) -> list[ProcessWatch]:
-        """Return new watches for the children of a target."""
         found = []
         if self._request.tree and not watch.role:
             for pid in watch.children:
@@ -169,7 +168,6 @@ class _Scanner:
         return self._watched(found)
 
     def _new_related(self, watch: ProcessWatch) -> list[ProcessWatch]:
-        """Return new watches for processes that hold what a watched one waits for."""
         found = []
         for pid in watch.related - self._watches.keys() - watch.children:
             if pid not in (1, os.getpid()) and self._related < RELATED_MOST and self._is_new(pid):

@@ -350,7 +350,6 @@ class FileLockWaits:
         self._pid = view.pid
 
     def flock(self, call: BlockedSyscall) -> Wait:
-        """Return the wait of a flock(2) call."""
         return self._wait(c_int(call.args[0]), "flock", "FLOCK", "0 EOF")
 
     def fcntl(self, call: BlockedSyscall) -> Wait:

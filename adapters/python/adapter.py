@@ -200,7 +200,6 @@ class PythonAdapter(PolledAdapter):
 
 
 def _descendants(request: Request) -> set[int]:
-    """Return the named processes and their descendants; the first sample doesn't wait for another adapter to list them."""
     found: set[int] = set()
     todo = [target.pid for target in request.processes] if request.tree else []
     while todo:

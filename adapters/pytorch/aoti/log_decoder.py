@@ -1,8 +1,8 @@
-"""Reads AOTInductor's value printer in logs: the first NaN or infinity, and the kernel after which it is there.
+"""Decode AOTInductor's value printer in logs: find the first NaN or infinity and the kernel that shows it.
 
 Invariants:
-    aoti_logs.G1. What a buffer holds before a launch counts only if an earlier launch wrote it, or it is an input.
-    aoti_logs.G2. Infinity alone is a note: models mean theirs, as masks do.
+    aoti_logs.G1. A buffer's content before a launch counts only if an earlier launch wrote it, or it is an input.
+    aoti_logs.G2. Infinity alone is a note: models use it on purpose, as in masks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WRITERS: Final = 256
 
 
 class _Bad(Struct, frozen=True):
-    """What is to be said of a bad value."""
+    """A bad value to report."""
 
     code: str
     sentence: str
@@ -43,7 +43,7 @@ class _Stream(Struct):
 
 
 class PrintedDecoder(LogDecoder):
-    """Makes a diagnostic of the first bad value of each kind."""
+    """Reports the first bad value of each kind as a diagnostic."""
 
     name = "pytorch"
     triggers: ClassVar[tuple[bytes, ...]] = (
@@ -55,11 +55,10 @@ class PrintedDecoder(LogDecoder):
         self._streams: dict[tuple[str, str], _Stream] = {}
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._sources[source.id] = source
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
+        """Process one record."""
         source = self._sources.get(record.source)
         writer = record.writer
         if source is None or (len(self._streams) >= _WRITERS and (record.source, writer) not in self._streams):
@@ -83,7 +82,7 @@ class PrintedDecoder(LogDecoder):
 
 
 def _line(stream: _Stream, line: str, at: int | None) -> _Bad | None:
-    """Take one line; gives what is to be said where the first bad one of its kind is complete."""
+    """Process one line; return a bad value if it is the first of its kind and complete."""
     begun = begins(line)
     if begun is not None:
         _over(stream, begun)
@@ -104,7 +103,7 @@ def _line(stream: _Stream, line: str, at: int | None) -> _Bad | None:
 
 
 def _over(stream: _Stream, begun: Value) -> None:
-    """The statistics of a value are complete: what it tells of those that come."""
+    """Update the stream when the statistics of a value are complete."""
     value = stream.value
     if value is not None and value.when != "before":
         stream.known.add(value.argument)
@@ -115,7 +114,7 @@ def _over(stream: _Stream, begun: Value) -> None:
 
 
 def _sentence(stream: _Stream, value: Value) -> str:
-    """What a bad value says; "" for nothing (G1)."""
+    """Return the sentence for a bad value; "" if it means nothing (G1)."""
     if value.when == "input":
         return f"The model gets {value.bad}: its input {value.argument}"
     if value.when == "before":

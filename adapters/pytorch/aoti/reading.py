@@ -1,15 +1,15 @@
-"""What each step of AOTInductor's guide found, in words.
+"""Findings of each step of AOTInductor's guide, as text.
 
-Errors of AOTInductor models in words: inputs that do not fit, NaN, a call of the generated code that failed.
+Covers errors of AOTInductor models: mismatched inputs, NaN, failed calls of the generated code.
 
 Sources: torch/_inductor/codegen/cpp_wrapper_cpu.py (checks of inputs), torch/csrc/inductor/aoti_runtime/utils.h
 (AOTI_TORCH_ERROR_CODE_CHECK), torch/csrc/inductor/aoti_torch/shim_common.cpp of torch 2.13; c10/core/ScalarType.h and
 DeviceType.h for the numbers.
 
 Invariants:
-    aoti_reading.W1. A setting without a sign of its effect is said, with the moment at which it acts.
-    aoti_reading.W2. A kernel is called the one that made a NaN only if what it reads was seen without one. Weights are
-        not printed, and named.
+    aoti_reading.W1. A setting that shows no effect is reported, with the moment at which it acts.
+    aoti_reading.W2. A kernel is said to have made a NaN only if its inputs were seen without one. Weights are not
+        printed; they are named.
 """
 
 from __future__ import annotations
@@ -62,12 +62,10 @@ class Failure(Struct, frozen=True, kw_only=True):
     Attributes:
         kind: `input` (a check of inputs), `nan`, `infinity`, `result` (a graph returns NaN), `index`, or `call` (of the
             generated code).
-        sentence: it, in words.
         number: of the input.
         name: of the tensor in the generated code.
         file: of the generated code, for a call.
-        line: in it.
-        message: what was thrown.
+        message: of the exception.
     """
 
     kind: str
@@ -80,7 +78,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 def failures(lines: Iterable[str]) -> list[Failure]:
-    """The errors that a text shows, each once."""
+    """Return the errors in a text, each once."""
     found: dict[Failure, None] = {}
     call: re.Match[str] | None = None
     message = ""
@@ -105,7 +103,7 @@ def failures(lines: Iterable[str]) -> list[Failure]:
 
 
 def last_error(lines: Iterable[str]) -> str:
-    """The last line that names an exception of Python or C++, or ""."""
+    """Return the last line that names an exception of Python or C++, or ""."""
     last = ""
     for line in lines:
         if _ERROR.match(line):
@@ -121,7 +119,7 @@ def _of_value(kind: str, name: str) -> Failure:
 
 
 def _of_assert(name: str, kind: str) -> Failure:
-    """One of the generated Python of torch.compile, which checks what a graph gets, and as `var` what it returns."""
+    """Return the failure of an assertion in torch.compile's Python code; `var` is a graph's result."""
     failure = _of_value(kind, "what the compiled graph returns" if name == "var" else name)
     if name != "var" or failure.kind != "nan":
         return failure
@@ -154,13 +152,13 @@ def _of_guard(match: re.Match[str]) -> Failure:
 
 
 def _type(text: str) -> str:
-    """`6(at::kFloat)` or `7` as torch's name of the type."""
+    """Return torch's type name for `6(at::kFloat)` or `7`."""
     number = re.match(r"\d+", text)
     return _TYPES[int(number[0])] if number and int(number[0]) < len(_TYPES) else text
 
 
 def _device(text: str) -> str:
-    """`00(cpu)` (torch writes the number twice) or `1` as a name."""
+    """Return the device name for `00(cpu)` (torch writes the number twice) or `1`."""
     named = re.search(r"\((\w+)\)", text)
     if named is not None:
         return named[1]
@@ -172,7 +170,7 @@ _SHOWN: Final = 8  # values
 
 
 def read(run: StepRun) -> StepFound:
-    """What a step found."""
+    """Return the findings of a step."""
     code = models(run)
     lines: _Lines = [("settings", sentence) for sentence in unknown_settings(run.environment, run.loaded)]
     if not code and not any("/libtorch_cpu" in name for name in run.loaded) and not any(_printed_by_a_model(run)):
@@ -183,14 +181,14 @@ def read(run: StepRun) -> StepFound:
 
 
 def _printed_by_a_model(run: StepRun) -> Iterator[object]:
-    """What only a model prints."""
+    """Yield output that only a model prints."""
     yield from failures(_output(run))
     yield from values(run.output)
     yield open_kernel(_printed(run))[1]
 
 
 def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
-    """Step 1: checks of inputs, and of NaN."""
+    """Step 1: input checks and NaN checks."""
     checked = sum(len(model.code.expected) for model in code)
     if checked:
         lines.append(
@@ -237,7 +235,7 @@ def _no_code(when: str) -> str:
 
 
 def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
-    """Step 2: the kernel that was launched last and did not return."""
+    """Step 2: the last launched kernel that did not return."""
     device = min((name for name in run.opened if _GPU.match(name)), default="")
     lines.append(
         (
@@ -282,7 +280,7 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
 
 
 def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
-    """Step 3: values, and who made the first bad one."""
+    """Step 3: values, and the maker of the first bad one."""
     printed = list(values(run.output))
     if not printed:
         lines.append(("printer", "The printer acts at compile time, and printed no value: compile the model with it."))
@@ -310,7 +308,7 @@ def _of_trail(trail: Trail) -> Iterator[tuple[str, str]]:
 
 
 def _told(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[str, str]]:
-    """Errors in words, with what the generated code adds to them."""
+    """Return errors as text, with details from the generated code."""
     lines: _Lines = []
     for failure in found:
         if failure.kind == "call":
@@ -344,7 +342,7 @@ def _of_call(failure: Failure, code: Sequence[Model]) -> Iterator[tuple[str, str
 
 
 def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Iterator[tuple[str, str]]:
-    """How the run ended, where no error says it."""
+    """Yield how the run ended, if no error tells."""
     for _thread, frame in model_threads(run.snapshot) if run.code is None else ():
         model = model_of(code, frame.file or "")
         call = model.code.at_line(frame.line or 0) if model is not None else None
@@ -390,7 +388,10 @@ def _of_kernel(kernel: str, code: Sequence[Model]) -> dict[str, str]:
 
 
 def _handed(call: Call, model: Model) -> dict[str, str]:
-    """The kernel and those that made what it reads: extern kernels and custom operators do not print what they read."""
+    """Return the kernels to print next: a call's own and the makers of its inputs.
+
+    Extern kernels and custom operators do not print their inputs.
+    """
     names = [model.code.calls[index] for _, index in call.makers]
     if not call.operator:
         names.insert(0, call)
@@ -399,7 +400,7 @@ def _handed(call: Call, model: Model) -> dict[str, str]:
 
 
 def _next_silent(returned: int, code: Sequence[Model]) -> tuple[Call, Model] | None:
-    """The custom operator that comes after so many launches, where there is one model."""
+    """Return the custom operator that follows the given number of launches, if there is only one model."""
     if len(code) != 1 or not code[0].code.calls:
         return None
     calls = code[0].code.calls
@@ -416,7 +417,7 @@ def _described(call: Call, model: Model) -> str:
 
 
 def _places(call: Call, model: Model, value: str = "") -> Iterator[tuple[str, str]]:
-    """The lines of the model that a call was made of, and its generated source; `value` is the bad one that it made."""
+    """Yield the model lines and the generated source of a call; `value` is the bad value that it made."""
     own = model.model_lines(call)
     yield from rows_of(own, value)
     modules = dict.fromkeys(full.rpartition(".")[0] for name in call.reads if (full := model.code.constants.get(name)))

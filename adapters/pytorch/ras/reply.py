@@ -1,7 +1,7 @@
-"""What NCCL's RAS service answered: communicators, the ranks that are missing, and what each has launched.
+"""Parse replies of NCCL's RAS service: communicators, missing ranks, and launched operations.
 
-The forms are those of NCCL's user guide (RAS) and of src/ras/client_support.cc, 2.24 to 2.29. A reply is foreign text:
-what makes no sense is left out, and its length is bounded by who reads it.
+The formats are those of NCCL's user guide (RAS) and of src/ras/client_support.cc, 2.24 to 2.29. A reply is untrusted:
+implausible parts are left out, and the caller bounds its length.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ _MOST_NAME: Final = 100
 
 
 class UnreadableReply(Exception):
-    """A reply that is none of RAS; the text says why, for users."""
+    """A reply that is not from RAS; the text says why, for users."""
 
 
 class RasRank(Struct, frozen=True, order=True):
     """A rank of a communicator.
 
     Attributes:
-        rank: its number there.
-        host: its node, as RAS has it.
+        host: its node, as RAS names it.
         pid: its process on that node.
     """
 
@@ -43,10 +42,10 @@ class Launched(Struct, frozen=True):
     """Ranks that have launched equally many operations.
 
     Attributes:
-        operation: `AllReduce`; "" where RAS counts all together.
-        count: the newest operation that they have launched.
+        operation: `AllReduce`; "" if RAS counts all together.
+        count: number of the newest launched operation.
         number: how many ranks these are.
-        ranks: those that are named.
+        ranks: the named ones.
     """
 
     operation: str
@@ -61,7 +60,7 @@ class Communicator(Struct, frozen=True):
     Attributes:
         name: its hash, as in NCCL's own log.
         missing: ranks that gave no data.
-        launched: what its ranks have launched, where they differ.
+        launched: by count, if its ranks differ.
     """
 
     name: str
@@ -73,10 +72,10 @@ class RasReply(Struct, frozen=True):
     """A reply.
 
     Attributes:
-        version: of NCCL; "" where it says none.
-        communicators: those with something to say.
-        dead: processes that RAS takes for dead, as it names them.
-        whole: the reply has its end.
+        version: of NCCL; "" if not given.
+        communicators: those with problems.
+        dead: processes that RAS considers dead, as it names them.
+        whole: the reply is complete.
     """
 
     version: str = ""
@@ -116,10 +115,10 @@ class _JsonReply(Struct):
 
 
 def read_json(text: str) -> RasReply:
-    """A reply to `SET FORMAT json`.
+    """Parse a reply to `SET FORMAT json`.
 
     Raises:
-        UnreadableReply: it is none.
+        UnreadableReply: it is no such reply.
     """
     begin = text.find("{")
     try:
@@ -171,10 +170,10 @@ _PROCESS: Final = lazy_re(r"\s+Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,1
 
 
 def read_text(text: str) -> RasReply:
-    """A reply in the form for people, of `VERBOSE STATUS`.
+    """Parse a text reply to `VERBOSE STATUS`.
 
     Raises:
-        UnreadableReply: it is none.
+        UnreadableReply: it is no such reply.
     """
     version = _VERSION.search(text)
     if version is None and "Communicators..." not in text:

@@ -1,4 +1,4 @@
-"""Writes the Flight Recorders of running ranks as files: what torch itself would dump once a time limit is over."""
+"""Write the Flight Recorders of running ranks as files, like torch's own dumps on a timeout."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ _VERSION: Final = "2.10"
 
 
 def save(snapshot: Snapshot, folder: Path) -> None:
-    """Write `flight_recorder_rank_N.json` for each rank of a session, in the form of torch's dumps.
-
-    A rank that can't be read is left out.
+    """Write `flight_recorder_rank_N.json` for each rank of a session; unreadable ranks are left out.
 
     Raises:
         OSError: the folder can't be written to.
