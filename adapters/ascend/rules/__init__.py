@@ -28,18 +28,18 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 
 
 class AscendRule(Struct, frozen=True):
-    """A rule that checks each Ascend job in turn; what its function says of itself is its documentation."""
+    """A rule that checks each Ascend job in turn; the docstring of `check` is its documentation."""
 
     name: str
     check: Callable[[str, JobDiagnostics, RuleInput], Iterable[Finding]]
 
     @property
     def doc(self) -> str:
-        """What it finds."""
+        """Return the documentation of the rule."""
         return " ".join((self.check.__doc__ or "").split())
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What it finds in `state`."""
+        """Yield its findings in all jobs."""
         found = jobs(state.snapshot)
         for job in found:
             for said in self.check(self.name, job, state):
@@ -50,7 +50,7 @@ class AscendRule(Struct, frozen=True):
 
 
 def _of_one(finding: Finding, job: JobDiagnostics) -> Finding:
-    """A finding of one of several runs: says which, and in which folder its evidence lies."""
+    """Add the run and its folder to a finding, if there are several runs."""
     place = job.run.place
     proofs = finding.evidence
     if place:
@@ -61,7 +61,7 @@ def _of_one(finding: Finding, job: JobDiagnostics) -> Finding:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules for Ascend, most telling first."""
+    """Return the rules for Ascend, most telling first."""
     return (
         CompileRule(),
         AscendRule("ascend-crash", crash),

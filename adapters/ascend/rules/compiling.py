@@ -1,4 +1,4 @@
-"""A compilation by pypto or ptoas failed: what, where in the program, and in which pass."""
+"""Rule for compilations by pypto or ptoas that failed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,6 @@ class CompileRule(Struct, frozen=True):
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What it finds in `state`."""
         said = [
             diagnostic
             for diagnostic in state.snapshot.diagnostics.values()
@@ -76,7 +75,7 @@ class CompileRule(Struct, frozen=True):
 
 
 def _values(known: CompileFacts, others: int) -> Mapping[str, str]:
-    """The facts as text, and how many further errors there are."""
+    """Return the template values of an error."""
     more = f"{others} more {'error was' if others == 1 else 'errors were'}" if others else ""
     values = {name: str(value) if value else "" for name, value in structs.asdict(known).items()}
     return {**values, "check": known.check or "no place given", "others": more}
