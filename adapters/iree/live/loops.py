@@ -1,13 +1,11 @@
-"""Workers that repeat themselves: samples of threads that run a dispatch, by the kernel's clock.
+"""Detect workers in endless loops, by the kernel's clock samples; and find the dispatches on stacks.
 
-Samples are taken for a moment only when a dispatch stands, and again as long as it does.
-
-Which threads run which dispatch, by the stacks that were taken of them.
+Samples are taken for a moment only when a dispatch makes no progress, and again as long as it doesn't.
 
 Invariants:
-    iree_loops.Q1. A worker repeats itself only after `_ENOUGH` samples in one loop: where an outer loop, which counts
+    iree_loops.Q1. A worker repeats itself only after `_ENOUGH` samples in one loop: if an outer loop, which counts
         in a floating-point register, runs that loop for a few steps again and again, some are outside of it.
-    iree_loops.Q2. A thread that sleeps repeats nothing: it is not waited for.
+    iree_loops.Q2. A sleeping thread repeats nothing: it is not waited for.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class Loop(Struct, frozen=True):
 
     Attributes:
         dispatch: name of the dispatch whose code it is in.
-        samples: how many were the same as an earlier one.
+        samples: number of samples equal to an earlier one.
         since_ns: CLOCK_MONOTONIC of the first sample.
     """
 
@@ -56,7 +54,7 @@ class Loop(Struct, frozen=True):
 
 
 class Sampled(Struct):
-    """Where the newest samples of a thread were.
+    """Newest samples of a thread.
 
     Attributes:
         mono_ns: CLOCK_MONOTONIC of the newest one.
@@ -71,11 +69,8 @@ class Sampled(Struct):
 class Loops:
     """Workers of one process.
 
-    Args:
-        pid: the process.
-
     Attributes:
-        sampled: by tid the dispatch in which the newest sample of the last look was, and where in it.
+        sampled: tid -> the dispatch of the newest sample of the last scan, and where in it.
     """
 
     def __init__(self, pid: int) -> None:
@@ -86,12 +81,11 @@ class Loops:
     async def look(
         self, context: Context, threads: Mapping[int, str], at: Callable[[int], Dispatch | None]
     ) -> dict[int, Loop]:
-        """Sample some threads for a moment; gives those that repeat themselves, by tid.
+        """Sample some threads for a moment; return those that repeat themselves, by tid.
 
         Args:
-            context: of the session.
-            threads: identifiers of threads by tid.
-            at: the dispatch whose code an address is in.
+            threads: thread ids by tid.
+            at: returns the dispatch whose code contains an address.
         """
         self._repeats.keep(threads)
         self.sampled = {}
@@ -145,7 +139,7 @@ class Loops:
 
 
 def sleeps(pid: int, tid: int) -> bool:
-    """Whether a thread waits, or has ended, right now."""
+    """Return whether a thread waits, or has ended, right now."""
     try:
         return read_stat(pid, tid).state is ThreadState.WAITING
     except OSError:
@@ -156,13 +150,13 @@ class OnStack(Struct, frozen=True):
     """A dispatch whose code a thread was in.
 
     Attributes:
-        thread: identifier of the thread.
+        thread: its id.
         taken_mono_ns: when its stack was taken.
-        address: where in the code it was.
+        address: in the code.
         seen_mono_ns: when a later sample found it there; 0 if none did.
-        before: the dispatch that its stack was in before a later sample found it in this one.
-        device: name of the device that runs it; "" where that isn't known.
-        lines: `FILE:LINE` of where samples found it, by the library's debug information.
+        before: the dispatch on its stack, if a later sample found it in this one.
+        device: name of the running device; "" if not known.
+        lines: `FILE:LINE` of samples, by the library's debug information.
     """
 
     thread: str
@@ -178,13 +172,11 @@ class OnStack(Struct, frozen=True):
 def dispatches_on_stacks(
     process: str, at: Callable[[int], Dispatch | None], snapshot: Snapshot, *, in_callers: str
 ) -> list[OnStack]:
-    """The innermost dispatch on the newest stack of each living thread of a process that runs.
+    """Return the innermost dispatch on the newest stack of each living thread of a process.
 
     Args:
-        process: the process.
-        at: the dispatch whose code an address is in.
-        snapshot: the state.
-        in_callers: name of the device that runs dispatches in the threads that call it; "" where that isn't known.
+        at: returns the dispatch whose code contains an address.
+        in_callers: device that runs dispatches in the calling threads; "" if not known.
     """
     found = []
     for thread in snapshot.threads.values():
