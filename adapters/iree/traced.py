@@ -1,4 +1,4 @@
-"""What a module prints that was compiled with `--iree-flow-trace-dispatch-tensors`: tensors before and after each
+"""Parse the output of a module compiled with `--iree-flow-trace-dispatch-tensors`: tensors before and after each
 dispatch.
 
     === main_dispatch_0::main_dispatch_0_matmul_16x16_f32 inputs ===
@@ -27,7 +27,7 @@ class Header(Struct, frozen=True):
 
     Attributes:
         dispatch: name of its function.
-        inputs: before it, else after it.
+        inputs: the block has inputs, not outputs.
     """
 
     dispatch: str
@@ -38,9 +38,8 @@ class TracedTensor(Struct, frozen=True):
     """One tensor of a block.
 
     Attributes:
-        read: how many of its values were read: a log keeps a part of a long line.
-        nans: of these.
-        infinities: of these.
+        read: number of values read: a log keeps a part of a long line.
+        nans, infinities: among these.
         first_nan: index of the first NaN.
     """
 
@@ -56,7 +55,7 @@ class TracedTensor(Struct, frozen=True):
 
     @property
     def told(self) -> str:
-        """Shape, type and statistics in words."""
+        """Return shape, type and statistics as text."""
         name = "x".join([*map(str, self.shape), self.type])
         numbers = [
             f"{word} {number:g}"
@@ -69,13 +68,13 @@ class TracedTensor(Struct, frozen=True):
 
 
 def header(line: str) -> Header | None:
-    """The header that a line is."""
+    """Return the block header in a line, or None."""
     match = _HEADER.match(line.rstrip())
     return Header(match["fn"], match["io"] == "inputs") if match is not None else None
 
 
 def tensor(line: str) -> TracedTensor | None:
-    """The tensor that a line is, with statistics of the values that it has."""
+    """Return the tensor in a line with statistics, or None."""
     match = _TENSOR.match(line.rstrip("\n"))
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""Follows the logs that contain nvFuser's output, from their beginning, as they grow."""
+"""Follow the logs that contain nvFuser's output, from their beginning, as they grow."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class LogFollower:
     """Reads the wanted logs. Blocking: call it in a thread.
 
     Args:
-        model: receives the statements; says which logs are wanted.
+        model: receives the statements; knows the wanted logs.
     """
 
     def __init__(self, model: NvfuserModel) -> None:
@@ -48,14 +48,11 @@ class LogFollower:
         self.problems: dict[str, str] = {}
 
     def read(self, for_s: float, final: bool) -> bool:
-        """Read on for some time.
+        """Read for some time; return whether there is more.
 
         Args:
             for_s: how long.
-            final: what is there is all: statements that are being read are over.
-
-        Returns:
-            Whether there is more.
+            final: nothing more comes: current statements are ended.
         """
         deadline = time.monotonic() + for_s
         with self._model.lock:
@@ -76,7 +73,7 @@ class LogFollower:
         return False
 
     def _file(self, file: _Followed, final: bool) -> Iterator[None]:
-        """Read one log on; yields after each block."""
+        """Continue reading one log; yields after each block."""
         if file.packed:
             if not file.live:
                 file.live, file.unpacked = True, read_statements(file.path)
