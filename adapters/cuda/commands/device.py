@@ -116,7 +116,7 @@ def command(
 
 
 def _code(state: DeviceState) -> int:
-    """The exit code: an exception, or a kernel that hangs as the rule `device-hang` says."""
+    """Return the exit code: for an exception, or for a kernel that hangs by the rule `device-hang`."""
     if state.faults:
         return _CRASHED
     since_ns = [kernel.still_since_wall_ns for kernel in state.kernels if kernel.still_since_wall_ns]
@@ -125,22 +125,22 @@ def _code(state: DeviceState) -> int:
 
 
 class _Run:
-    """What was done to the target."""
+    """The intrusive actions of one run."""
 
     def __init__(self, stamper: Stamper) -> None:
         self.stamper = stamper
         self.touches: list[Intrusion] = []
 
     def events(self) -> Iterator[Event]:
-        """The ledger as events."""
+        """Yield the ledger as events."""
         return (Touched(intrusion=touch, **self.stamper()) for touch in self.touches)
 
 
 def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
-    """The files that were named.
+    """Return the named core files.
 
     Raises:
-        UsageError, TouchRefused, SourceError: they can't be meant or read.
+        UsageError, TouchRefused, SourceError: invalid or unreadable.
     """
     if len(words) == 1 and words[0].isdigit() and not Path(words[0]).exists():
         raise TouchRefused(
@@ -154,7 +154,7 @@ def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
 
 
 async def _dead(gpu: CoreFile, host: CoreFile | None, gdb: str | None, timeout_s: float) -> DeviceState:
-    """From files.
+    """Return the state from files.
 
     Raises:
         SourceError, ToolMissing, GdbGone, GdbTimeout: they can't be read.
@@ -173,10 +173,10 @@ async def _live(
     again_s: float | None,
     timeout_s: float,
 ) -> DeviceState | None:
-    """From a process.
+    """Return the state of a process.
 
     Raises:
-        UsageError, TouchRefused, TargetError, SourceError, ToolMissing, GdbError: that can't be done.
+        UsageError, TouchRefused, TargetError, SourceError, ToolMissing, GdbError: it can't be taken.
     """
     if len(words) != 1:
         raise UsageError(f"{way} takes exactly one process.", f"livedbg device PID {way}", "usage")
