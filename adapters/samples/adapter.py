@@ -1,10 +1,10 @@
-"""The adapter: which threads are sampled and how often, and what becomes of the samples on the stream.
+"""The adapter: selects the threads to sample and the rates, and puts the samples on the stream.
 
-Samples taken often while somebody looks at them, with the Python functions of each.
+While somebody views threads, they are sampled often, with the Python functions of each.
 
 Invariants:
-    samples_adapter.S1. No thread is stopped, signalled or traced by ptrace, and one that is blocked has no event left
-        after the next turn.
+    samples_adapter.S1. No thread is stopped, signalled or traced by ptrace; a blocked thread has no event left after
+        the next turn.
     samples_adapter.S2. Every sample taken is in the ledger, also those of a session that ends in between.
 """
 
@@ -49,7 +49,7 @@ _MOST_S: Final = 86400.0
 
 
 class Faster:
-    """For how long which threads are sampled often."""
+    """Which threads are sampled often, and until when."""
 
     def __init__(self) -> None:
         self._until_s: dict[str | None, float] = {}
@@ -57,22 +57,22 @@ class Faster:
         self._works = False
 
     def want(self, intent: SampleFaster) -> None:
-        """Sample from now on, or for longer."""
+        """Start sampling often, or extend the time."""
         self._until_s[intent.of] = time.monotonic() + intent.seconds
         self._asked.set()
 
     def covers(self, thread: str) -> bool:
-        """Whether a thread is sampled often now."""
+        """Return whether a thread is being sampled often."""
         return self._works and self._wanted(thread)
 
     async def wait(self) -> None:
-        """Wait until somebody asks."""
+        """Wait for a request."""
         while not self._goes_on():
             self._asked.clear()
             await self._asked.wait()
 
     async def sample(self, context: Context, pool: UnwinderPool, account: SampleAccount) -> None:
-        """Sample until nobody has asked for some time.
+        """Sample until no request is pending.
 
         Raises:
             NoPerf: not allowed.
@@ -117,7 +117,7 @@ _PROFILE_HZ: Final = 1000  # samples a second of a profile, of all threads toget
 
 
 class SamplesAdapter(Adapter):
-    """Samples the threads that run."""
+    """Samples running threads."""
 
     name: ClassVar[str] = "samples"
     sees: ClassVar[str] = "native stacks of running threads"
@@ -136,11 +136,10 @@ class SamplesAdapter(Adapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Whether native stacks are wanted of a process, and samples not switched off."""
+        """Return whether native stacks are requested and samples are not switched off."""
         return bool(request.processes) and request.stacks == "native" and request.options.get(SAMPLES) != "no"
 
     async def run(self, context: Context) -> None:
-        """See Adapter."""
         if no_unwinder(context.request) is not None or not supported():  # the native adapter reports it
             await threads_seen(context)
             await self._calls(context)
@@ -171,7 +170,7 @@ class SamplesAdapter(Adapter):
             await _whatever_comes(asyncio.ensure_future(self._pool.close()))
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Sample the running threads of a process now, or often for a while, because somebody asks.
+        """Sample the running threads of a process now, or often for a while.
 
         Raises:
             LivedbgError: the samples can't be unwound.
@@ -190,7 +189,7 @@ class SamplesAdapter(Adapter):
         await self._soon(context, threads, _ASKED_NS)
 
     async def _profile(self, context: Context) -> None:
-        """Sample all threads for as long as was asked for."""
+        """Sample all threads for the requested time."""
         options = context.request.options
         seconds, rate_hz = float(options[SAMPLES_FOR]), float(options.get(SAMPLES_RATE, _RATE_HZ))
         assert self._pool is not None
@@ -207,7 +206,7 @@ class SamplesAdapter(Adapter):
         context.settled()
 
     async def _often(self, context: Context) -> None:
-        """Sample often whenever somebody looks."""
+        """Sample often whenever it is requested."""
         assert self._pool is not None
         while True:
             await self._faster.wait()
@@ -219,14 +218,14 @@ class SamplesAdapter(Adapter):
                 self._troubles.report(context, "", error)
 
     async def _calls(self, context: Context) -> None:
-        """Look for a moment which calls threads make that run and show nothing else: CPU time is no progress."""
+        """Sample the calls of running threads that show no other progress: CPU time is no progress."""
         snapshot = context.snapshot()
         steps = (snapshot.activity[thread.id].steps for thread in running(snapshot) if thread.id in snapshot.activity)
         if not all(steps):
             await profile_python(context, seconds=_CALLS_S, pace=Pace(_CALLS_HZ, _PROFILE_HZ))
 
     async def _soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
-        """A stack of each of these threads, as soon as it has run for a moment."""
+        """Emit one stack of each of these threads, as soon as it has run for a moment."""
         if not threads:
             return
         ids = {thread.tid: thread for thread in threads}
@@ -245,7 +244,7 @@ class SamplesAdapter(Adapter):
             await self._shown.emit(context, ids, newest.values())
 
     async def _tasks(self, context: Context) -> None:
-        """Many stacks of each thread that executes a task: whether that stays at one place."""
+        """Take many stacks of each thread that executes a task, to show whether it stays at one place."""
         threads = context.snapshot().players("busy")[:_TASKS]
         if not threads or self._shown is None:
             return
@@ -266,7 +265,7 @@ class SamplesAdapter(Adapter):
             await self._shown.emit(context, ids, filter(None, together))
 
     async def _watch(self, context: Context) -> None:
-        """Sample what runs, now and then, until the targets have ended."""
+        """Sample running threads periodically until the targets have ended."""
         pause_s, tasks_s = _LIMIT.least_s, 0.0
         with ClockSamples() as clocks:
             while not targets_ended(context):
@@ -287,10 +286,10 @@ class SamplesAdapter(Adapter):
     async def _turn(
         self, context: Context, clocks: ClockSamples, ids: dict[int, Thread], periods: dict[int, int]
     ) -> Cost:
-        """The newest sample of each thread that was followed, and which threads are followed from now on.
+        """Emit the newest sample of each followed thread, then follow the threads in `periods`.
 
         Returns:
-            What it cost, without the unwinding.
+            The cost, without the unwinding.
 
         Raises:
             NoPerf: not allowed.
@@ -308,7 +307,7 @@ class SamplesAdapter(Adapter):
         return cost
 
     def _read(self, clocks: ClockSamples, ids: dict[int, Thread]) -> dict[int, Sample]:
-        """The newest sample of each thread; all of them are counted (S2)."""
+        """Return the newest sample of each thread; all of them are counted (S2)."""
         newest: dict[int, Sample] = {}
         for sample in clocks.read():
             if (thread := ids.get(sample.tid)) is not None:
@@ -318,13 +317,14 @@ class SamplesAdapter(Adapter):
 
 
 def _period_ns(share: float) -> int:
-    """CPU time between two samples of a thread that uses such a share of a core, so that they are as far apart in time
-    as they are to be: on a full machine a thread gets little."""
+    """Return the CPU time between two samples of a thread that uses such a share of a core, so that samples are evenly
+    spaced in wall time: on a loaded machine a thread gets little CPU.
+    """
     return max(_ASKED_NS, int(share * _QUIET_NS))
 
 
 async def _whatever_comes(work: asyncio.Future[Any]) -> None:
-    """Wait for the end of some work, also when we are cancelled meanwhile: no gdb may outlive the loop."""
+    """Wait for work to end, also when cancelled meanwhile: no gdb may outlive the loop."""
     while not work.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(work)
