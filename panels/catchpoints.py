@@ -119,7 +119,6 @@ class CatchpointsPanel(GrowingTablePanel):
         return [0 if column.title in idle else next(found) for column in self.COLUMNS]
 
     def entity(self, index: int) -> str | None:
-        """Return its process."""
         row = super().entity(index)
         point = self.context.snapshot.catchpoints.get(row) if row is not None else None
         return point.process if point is not None else None

@@ -267,7 +267,6 @@ class HitStackPanel(HitLinks):
         return found
 
     def _message(self, width: int) -> list[str]:
-        """Return the beginning of the message."""
         assert self.group is not None
         text = self.group.newest.message.strip()
         lines = wrap(text, max(width, 10)) if text else []

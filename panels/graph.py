@@ -62,7 +62,6 @@ class Canvas:
             self.wire(column, y, column, bottom, style)
 
     def text(self, x: int, y: int, text: str, width: int, style: Style) -> None:
-        """Put text into exactly `width` cells."""
         self._texts.setdefault(y, []).append((x, text, width, style))
 
     def sign(self, column: int, row: int) -> str:

@@ -186,7 +186,6 @@ class LogSearch:
         """Return `match 2 of 17`; over several logs `17 matches in 2 logs`.
 
         Args:
-            source: the shown log.
             line: the line under the cursor.
             whole: all logs were searched.
         """
@@ -239,12 +238,7 @@ class ErrorMarks:
         return marked.places if marked is not None else None
 
     def look(self, reader: LogReader, source: str, lines: int, size: int | None) -> None:
-        """Search a log, or its new lines.
-
-        Args:
-            lines: number of lines, as far as known.
-            size: in bytes, if known.
-        """
+        """Search a log, or its new lines."""
         marked = self._of.get(source)
         if marked is None:
             if size is None or size <= _BYTES:

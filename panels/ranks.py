@@ -34,8 +34,6 @@ _OPEN_KEY: Final = Key("enter", "Enter", "open", "threads and stack of the rank"
 
 @dataclass(frozen=True, slots=True)
 class _RankRows(Rows):
-    """Rows of ranks, by process."""
-
     ranks: Mapping[str, Rank] = field(default_factory=dict)
 
 

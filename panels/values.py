@@ -166,7 +166,6 @@ class ValuesPanel(TablePanel):
         line.add(lines[index] if index < len(lines) else "", self.context.ink.style(role, bold=role is Role.BAD))
 
     def entity(self, index: int) -> str | None:
-        """Return the task."""
         known = self._by_identity.get(self.rows.order[index]) if 0 <= index < len(self.rows.order) else None
         return known[1].task if known is not None else None
 

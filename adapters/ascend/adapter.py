@@ -223,7 +223,6 @@ class AscendAdapter(PolledAdapter):
         return (self._decoder, self._compile, CannDecoder())
 
     async def run(self, context: Context) -> None:
-        """Watch the files, silent logs, and the memory of running simulators."""
         async with asyncio.TaskGroup() as group:
             live = group.create_task(self._memory(context))
             if context.request.once:
@@ -232,7 +231,6 @@ class AscendAdapter(PolledAdapter):
             live.cancel()
 
     async def look(self, context: Context) -> float:
-        """Scan the files, and check for how long the logs have been silent."""
         over = logs_ended(context)  # this is the last scan
         if over and not context.request.once:
             await self._logs_read(lambda: self._compile.ended, context)

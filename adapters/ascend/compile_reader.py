@@ -58,7 +58,6 @@ class CompileError(Struct):
         message: one line.
         where: name of the log, and line number.
         function: the compiled function (kernel) or group.
-        place: the source line.
         code: text of that line, if quoted.
         origin: program line from which a generated line was made.
         help: the compiler's own advice.

@@ -104,7 +104,6 @@ class AscendDecoder(LogDecoder):
             self._model.logs_read()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Update the conclusions."""
         with self._model.lock:
             for identity, source in self._sources.items():
                 source.live = True

@@ -54,7 +54,6 @@ class RunFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.run"):
         certain, reason: whether a line names the blocking tasks, or else why they are suspected.
         quiet: nothing has happened for long.
         last_wall_ns: time of the last activity; 0 if not known.
-        process: id of its process.
         graph: the edges between its tasks are known.
         memory: the memory of its process is read.
         moved: it has progressed while its memory was read.

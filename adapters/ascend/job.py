@@ -88,7 +88,6 @@ class Job:
         runs_done: completed runs of its graph, as far as known.
         numbered: `runs_done` follows the numbers in the host's spans, not observation.
         at_once: concurrent cases of its test run; 0 if no line says it.
-        live: view of its process's memory.
         run_ended: callback with the former run when a new one begins.
     """
 

@@ -48,8 +48,6 @@ _RAISED: Final = (
 
 
 class _Log(Struct):
-    """State of one log."""
-
     name: str
     process: str
     reports: dict[str, Report] = field(default_factory=dict)

@@ -211,8 +211,6 @@ class Report(Struct):
         blocks: ids of CANN's messages, in order.
         kinds: kind of fact -> its line.
         raised: some line is an error or part of an exception, not a warning.
-        first: the first line.
-        last: the last line.
         lines: numbers of the first relevant lines.
     """
 

@@ -34,7 +34,6 @@ class Stall(Struct):
         sub_class: `S1:running-stalled`, …; "" if the version prints none.
         stuck_task, stuck_core: its own guess.
         anomalies: cores that are done but were not collected.
-        mark: its line.
         drained: the line that shows that all cores' threads have ended since (simulator): no kernel runs any more.
     """
 

@@ -164,7 +164,6 @@ class Trouble(Struct):
         hint: the runtime's own explanation.
         unacknowledged: cores that did not answer the request to exit.
         cann: the first of CANN's own codes, which only say that something failed.
-        device: number of the device.
         fault_kernel: the kernel named in CANN's fault report.
         call: the host's failed call: `prepare_native_run`.
     """

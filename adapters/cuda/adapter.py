@@ -147,7 +147,6 @@ class CudaAdapter(PolledAdapter):
         return True
 
     async def look(self, context: Context) -> float:
-        """Read new kernel messages."""
         lines = await asyncio.to_thread(self._log.read)
         fresh = [line for line in lines if line.since_boot_ns >= self._since_ns]
         if fresh:
@@ -203,11 +202,7 @@ class KernelLine(NamedTuple):
 
 
 class KernelLog:
-    """Reads new messages; never blocks.
-
-    Args:
-        path: of the log.
-    """
+    """Reads new messages; never blocks."""
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
         self.path = path

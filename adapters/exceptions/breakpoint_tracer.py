@@ -150,7 +150,6 @@ class BreakpointTracer(Tracer):
 
     Args:
         moment: meaning of the calls.
-        functions: names.
         known: descriptions of calls of single functions.
         wanted: returns whether a call matches, by its type; called in the tracer's thread.
         report: called in the tracer's thread with the matching calls, in time order.

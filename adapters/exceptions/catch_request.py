@@ -31,7 +31,6 @@ def catchpoint_of(intent: Catch, identity: str, engine: str) -> tuple[Catchpoint
     """Return the requested catchpoint, not set yet, and its patterns.
 
     Args:
-        identity: of the catchpoint.
         engine: how it will be done.
 
     Raises:

@@ -51,7 +51,6 @@ class FunctionTracer(Tracer):
     """Traces the calls of some functions.
 
     Args:
-        subject: what to trace.
         wanted: returns whether a call matches, by its type; called in the tracer's thread.
         report: called in the tracer's thread with the matching calls, in time order.
         follow: include child processes.

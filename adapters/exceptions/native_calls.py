@@ -135,7 +135,6 @@ class Subject(Protocol):
     """A subject of tracing.
 
     Attributes:
-        functions: names.
         only: a kernel filter on the event's fields; "" for none.
         awaited: the functions may be loaded later.
         stack_bytes: size of the stack copy at a call: a multiple of 8, at least 8.
@@ -175,7 +174,6 @@ class NativeCalls:
     """C++ exceptions at some moment, and calls of functions.
 
     Args:
-        functions: names.
         callers: finds the Python frames that call native code.
         known: descriptions of calls of single functions.
         later: a called function may be loaded later (always true of a runtime).

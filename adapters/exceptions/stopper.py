@@ -55,7 +55,6 @@ class StopPlaces:
     """The places in one process.
 
     Args:
-        functions: names.
         arguments: data that the kernel reads at a call, to filter by.
 
     Attributes:
@@ -103,9 +102,6 @@ class StopPlaces:
 
     def arm(self, number: Signals) -> None:
         """Arm stop signals in every thread at all places, replacing former ones.
-
-        Args:
-            number: the signal.
 
         Raises:
             OSError: not allowed (NoPerf), or too many files would be open.
@@ -203,7 +199,6 @@ class Stopper:
     Args:
         gdb: the gdb to attach; it is detached from the process at the end, and stays.
         moment: meaning of the functions.
-        functions: names.
         known: descriptions of calls of single functions.
         wanted: returns whether a call matches, by its type.
         message: only calls with this text in their message.

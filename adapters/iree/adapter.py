@@ -48,8 +48,6 @@ _TOLD: Final = 8  # tensors of a block that are shown
 
 
 class _Block(Struct):
-    """The block being read."""
-
     head: Header
     tensors: list[TracedTensor] = field(default_factory=list)
 
@@ -116,7 +114,6 @@ class TraceDecoder(LogDecoder):
         self._log(source.id)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Process lines of a block, or its end."""
         log = self._log(record.source)
         events: list[Event] = []
         for line in record.text.split("\n"):
@@ -134,7 +131,6 @@ class TraceDecoder(LogDecoder):
         return events, (log.open.name,) if log.open is not None else ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Process what is there of the current block."""
         events: list[Event] = []
         for source, log in self._logs.items():
             if log.block is not None and log.block.tensors:
@@ -287,7 +283,6 @@ class IreeAdapter(PolledAdapter):
         return bool(context.request.processes)
 
     async def look(self, context: Context) -> float:
-        """Sample the known runtimes."""
         found = await self._found(context)
         if found and self._live is None:
             from livedbg.adapters.iree.live.watch import LiveWatch  # numpy, and most sessions have no such process

@@ -37,7 +37,6 @@ class Step(NamedTuple):
     """A value of the count, and when it was reached.
 
     Attributes:
-        value: of the count.
         mono_ns: CLOCK_MONOTONIC.
     """
 
@@ -164,8 +163,6 @@ class LaunchesAdapter(PolledAdapter):
 
 
 class _Watched:
-    """One traced process."""
-
     def __init__(self, process: str, context: Context, share: float) -> None:
         self.process = process
         self.pid = int(ids.parse(process).parts[1])
@@ -202,7 +199,6 @@ class _Watched:
         self._context.emit(CounterSeen(entity=self.process, name=TRACED, value=0.0, **self._context.stamp()))
 
     def report_end(self) -> None:
-        """Report that launches are no longer traced."""
         self._report("launches-ended", SourceHealth.ENDED, "Launches are no longer traced.", "")
 
     def _take(self, traced: Traced) -> None:

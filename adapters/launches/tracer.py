@@ -56,10 +56,8 @@ class Budget:
 
     Args:
         share: of the launching threads' time that tracing may take.
-        costs: of a launch.
 
     Attributes:
-        detail: how closely launches are traced.
         rate_per_s: the last measured rate.
     """
 
@@ -238,9 +236,7 @@ class LaunchTracer(Tracer):
     """Traces launches. If no library with such functions is loaded yet, it waits for one.
 
     Args:
-        pid: the process.
         share: of the launching threads' time that tracing may take.
-        functions: those that launch.
         report: called in its thread, some times a second.
     """
 

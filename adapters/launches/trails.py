@@ -135,8 +135,6 @@ class Trails:
     """The trails of one process.
 
     Args:
-        host: name of the host.
-        pid: the process.
         wall_ns: converts CLOCK_MONOTONIC to wall-clock time.
     """
 

@@ -43,10 +43,8 @@ def damaged(source: LogSource, problem: str, size: int, stamp: Stamp) -> Event:
     """Return the status of a packed log that is truncated or corrupt.
 
     Args:
-        source: the log.
         problem: see `Unpacked.problem`.
         size: bytes that were unpacked.
-        stamp: of now.
     """
     much = f"it was read up to there ({byte_size(size)})" if size else "nothing of it can be read"
     sentence = f"{source.name} {problem}: {much}."
@@ -89,9 +87,7 @@ def not_read(source: LogSource, end_known: bool, stamp: Stamp) -> Event:
     """Return the status of a log that was not read to its end before a time limit.
 
     Args:
-        source: the log.
         end_known: its last lines were read.
-        stamp: of now.
     """
     much = byte_size(source.pending) if source.pending > 1 else "a part"
     whole = f" of {byte_size(source.size)}" if source.size and source.pending > 1 else ""
@@ -188,7 +184,6 @@ class LogAdapter(Adapter):
         return bool(request.logs or request.processes)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """Return the decoders of crashes and of all signatures."""
         from livedbg.session.signatures import book
         from livedbg.signatures.crashes import CrashDecoder
         from livedbg.signatures.decoder import SignatureDecoder

@@ -59,9 +59,6 @@ class SourceFeed:
 
     Args:
         source: its description; `size`, `lines` and `format` are kept up to date here.
-        path: the file.
-        decoding: the decoders.
-        formats: the log shapes to recognise.
     """
 
     def __init__(self, source: LogSource, path: Path, decoding: Decoding, formats: LogFormats = CORE) -> None:
@@ -103,7 +100,6 @@ class SourceFeed:
 
         Args:
             whole_limit: a log of more bytes is skimmed; the newest records are shown at once.
-            stamp: of now.
 
         Returns:
             The records to show at once.
@@ -185,7 +181,6 @@ class SourceFeed:
         """Flush held-back lines and records if the log was quiet long enough.
 
         Args:
-            stamp: of now.
             final: nothing more will come.
         """
         quiet_s = time.monotonic() - self._last_data

@@ -61,7 +61,6 @@ def due(process: Process, snapshot: Snapshot, taken: Mapping[str, object]) -> Du
     """Return the threads of a process of which a new stack would be news.
 
     Args:
-        process: to capture.
         snapshot: as of the last samples (`Snapshot.as_of_looks`).
         taken: thread -> its wait when its stack was taken.
     """
@@ -140,7 +139,6 @@ class NativeAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Return whether native stacks of a process are requested."""
         return bool(request.processes) and request.stacks == "native"
 
     async def run(self, context: Context) -> None:
@@ -185,7 +183,6 @@ class NativeAdapter(PolledAdapter):
             await self._take(context, process, threads, _LIMIT_ASKED_S, values=intent.local_variables)
 
     async def look(self, context: Context) -> float:
-        """Take the stacks that are due."""
         snapshot = context.snapshot().as_of_looks()
         now = time.monotonic()
         for process in list(snapshot.processes.values()):
@@ -238,9 +235,6 @@ class NativeAdapter(PolledAdapter):
         """Copy, unwind, emit.
 
         Args:
-            context: emits.
-            process: of the threads.
-            threads: to capture.
             limit_s: time limit of the unwinding.
             values: local variables too, even if the session does not request them.
 

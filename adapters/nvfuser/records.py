@@ -78,8 +78,6 @@ class GroupRecord(Struct):
         about: details from the dump: inputs, outputs, operations.
         expressions: number of them, if a dump has it.
         refused: (scheduler, reason) of those that refused it.
-        error: its failure.
-        error_mark: place of the failure.
     """
 
     number: int

@@ -92,7 +92,6 @@ class _Scanner:
 
     @property
     def done(self) -> bool:
-        """True if no target is left."""
         return self._begun and not any(not watch.role for watch in self._watches.values())
 
     def close(self) -> None:

@@ -47,7 +47,6 @@ def unseen_relative(pid: int, denied: Iterable[int]) -> str:
     """Return how a process that can't be inspected may share descriptors and memory: `may share …`; "" if none may.
 
     Args:
-        pid: the waiting process.
         denied: the processes whose descriptors can't be read.
     """
     try:

@@ -137,7 +137,6 @@ class ExitStatus:
 
         Args:
             stat: of the zombie, if there is one.
-            start_ticks: start time of the process.
             denied: livedbg may not inspect the process.
         """
         noted = noted_end(self._pid, start_ticks)
@@ -157,7 +156,6 @@ class ExitStatus:
             return True
 
     def close(self) -> None:
-        """Close the descriptor."""
         if self._end is not None:
             self._end.close()
             self._end = None

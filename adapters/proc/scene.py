@@ -282,7 +282,6 @@ class Scene:
 
 
 def _descendants(pids: set[int]) -> set[int]:
-    """Return the living descendants of some processes."""
     found: set[int] = set()
     todo = list(pids)
     while todo:

@@ -45,7 +45,6 @@ class MessageWaits:
 
         Args:
             verb: the call in a user's words.
-            fd: descriptor of the queue.
         """
         found = describe(self._pid, fd)
         if found is None:

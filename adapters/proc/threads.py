@@ -122,7 +122,6 @@ class ThreadReader:
         self.most_files = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * FILES_SHARE)
 
     def close(self) -> None:
-        """Close the files that are kept open."""
         for tid in list(self._files):
             self._drop(tid)
 

@@ -15,7 +15,6 @@ class ProcessView(Struct):
     """A process as the wait describers see it.
 
     Attributes:
-        numbers: its threads' numbers.
         mappings: as of the last use.
     """
 

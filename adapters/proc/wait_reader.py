@@ -40,7 +40,6 @@ def resolve_parked(host: str, pid: int, waits: dict[int, Wait]) -> None:
     """Replace the waits of parked threads in `waits` by those for the mutexes that they most likely want.
 
     Args:
-        host: name of this host.
         waits: tid -> wait; a parked one lists the mutexes found on its stack.
     """
     parked = [tid for tid, wait in waits.items() if wait.waits_in == PARKED]

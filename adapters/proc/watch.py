@@ -46,11 +46,8 @@ class ProcessWatch:
         scene: state shared by all processes.
         start_ticks: its start time when it was named; None accepts any.
         role: a note for processes that aren't targets themselves.
-        named: the user named it.
 
     Attributes:
-        gone: it has ended.
-        changed: the last sample found a change.
         related: other processes that hold what its threads wait for.
         children: its child processes, as far as its threads could have made new ones.
     """
@@ -95,7 +92,6 @@ class ProcessWatch:
         self._ending = ExitStatus(pid, watched=not role)
 
     def close(self) -> None:
-        """Close the files that are kept open."""
         self._reader.close()
         self._ending.close()
 

@@ -74,7 +74,6 @@ class PythonAdapter(PolledAdapter):
         return True
 
     async def look(self, context: Context) -> float:
-        """Sample the processes that have changed."""
         watch = Stopwatch()
         snapshot = context.snapshot()
         pids = self._pids(context.request, snapshot) | self._below

@@ -172,7 +172,6 @@ def _tasks(heap: HeapReader, addresses: list[int]) -> tuple[int, ...]:
 
 
 def _of_future(heap: HeapReader, future: int) -> Await:
-    """Return what completes a future."""
     if is_task(heap, future):
         return Await("a task", tasks=(future,))
     if heap.type_name(future) == "_GatheringFuture":

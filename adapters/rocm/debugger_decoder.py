@@ -95,7 +95,6 @@ class DebuggerDecoder(LogDecoder):
         return events, ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Return the tasks and the diagnostic of the sessions so far."""
         events: list[Event] = []
         for session in self._sessions.values():
             if session.changed and session.dispatches:

@@ -104,7 +104,6 @@ class AgentDecoder(LogDecoder):
         return (), ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Return the diagnostics of the lists so far."""
         events: list[Event] = []
         for dump in self._dumps.values():
             if dump.changed and dump.first is not None:
@@ -156,5 +155,4 @@ class RocmLogsAdapter(LogsAdapter):
     sees = "kernels, waves and faults that rocgdb and the ROCR debug agent print, in logs"
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """Return the decoders of rocgdb and of the debug agent."""
         return (DebuggerDecoder(), AgentDecoder())

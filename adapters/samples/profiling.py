@@ -208,11 +208,7 @@ async def profile_targets(
     """Sample the threads of all targets, and put their profile on the stream.
 
     Args:
-        context: of the session.
-        pool: of unwinders.
-        account: for the ledger.
         seconds: less if all targets end.
-        pace: how often.
         wanted: selects threads by identifier.
         goes_on: whether to go on; called every `_THREADS_S`.
         counted: the event that triggers samples.
@@ -250,9 +246,7 @@ async def profile_python(context: Context, *, seconds: float, pace: Pace) -> boo
     """Profile the Python functions of the targets' threads where the kernel takes no samples.
 
     Args:
-        context: of the session.
         seconds: less if all targets end.
-        pace: how often.
 
     Returns:
         False if there is no readable interpreter; nothing is emitted then.
@@ -308,7 +302,6 @@ class _Profile:
 
     @property
     def cpu_s(self) -> float:
-        """CPU time spent on unwinding and counting."""
         return self._pool_s + self._own_s + sum(stacks.cpu_s for stacks in self._stacks.values())
 
     @property
@@ -356,7 +349,6 @@ class _Profile:
             self._account.report(self._context)
 
     def cancel(self) -> None:
-        """Cancel the unwinding."""
         if self._work is not None:
             self._work.cancel()
 

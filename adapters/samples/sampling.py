@@ -42,7 +42,6 @@ class Taken(NamedTuple):
     """A sample.
 
     Attributes:
-        thread: its identifier.
         period_ns: CPU time that it represents.
         python: None if the thread runs no Python, or the frames were read too late.
     """

@@ -50,7 +50,6 @@ class HeldFrames:
         """Add a sample of a thread.
 
         Args:
-            tid: the thread.
             frames: innermost first.
             taken_ns: when the sample was taken.
 
@@ -88,8 +87,6 @@ class Shown:
     """Unwinds the newest sample of each thread and emits its stack.
 
     Args:
-        pool: of unwinders.
-        account: for the ledger.
         troubles: reports samples that can't be unwound.
         covered: whether a thread (its identifier) is profiled elsewhere.
     """
@@ -132,7 +129,6 @@ class Shown:
         """Unwind samples, and put the stacks on the stream.
 
         Args:
-            context: of the session.
             ids: the threads of the samples.
             samples: one per thread.
             periods_ns: CPU time that each represents: they become parts of profiles, and samples that need unwinding
@@ -212,7 +208,6 @@ def _pid_of(thread: Thread) -> int:
 
 
 def _slice(thread: Thread, sample: Sample, period_ns: int, unwound: Unwound | None) -> ProfileSlice:
-    """Return a sample as part of a profile."""
     frames = with_python(unwound, None, PYTHON)
     counted = SampledStack(frames, period_ns, whole=unwound is not None and unwound.whole)
     return ProfileSlice(

@@ -52,7 +52,6 @@ class SampledStacks:
         """Return the stacks of samples, in order; None for a sample that can't be unwound.
 
         Args:
-            samples: of this process.
             limit_s: time limit for each `_AT_ONCE` new samples.
 
         Raises:

@@ -51,7 +51,6 @@ def statement(
     Args:
         code: kind of diagnostic (data/diagnostics.toml).
         values: for its sentence; None for unknown ones.
-        entities: its subjects.
         facts: the job is added to those that have that field.
         marks: the log lines that show it.
         shown_by: evidence other than a line: a file, memory.

@@ -60,7 +60,6 @@ class Peak(Struct, frozen=True):
 
     Attributes:
         size: capacity.
-        site: of the scope.
     """
 
     what: Full

@@ -52,7 +52,6 @@ def read_unreturned(
     Args:
         executor: address of the executor.
         threads: the remaining core threads, by tid.
-        mapped: mappings of the process.
     """
     records = layout.get("executor.dispatched")
     names = image.read([(thread.registers + _COND, 4) for thread in threads.values()])

@@ -188,7 +188,6 @@ class LiveWatch(Polled):
             await self.turn(context)
 
     async def look(self, context: Context) -> float:
-        """Sample all schedulers."""
         self._spent_s, began_ns = 0.0, time.monotonic_ns()
         snapshot = context.snapshot()
         alive = [process for process in snapshot.processes.values() if not process.exited]

@@ -38,8 +38,6 @@ _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
 
 class _Report(NamedTuple):
-    """One report with its facts."""
-
     said: Diagnostic
     facts: ReportFacts
 

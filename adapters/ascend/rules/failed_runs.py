@@ -177,7 +177,6 @@ def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnos
     """Return the finding for kernels that returned after the watchdog ended the run: slow, not stuck.
 
     Args:
-        watchdog: the watchdog's diagnostic.
         tasks: the tasks that were running.
     """
     one, many = "Its kernel has returned since, so it was slow", "Their kernels have returned since, so they were slow"

@@ -80,7 +80,6 @@ async def open_core(
     """Return the state in a core dump.
 
     Args:
-        gdb: path of the cuda-gdb.
         gpu: the GPU's core dump.
         host: the host's core dump, used only for its thread's stack below the device's.
         target: id of the process, or `file:PATH`.
@@ -249,7 +248,6 @@ async def sample_attached(
     """Attach, sample, detach.
 
     Args:
-        gdb: path of the cuda-gdb.
         target: id of the process.
         touched: receives the ledger entry, also if the sample fails.
         limit_s: time limit of attach and sample; the detach may take 10 s more.

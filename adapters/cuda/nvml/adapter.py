@@ -238,7 +238,6 @@ class NvmlAdapter(PolledAdapter):
         return True
 
     async def look(self, context: Context) -> float | None:
-        """Sample all GPUs."""
         assert self._worker is not None
         options = context.request.options
         limit_s = float(options.get("nvml.limit_s", _ONCE_S if context.request.once else _LIMIT_S))

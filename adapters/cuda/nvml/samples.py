@@ -10,7 +10,6 @@ class NvmlTrouble(Exception):
 
     Args:
         code: a stable word.
-        sentence: for the user.
     """
 
     def __init__(self, code: str, sentence: str, remedy: str) -> None:

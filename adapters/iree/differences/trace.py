@@ -73,7 +73,6 @@ class Trace(Struct):
     """One run of a module.
 
     Attributes:
-        inputs: of the function.
         results: of the function, a list for each run that returned.
         failure: how it failed: `no end after 60 s`, or its message; "" if it succeeded.
         called: the module was loaded, the inputs were made, and the function was called.
@@ -121,7 +120,6 @@ def run_module(
         folder: for its tensors; created here.
         inputs: as for `iree-run-module`, or none for random ones of the declared types, equal on each call.
         runs: how often, in one process.
-        limit_s: time limit.
         still_s: time limit without a dispatch beginning or returning, once the function was called.
         show: also print its dispatches on our standard output.
     """

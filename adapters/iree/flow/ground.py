@@ -71,7 +71,6 @@ class Program(Struct, frozen=True, kw_only=True):
     Attributes:
         python: with the `iree.runtime` of the program.
         known: it is the program's own Python.
-        modules: compiled.
         source: that it compiles.
         flags: of the compiler, without output flags.
         device: `local-task` if it names none, as for diff-run.

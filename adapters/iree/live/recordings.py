@@ -73,7 +73,6 @@ class Progress(Struct, frozen=True):
         epoch: increases with each begun region.
         left: unfinished tiles of the region.
         taken: tiles taken so far, by slot of the region's commands.
-        workers: number of workers.
         done: the whole recording is done.
     """
 
@@ -294,7 +293,6 @@ class Loose:
     """Dispatches of one process that no operation explains.
 
     Args:
-        names: of its tasks.
         owner: id of the process.
     """
 

@@ -83,7 +83,6 @@ class Expression(Struct, frozen=True):
 
     Attributes:
         number: its name, the `(N)` below it.
-        text: as printed.
     """
 
     number: int

@@ -41,7 +41,6 @@ class ThreadTrace(Struct):
         open: its open passes, outermost first.
         last_us: time of its newest event.
         last: pass of that event.
-        events: number of events.
         unmatched: ends without a beginning (the file's beginning is missing).
     """
 
@@ -65,7 +64,6 @@ class TraceReader:
     Attributes:
         threads: by (pid, tid).
         ended: the process ended the trace at its exit.
-        events: number of events.
         last_us: time of the newest event.
         dropped: number of threads beyond the limit.
     """

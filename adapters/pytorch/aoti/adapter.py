@@ -88,7 +88,6 @@ class ModelsAdapter(PolledAdapter):
         await until(context, seen)
 
     async def look(self, context: Context) -> float:
-        """Process the new stacks."""
         snapshot = context.snapshot()
         if snapshot.stacks is self._stacks_seen and not any(seen.frame for seen in self._seen.values()):
             return _LOOK_S

@@ -61,7 +61,6 @@ class Call(Struct, frozen=True, kw_only=True):
     Attributes:
         index: among the calls, from 0.
         line: in the file, from 1.
-        function: the called function.
         name: the kernel's name as the printers show it, or else the function.
         operator: a custom operator (`myops::gather`), or "".
         handle: the provenance handle (`cpp_fused_0:2`), or "".

@@ -25,8 +25,6 @@ _WRITERS: Final = 256
 
 
 class _Bad(Struct, frozen=True):
-    """A bad value to report."""
-
     code: str
     sentence: str
     value: Value
@@ -58,7 +56,6 @@ class PrintedDecoder(LogDecoder):
         self._sources[source.id] = source
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Process one record."""
         source = self._sources.get(record.source)
         writer = record.writer
         if source is None or (len(self._streams) >= _WRITERS and (record.source, writer) not in self._streams):

@@ -65,7 +65,6 @@ class Failure(Struct, frozen=True, kw_only=True):
         number: of the input.
         name: of the tensor in the generated code.
         file: of the generated code, for a call.
-        message: of the exception.
     """
 
     kind: str

@@ -50,7 +50,6 @@ def names_in(folder: Path, asked: Iterable[str], readers: Iterable[str]) -> set[
     """Return the names that torch's files contain; None if no file can be read.
 
     Args:
-        folder: of torch.
         readers: globs of the files, in that folder.
     """
     left, found, any_read = set(asked), set[str](), False

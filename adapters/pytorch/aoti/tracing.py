@@ -15,11 +15,8 @@ class Trail(Struct, kw_only=True):
     """The first bad value and its origin.
 
     Attributes:
-        value: the bad value.
         call: the call that made or got it.
-        model: of that call.
         made: that call made it.
-        reads: its inputs, as printed.
         hands: the kernel to print next.
     """
 

@@ -32,7 +32,6 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """A blocked call, on one rank or on several.
 
     Attributes:
-        name: of the function.
         description: user's name of the group, or "".
         peer: the other rank of a send or receive; None if not known.
         tag: of a message; None if not known.
@@ -88,7 +87,6 @@ def root_of(look: Look, thread: int, name: str) -> int | None:
 
     Args:
         thread: its pthread_self(3).
-        name: of the collective.
     """
     return next((call.peer for call in look.calls if call.ident == thread and call.name == name), None)
 
@@ -101,7 +99,6 @@ def exchanges(
     """Return the blocked exchanges of a job.
 
     Args:
-        looks: one for each seen rank.
         stands: the blocked calls by rank.
         crosses: returns whether bytes are in flight between two ranks.
     """

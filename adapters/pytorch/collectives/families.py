@@ -58,7 +58,6 @@ class Ended:
 
         Args:
             job: the seen ranks.
-            key: identifies the job.
         """
         self._known |= {(key, rank.look.rank): rank.look.process for rank in job}
         seen = {rank.look.rank for rank in job}

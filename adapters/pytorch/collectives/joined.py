@@ -32,9 +32,7 @@ class Look(Struct, frozen=True, kw_only=True):
     """One rank at one moment.
 
     Attributes:
-        process: id of its process.
         groups: the ranks of its groups, by name.
-        calls: current calls of its threads.
         initialised: it has process groups; if not, `rank` comes from its environment.
         handles: the signals that it handles, for users; "" for none.
     """
@@ -150,7 +148,6 @@ def join(looks: Sequence[Look], pending: Mapping[int, Sequence[Entry]]) -> list[
     """Return the collectives that are pending for at least one rank of a job, oldest first.
 
     Args:
-        looks: one for each seen rank.
         pending: its pending entries, by rank.
     """
     by_rank = {look.rank: look for look in looks}

@@ -221,7 +221,6 @@ class PythonCall(Struct, frozen=True, kw_only=True):
 
     Attributes:
         ident: pthread_self(3) of its thread.
-        name: of the function.
         peer: global rank of the sender, receiver or root; None for none or not known.
         tag: of a message; None if not known.
         objects: addresses of its variables' values: another call of the same function has others.

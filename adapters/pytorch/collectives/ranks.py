@@ -32,7 +32,6 @@ class RankSeen(Struct, frozen=True):
     """State of one rank.
 
     Attributes:
-        look: its collectives.
         threads: pthread_self(3) -> tid of threads that have enqueued or call something.
         worker: its name in torch.distributed.rpc; "" if it doesn't use RPC.
         rpc: its threads' activity in RPC.
@@ -68,9 +67,6 @@ class RankReader:
 
     def read(self, process: Process) -> RankSeen | None:
         """Sample it; None if it uses no torch.distributed, or its rank is not known.
-
-        Args:
-            process: its current model.
 
         Raises:
             OSError: the process is gone or not permitted.

@@ -96,11 +96,7 @@ def roots_of_completed(
 
 
 def receives(name: str, stacks: Iterable[Stack]) -> bool:
-    """Return whether a rank still waits for a gloo collective, if it is in just one of this name.
-
-    Args:
-        stacks: of the threads of its process.
-    """
+    """Return whether a rank still waits for a gloo collective, if it is in just one of this name."""
     function = f"gloo::{name}("
     inside = [one for one in stacks if any(frame.function.startswith(function) for frame in one.frames)]
     return len(inside) == 1 and any(frame.function.startswith(_WAITS) for frame in inside[0].frames)

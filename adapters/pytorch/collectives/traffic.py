@@ -28,10 +28,6 @@ def bytes_under_way(one: int, other: int) -> bool:
     """Return whether a connection between two processes has unacknowledged or unread bytes; True if not readable.
 
     In different network namespaces, any connection of them counts.
-
-    Args:
-        one: a pid.
-        other: another pid.
     """
     try:
         here, there = socket_inodes(one), socket_inodes(other)

@@ -15,12 +15,7 @@ _NAMED: Final = 8
 
 
 class Said(NamedTuple):
-    """One statement.
-
-    Attributes:
-        key: its subject.
-        code: its kind.
-    """
+    """One statement."""
 
     key: str
     code: str

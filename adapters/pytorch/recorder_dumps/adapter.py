@@ -236,7 +236,6 @@ class Said(Struct, frozen=True, kw_only=True):
 
     Attributes:
         code: `dump-missing`, `dump-circle`, `dump-differs`, `dump-unseen`.
-        key: its unique key.
         since_wall_ns: when it was enqueued first.
         for_ns: time from then to the last change of a file (of the dump itself, or of a copy).
         ranks: the ranks involved, culprits first.

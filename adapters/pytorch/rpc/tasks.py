@@ -113,8 +113,6 @@ class RpcRank(Struct, frozen=True):
     """A worker at one moment.
 
     Attributes:
-        process: id of its process.
-        name: of the worker.
         tids: thread ids by pthread_self(3).
     """
 
@@ -129,7 +127,6 @@ def rpc_events(ranks: Sequence[RpcRank], before: Mapping[str, tuple[RpcThread, .
     """Return the pending requests and the ranks in `shutdown`.
 
     Args:
-        ranks: the workers of a job.
         before: the threads of each process in the last sample.
     """
     tasks: list[Task] = []

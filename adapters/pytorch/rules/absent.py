@@ -170,7 +170,6 @@ def another_may(process: str, absence: Absence, others: Iterable[str], state: Ru
 
     Args:
         process: of a waiting rank.
-        absence: its activity.
         others: processes of other absent ranks.
     """
     thread = state.snapshot.threads.get(absence.entity)

@@ -39,7 +39,6 @@ class _End(NamedTuple):
 
     Attributes:
         what: continues `worker1 carries it out: `.
-        thread: the blocked one.
     """
 
     what: str

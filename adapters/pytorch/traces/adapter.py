@@ -73,7 +73,6 @@ class CompileDecoder(LogDecoder):
         return events, ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Return the changes since the last call."""
         changed, self._changed = self._changed, {}
         for program in changed.values():
             program.process = self._owner(program)

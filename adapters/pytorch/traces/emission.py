@@ -104,7 +104,6 @@ class _Speaker:
         self._source = self._trace or next(iter(sources.values()), None)
 
     def diagnostics(self) -> Iterator[Diagnostic]:
-        """Yield all diagnostics."""
         program = self._program
         if program.trace or program.open is not None or program.finished:
             yield self._open()
