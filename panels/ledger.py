@@ -81,7 +81,7 @@ class LedgerPanel(TablePanel):
 
 
 class SourcesPanel(TablePanel):
-    """What each source sees, what it cannot see, and how to fix that."""
+    """Shows what each source sees, what it cannot see, and how to fix that."""
 
     LABEL = "Sources"
     HELP = "The health of each source; if it can't see something: the reason and the fix."

@@ -97,7 +97,7 @@ def named_in(patterns: Iterable[str]) -> tuple[Path, ...]:
 
 
 class FileWatch:
-    """Looks for files below some folders, and returns each again when it has changed."""
+    """Finds files below some folders, and returns each again when it has changed."""
 
     def __init__(self) -> None:
         self._seen: dict[Path, tuple[int, int]] = {}

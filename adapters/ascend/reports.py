@@ -29,7 +29,7 @@ _MARKS: Final = 4  # lines of evidence, but for the last
 
 
 class Kind(StrEnum):
-    """What failed, nearest to a cause first."""
+    """The kind of a failure, nearest to a cause first."""
 
     HARDWARE = "hardware"
     FAULT = "fault"  # of a kernel on a core

@@ -29,7 +29,7 @@ from livedbg.session.signatures import book
 
 
 class Kind(StrEnum):
-    """How near to the cause a line is (`kind` of the room's signatures)."""
+    """The nearness of a line to the cause (`kind` of the room's signatures)."""
 
     CAUSE = "cause"  # from outside: the kernel for memory, a scheduler at a limit, a node that failed
     ABORTED = "aborted"  # the program ended itself on purpose

@@ -44,7 +44,7 @@ _LONGEST_PAUSE_S: Final = 60.0
 
 
 class Detail(StrEnum):
-    """How closely launches are traced."""
+    """The level of detail of tracing."""
 
     EACH = "each"
     COUNT = "count"

@@ -1,4 +1,4 @@
-"""What each thread launched, made of traced calls, with the names of kernels.
+"""Records the launches of each thread, from traced calls, with the names of kernels.
 
 If a call identifies a kernel by the address of a host function (`LaunchCall.by_runtime`), the symbol of that function
 gives the name if the file has kept it. Any other handle has no name of its own: it is known if the program looked the

@@ -18,7 +18,7 @@ class Holding(Struct, frozen=True):
 
 
 class Wakers(Struct, frozen=True):
-    """What could end a wait.
+    """The possible wakers of a wait.
 
     Attributes:
         pids: processes any of whose threads could.

@@ -1,4 +1,4 @@
-"""Which threads hold which plain locks, as far as their frames show.
+"""Finds the threads that hold plain locks, as far as their frames show.
 
 `with lock:` keeps `lock.__exit__` on the value stack of its frame while the lock is held (up to 3.13 a bound method;
 from 3.14 on the plain function and then the lock). `with condition:` does the same with the Condition, except during

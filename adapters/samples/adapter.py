@@ -49,7 +49,7 @@ _MOST_S: Final = 86400.0
 
 
 class Faster:
-    """Which threads are sampled often, and until when."""
+    """The threads to sample often, each with its end time."""
 
     def __init__(self) -> None:
         self._until_s: dict[str | None, float] = {}

@@ -34,7 +34,7 @@ def _texts() -> _Texts:
 
 
 class CompileRule(Struct, frozen=True):
-    """Looks at the compile errors of all logs."""
+    """Judges the compile errors of all logs."""
 
     name: str = "ascend-compile-error"
     doc: str = (

@@ -254,8 +254,8 @@ async def sample_attached(
 
     Raises:
         TouchRefused: intrusive actions are forbidden on this host.
-        TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to; nothing was touched.
-        GuardMissing: there is no guard; nothing was touched.
+        TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to; nothing was done to it.
+        GuardMissing: there is no guard; nothing was done to the target.
         GdbCommandError, GdbGone, GdbTimeout: the debugger failed; the target was detached.
         ToolMissing: the program is no cuda-gdb.
     """

@@ -188,7 +188,7 @@ _RECIPE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DumpPipe:
-    """Where a dump is requested, and where it will appear.
+    """The FIFO for requesting a dump, and the files in which it may appear.
 
     Attributes:
         descriptor: the process's descriptor of the FIFO.

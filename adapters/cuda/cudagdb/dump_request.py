@@ -202,7 +202,7 @@ async def request_dump(
         touched: receives the ledger entry, also if no dump appeared.
 
     Raises:
-        TouchRefused, TargetGone, TargetUnsuitable: nothing was touched.
+        TouchRefused, TargetGone, TargetUnsuitable: refused; nothing was done to the target.
         NoDump: no complete dump appeared in time.
     """
     at_wall_ns = time.time_ns()

@@ -156,7 +156,7 @@ _SOFTWARE_VULKAN: Final = "llvmpipe"
 
 
 class Side(Struct, frozen=True):
-    """How one side is compiled and run.
+    """The compiler, runtime and flags of one side.
 
     Attributes:
         name: `A` or `B`.

@@ -37,7 +37,7 @@ _MOST: Final = 4 << 20
 
 
 class AsGiven(Struct, frozen=True):
-    """How it ended.
+    """The result of running CMD as given.
 
     Attributes:
         code: None if it did not end within the limit.

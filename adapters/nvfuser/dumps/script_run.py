@@ -34,7 +34,7 @@ _FRAME: Final = lazy_re(r"^(?:frame #|<omitting|\s|Exception raised from)")
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """How a script ended.
+    """The result of running a script.
 
     Attributes:
         status: exit status; negative: the signal that ended it; None: the time limit did.

@@ -158,7 +158,7 @@ class CompileTracesAdapter(PolledAdapter):
         return _POLL_S
 
     async def again(self, context: Context) -> bool:
-        """In a session that samples once, look a few more times."""
+        """In a session that samples once, sample a few more times."""
         self._looks += 1
         if context.request.once:
             await context.sleep(_ONCE_S)
