@@ -95,7 +95,7 @@ class CodePanel(LinePanel):
         return "\n".join(f"{'>' if row.here else ' '} {row.number or ''} {row.text}" for row in self.rows)
 
     def _rows(self, where: CodePlace) -> list[_Row]:
-        place, room = where.frame, self._room()
+        place, room = where.frame, self._max_lines()
         numbered = list(enumerate(place.source, place.source_from))
         if len(numbered) > room or room <= _LITTLE:
             around = max((min(room, len(numbered)) - 1) // 2, 0)
@@ -125,7 +125,7 @@ class CodePanel(LinePanel):
             last = number
         return rows[: max(room, 0)]
 
-    def _room(self) -> int:
+    def _max_lines(self) -> int:
         """Return the number of lines that the style sheet allows."""
         most = self.styles.max_height
         return most.cells - 2 if most is not None and most.cells else 99

@@ -229,7 +229,7 @@ class GraphPanel(LinePanel):
         selection = context.selection
         for wire in sorted(self.layout_.wires, key=self._closes):  # those of a cycle on top
             strong = selection in {wire.waiter, wire.blocker}
-            bad = self._closes(wire) or self._lacks(wire)
+            bad = self._closes(wire) or self._is_missing(wire)
             style = ink.style(Role.BAD if bad else Role.ACCENT if strong else Role.FAINT)
             for (x0, y0), (x1, y1) in zip(wire.points, wire.points[1:], strict=False):
                 canvas.wire(x0, y0, x1, y1, style)
@@ -240,14 +240,14 @@ class GraphPanel(LinePanel):
                 (wire.points[0], context.glyphs.up) if wire.upward else (wire.points[-1], context.glyphs.down)
             )
             canvas.text(x, y, arrow, 1, ink.style(Role.BAD if self._closes(wire) else Role.DIM))
-            if self._lacks(wire):
+            if self._is_missing(wire):
                 (x, y), above = wire.points[-1], wire.points[0][1]
                 canvas.text(
                     max(x - len(_LACKS) // 2, 0), max(y - 1, above + 1), _LACKS, len(_LACKS), ink.style(Role.BAD)
                 )
         return canvas
 
-    def _lacks(self, wire: Wire) -> bool:
+    def _is_missing(self, wire: Wire) -> bool:
         """Return whether a line is a missing edge."""
         return (wire.waiter, wire.blocker) in self.part.missing
 

@@ -47,7 +47,7 @@ class LedgerPanel(TablePanel):
         return Rows([str(older + n) for n in order], len(touches), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        touch, dim = self._touch(identity), self.context.ink.style(Role.DIM)
+        touch, dim = self._action_of_row(identity), self.context.ink.style(Role.DIM)
         if touch is None:
             return [Cell("")] * len(self.COLUMNS)
         paused = milliseconds(touch.paused_ns) + ("" if touch.measured else " est.")
@@ -63,10 +63,10 @@ class LedgerPanel(TablePanel):
 
     def entity(self, index: int) -> str | None:
         row = super().entity(index)
-        touch = self._touch(row) if row is not None else None
+        touch = self._action_of_row(row) if row is not None else None
         return touch.target if touch is not None else None
 
-    def _touch(self, identity: str) -> Intrusion | None:
+    def _action_of_row(self, identity: str) -> Intrusion | None:
         """Return the action of a row; rows are numbered from the session's start, and the oldest are dropped."""
         shot = self.context.snapshot
         place = int(identity) - (shot.touches.count - len(shot.intrusions))
@@ -108,10 +108,10 @@ class SourcesPanel(TablePanel):
         if gone := context.snapshot.forgotten_processes:
             title = f"{title}{'  ' if title else ''}{many(gone, 'exited process', 'exited processes')} no longer listed"
         place = {key: str(number) for number, key in enumerate(context.snapshot.statuses)}
-        return Rows([place[key] for key, _status in found], len(context.snapshot.statuses), title)
+        return Rows([place[key] for key, _status_of_row in found], len(context.snapshot.statuses), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        status = self._status(identity)
+        status = self._status_of_row(identity)
         if status is None:
             return [Cell("")] * len(self.COLUMNS)
         target = status.target
@@ -127,7 +127,7 @@ class SourcesPanel(TablePanel):
 
     def entity(self, index: int) -> str | None:
         row = super().entity(index)
-        status = self._status(row) if row is not None else None
+        status = self._status_of_row(row) if row is not None else None
         return status.target if status is not None else None
 
     def widths(self, width: int) -> list[int]:
@@ -136,7 +136,7 @@ class SourcesPanel(TablePanel):
             return super().widths(width)
         return [*layout(self.COLUMNS[:-1], width), 0]
 
-    def _status(self, identity: str) -> SourceStatus | None:
+    def _status_of_row(self, identity: str) -> SourceStatus | None:
         """Return the status of a row: its index in the state's table, which keeps its order."""
         found = list(self.context.snapshot.statuses.values())
         return found[int(identity)] if int(identity) < len(found) else None

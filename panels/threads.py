@@ -273,7 +273,7 @@ class ThreadsPanel(TablePanel):
         mark = thread_mark(thread)
         dim = ink.style(Role.DIM)
         members = self.rows.of(identity)
-        share = _together(context.names.cpu_share(member) for member in members)
+        share = _known_sum(context.names.cpu_share(member) for member in members)
         behind = max(context.diagnosis.graph.behind(member) for member in members[:_COUNTED])
         name = thread.title if len(members) == 1 else f"{context.glyphs.times}{count(len(members))} {thread.title}"
         root = identity in context.diagnosis.verdict.roots
@@ -343,7 +343,7 @@ def _text(context: DrawContext, thread: Thread) -> str:
     return f"{thread.tid} {thread.title} {thread.state} {waits} {at(context, thread.id)}".lower()
 
 
-def _together(shares: Iterable[float | None]) -> float | None:
+def _known_sum(shares: Iterable[float | None]) -> float | None:
     """Return the sum of the known shares; None if none is known."""
     known = [share for share in shares if share is not None]
     return sum(known) if known else None

@@ -111,16 +111,16 @@ class ValuesPanel(TablePanel):
             self._places = _places(self.context)
         self._verdicts = _verdicts(self.context)
         super().context_changed(before)
-        self._ask()
+        self._request_tensor()
 
     def set_rows(self, rows: Rows) -> None:
         self._by_task = None
         super().set_rows(rows)
-        self._ask()
+        self._request_tensor()
 
     def move_to(self, index: int) -> None:
         super().move_to(index)
-        self._ask()
+        self._request_tensor()
 
     @property
     def pointed(self) -> str | None:
@@ -220,7 +220,7 @@ class ValuesPanel(TablePanel):
             return f"Nothing was compared: {comparison.problem}", Role.WARN
         return comparison.headline, Role.BAD if comparison.first is not None else Role.HEADING
 
-    def _ask(self) -> None:
+    def _request_tensor(self) -> None:
         """Request the tensor under the cursor; again only if its dump has changed."""
         if self.pointed != self._pointed:
             self._pointed = self.pointed

@@ -76,13 +76,13 @@ class VerdictPanel(LinePanel):
         return "\n".join(f"{part.lead}{part.text}" for part in self._parts_now())
 
     def _lines(self, width: int) -> list[_Part]:
-        key = (width, self._room())
+        key = (width, self._max_lines())
         if self._wrapped[0] != key:
             parts = [(part.rank, self._wrap(part, width)) for part in self.parts]
             self._wrapped = (key, _squeezed(parts, key[1]))
         return self._wrapped[1]
 
-    def _room(self) -> int:
+    def _max_lines(self) -> int:
         """Return the number of lines that the style sheet allows."""
         most = self.styles.max_height
         return most.cells - 2 if most is not None and most.cells else 99

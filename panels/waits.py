@@ -198,7 +198,7 @@ class WaitsPanel(LinePanel):
                 found.append((f"at {place}", Role.DIM))
         elif word:
             found.append((word, Role.DIM))
-        if row.parent is not None and self._only_behind(entity, row.parent):
+        if row.parent is not None and self._is_inferred_wait(entity, row.parent):
             found.append(("perhaps not directly", Role.DIM))
         holders = row.parent in context.diagnosis.graph.blockers_of(entity) and _is_lock(entity)
         if holders and row.parent is not None:
@@ -210,7 +210,7 @@ class WaitsPanel(LinePanel):
             found.append((context.names.label(task.where[0]), Role.DIM))
         return found
 
-    def _only_behind(self, entity: str, blocker: str) -> bool:
+    def _is_inferred_wait(self, entity: str, blocker: str) -> bool:
         """Return whether a task is only inferred to wait behind another one."""
         edge = self.context.snapshot.edges.get(EdgeKey(EdgeKind.DEPENDS_ON, entity, blocker))
         return edge is not None and edge.inferred

@@ -115,7 +115,7 @@ class AscendDecoder(LogDecoder):
         message = classify(line.message, line.tagged)
         mark = self._mark(record, source, line, stamp)
         if message is None:
-            self._aside(record, line, mark)
+            self._take_activity(record, line, mark)
             return ()
         try:
             return self._take(record, source, message, line, mark)
@@ -140,7 +140,7 @@ class AscendDecoder(LogDecoder):
             source.name, text, wall_ns, exact, seen=source.live, log=record.source, counted=counted, line=number_
         )
 
-    def _aside(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
+    def _take_activity(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
         """Process a line that only shows activity, or a job script's exit status."""
         status = _STATUS.fullmatch(line.text.strip()) if "rc=" in line.text else None
         if status is not None:

@@ -97,7 +97,7 @@ class StallReader:
         if "aic" in fields:
             record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
         else:  # the AIC slot alone is printed, -1 for a vector task; or the one of a core
-            _learn(record, optional_number(fields, "kernel"), (fields.get("sub") or "aic").lower())
+            _set_kernel(record, optional_number(fields, "kernel"), (fields.get("sub") or "aic").lower())
         _depends(record, fields)
         if fields["state"] == "RUNNING":
             stall.running.add(raw)
@@ -135,7 +135,7 @@ class StallReader:
         record = run.task(raw)
         run.confirm_open(raw)
         stall.running.add(raw)
-        _learn(record, kernel, core.subslot)
+        _set_kernel(record, kernel, core.subslot)
         self._runs_on(raw, core.number, core.subslot)
         run.set_state(record, TaskState.RUNNING, mark, earlier=True)
 
@@ -216,7 +216,7 @@ class StallReader:
                 self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
                 if said is not None:
                     record.said = said  # its TASK line says more
-                _learn(record, int(match["kernel"]), subslot)
+                _set_kernel(record, int(match["kernel"]), subslot)
             if match["anomaly"]:
                 stall.anomalies[core.number] = task
 
@@ -290,7 +290,7 @@ def _depends(record: TaskRecord, fields: Fields) -> None:
     record.missing = record.missing if missing is None else missing
 
 
-def _learn(record: TaskRecord, kernel: int | None, subslot: str) -> None:
+def _set_kernel(record: TaskRecord, kernel: int | None, subslot: str) -> None:
     """Set the kernel of a task by the core's place; an unknown place counts as a vector core."""
     if kernel is not None and kernel >= 0 and not record.kernels:
         place = {"aic": 0, "aiv1": 2}.get(subslot, 1)

@@ -44,13 +44,15 @@ def suspects(run: Run, stall: Stall | None, trouble: Trouble) -> Suspicion:
         oldest = [task for task in run.in_flight() if local_of(task.raw) == trouble.ring.oldest]
         return _named(oldest, "it may be the oldest task of the full pool's ring, and is not known to have completed")
     if trouble.ring is not None and trouble.ring.head_state == 0 and trouble.ring.head is not None:
-        return _through(run, trouble.ring.head, "it is the oldest task of the full ring and has not completed")
+        return _blocking_producers(
+            run, trouble.ring.head, "it is the oldest task of the full ring and has not completed"
+        )
     if trouble.tensor is not None and not trouble.tensor.consumers:
-        return _through(run, trouble.tensor.task, "the orchestrator waited for its output")
+        return _blocking_producers(run, trouble.tensor.task, "the orchestrator waited for its output")
     return _in_flight(run)
 
 
-def _through(run: Run, raw: int, reason: str) -> Suspicion:
+def _blocking_producers(run: Run, raw: int, reason: str) -> Suspicion:
     """Return the task itself, or its unmet dependencies if the graph and its state show that it isn't running."""
     record = run.task(raw)
     if record.state is TaskState.SUBMITTED and run.graph is not None:

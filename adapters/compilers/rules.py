@@ -70,7 +70,7 @@ class CompilerFailed:
         shown = replace(
             first,
             sentence=f"{first.sentence}{more}{'' if thrown_at(first, state) else at}",
-            evidence=_proofs(first, told, last),
+            evidence=_evidence_lines(first, told, last),
         )
         finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
         if not decides:
@@ -83,13 +83,13 @@ class CompilerFailed:
 def _raised_near(told: Sequence[Diagnostic], state: RuleInput) -> str:
     """Return `, at step (train.py:14)`: the user's frame of an exception that was raised near the compiler's lines."""
     for hit in state.snapshot.exceptions.values():
-        frame = state.code.frame_of(hit.stack) if hit.stack and _is_beside(hit, told) else None
+        frame = state.code.frame_of(hit.stack) if hit.stack and _is_near(hit, told) else None
         if frame is not None:
             return f", at {place_text(frame)}"
     return ""
 
 
-def _proofs(first: Diagnostic, told: Sequence[Diagnostic], last: Diagnostic) -> tuple[Evidence, ...]:
+def _evidence_lines(first: Diagnostic, told: Sequence[Diagnostic], last: Diagnostic) -> tuple[Evidence, ...]:
     """Return the first lines of a compilation, and the last one."""
     lines = dict.fromkeys((first.evidence[0], *(one.evidence[-1] for one in told)))
     end = last.evidence[-1]
@@ -133,10 +133,10 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     if any(one.said.code == FAILED for one in book()[0].found(text, "compilers")):
         return True
     said = (one for one in snapshot.diagnostics.values() if one.system == "compilers" and one.code == FAILED)
-    return _is_beside(hit, said)
+    return _is_near(hit, said)
 
 
-def _is_beside(hit: ExceptionHit, said: Iterable[Diagnostic]) -> bool:
+def _is_near(hit: ExceptionHit, said: Iterable[Diagnostic]) -> bool:
     """Return whether an exception for a compiler's failure is near the compiler's lines."""
     if hit.line is None or _COMPILES.search(f"{hit.type}: {hit.message}") is None:
         return False

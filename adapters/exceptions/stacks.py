@@ -133,12 +133,12 @@ class CallStacks:
             OSError: the core can't be written.
         """
         assert self._pool is not None
-        like = self._like(capture.pid)
+        like = self._unwinder_pid(capture.pid)
         try:
             return await (await self._pool.of(like)).unwind(capture, _UNWIND_S)
         except (GdbGone, UnwinderGone):
             return await (await self._pool.of(like)).unwind(capture, _UNWIND_S)
 
-    def _like(self, pid: int) -> int:
+    def _unwinder_pid(self, pid: int) -> int:
         """Return whose unwinder to use: the parent's for a child with the same code, so that it needs no gdb."""
         return self._pid if self._code_of(pid).layout == self._code_of(self._pid).layout else pid

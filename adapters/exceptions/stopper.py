@@ -411,7 +411,7 @@ class Stopper:
         call = self._call(at, found.name)
         matches = self._wanted(call)
         if not (matches and self._message in call.message):
-            self._passed_by(call, learn=not matches)
+            self._count_mismatch(call, learn=not matches)
             return None
         try:
             stack = await self._inspector.frames(at, _INSPECT_S if budget is None else min(_INSPECT_S, budget.seconds))
@@ -429,7 +429,7 @@ class Stopper:
         raw, fields = read_call(self._pid, at.arguments, self._calls.moment)
         return self._calls.call(_sample(self._pid, at.tid, raw), fields, function)
 
-    def _passed_by(self, call: Call, *, learn: bool) -> None:
+    def _count_mismatch(self, call: Call, *, learn: bool) -> None:
         """Count a call that doesn't match; `learn` if no call of its type can match."""
         now_s = time.monotonic()
         self._lately = [when for when in self._lately if when > now_s - _UNWANTED_S] + [now_s]

@@ -92,19 +92,19 @@ class HostEnded:
         if "limit" in first.message.marks:
             finding = with_more(finding, tests_open(snapshot))
         before = {other for other in found if _RANK[other] < _RANK[kind]}
-        if kind is Kind.KILLED and _a_fault_came_first(first, found.get(Kind.SUMMARY, ())):
+        if kind is Kind.KILLED and _fault_came_first(first, found.get(Kind.SUMMARY, ())):
             before.add(Kind.SUMMARY)
-        if why := _no_crash(kind, first, state, before):
+        if why := _why_undecided(kind, first, state, before):
             return _note(finding, why)
-        seen = _was_seen(first, found.get(Kind.KILLED, ()), snapshot)
-        if kind is Kind.CAUSE and not seen and _of_whom_is_not_known(first, snapshot):
+        seen = _reported_elsewhere(first, found.get(Kind.KILLED, ()), snapshot)
+        if kind is Kind.CAUSE and not seen and _is_unknown_elsewhere(first, snapshot):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
             why = "No reason is logged: cancelled by a user, or another part of the job failed."
             return _note(finding, why, VerdictState.UNKNOWN)
         final = "final" in first.message.marks  # what follows is no progress
         judged = unless_survived(finding, snapshot, any_line if final else None)
-        if judged is finding and kind is Kind.KILLED and _is_of_a_shell(first) and _goes_on(first, snapshot):
+        if judged is finding and kind is Kind.KILLED and _is_from_shell(first) and _goes_on(first, snapshot):
             return _note(finding, "The log goes on after it: it may be a helper's end.", VerdictState.UNKNOWN)
         if judged is finding and "outside" in first.message.marks and _had_completed(first, snapshot):
             return _note(finding, "The run says before it that it completed.", VerdictState.UNKNOWN)
@@ -151,7 +151,7 @@ def _some(who: Sequence[str]) -> str:
     return who[0] if len(who) == 1 else f"{who[0]} and {many(len(who) - 1, 'other')}"
 
 
-def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
+def _why_undecided(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
     """Return why an ending decides nothing, in a sentence; "" if it does."""
     snapshot = state.snapshot
     targets = [process for process in snapshot.processes.values() if process.target]
@@ -165,12 +165,12 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
         return "What was still running then is the question." if hung else ""
     if kind in (Kind.WORKER, Kind.LOST, Kind.SUMMARY):
         return ""  # livedbg.analysis.postmortem.causes says what it follows from
-    if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
+    if before or (kind is not Kind.KILLED and _has_program_error(snapshot)):
         return "It follows from what was said before it."
     return ""
 
 
-def _a_fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
+def _fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
     """Return whether the same launcher reported a process that ended by a fault before it: it kills the others for
     that.
     """
@@ -179,7 +179,7 @@ def _a_fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
     return any(its_log == log and its_line < line for its_log, its_line in faults)
 
 
-def _program_s_own(snapshot: Snapshot) -> bool:
+def _has_program_error(snapshot: Snapshot) -> bool:
     """Return whether the logs hold an error of the program itself."""
     hits = (hit for hit in snapshot.exceptions.values() if (hit.catchpoint or "").startswith("log"))
     if any(not is_interrupt(hit) and not survived(hit, snapshot) for hit in hits):
@@ -188,13 +188,13 @@ def _program_s_own(snapshot: Snapshot) -> bool:
     return any(said.severity.rank >= Severity.CRITICAL.rank for said in reported)
 
 
-def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
+def _is_unknown_elsewhere(first: Diagnostic, snapshot: Snapshot) -> bool:
     """Return whether a process is named that the other logs never mention."""
     pid = first.message.pid
     return pid is not None and named_elsewhere(pid, first.log, snapshot) is False
 
 
-def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
+def _reported_elsewhere(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
     """Return whether another log reports the same end: of this process, or of an unnamed one that may be this one."""
     for said in killed:
         if said.log == first.log:
@@ -202,7 +202,7 @@ def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapsho
         pid = said.message.pid
         if pid and pid == first.message.pid:
             return True
-        goes_on = _is_of_a_shell(said) and _goes_on(said, snapshot)
+        goes_on = _is_from_shell(said) and _goes_on(said, snapshot)
         if not pid and not goes_on and "interpreter" in first.message.marks:
             return True
     name = first.message.values.get("name")
@@ -210,7 +210,7 @@ def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapsho
     return bool(name) and name in others
 
 
-def _is_of_a_shell(first: Diagnostic) -> bool:
+def _is_from_shell(first: Diagnostic) -> bool:
     """Return whether the line is from a shell, which may go on, about one of its children."""
     return "shell" in first.message.marks
 

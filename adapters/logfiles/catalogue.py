@@ -206,7 +206,7 @@ class Catalogue:
         owners = {self._of_nobody.pop(identity): self._writers[identity] for identity in found}
         new = [candidate for candidate in self._candidates(written, said) if candidate is not None]
         changed = [status for key, status in said.items() if self._said.get(key) != status]
-        changed += [_well(status) for key, status in self._said.items() if key not in said]
+        changed += [_resolved(status) for key, status in self._said.items() if key not in said]
         self._said = said
         return Found(_oldest_first(new), changed, owners)
 
@@ -363,5 +363,5 @@ def _status(target: str, health: SourceHealth, code: str, sentence: str, remedy:
     return SourceStatus(source="logs", target=target, health=health, code=code, sentence=sentence, remedy=remedy)
 
 
-def _well(before: SourceStatus) -> SourceStatus:
+def _resolved(before: SourceStatus) -> SourceStatus:
     return _status(before.target, SourceHealth.OK, before.code, "", "")

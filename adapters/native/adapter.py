@@ -147,9 +147,9 @@ class NativeAdapter(PolledAdapter):
         finally:
             for task in self._warming:
                 task.cancel()
-            await _whatever_comes(asyncio.gather(*self._warming, return_exceptions=True))
+            await _wait_uncancelled(asyncio.gather(*self._warming, return_exceptions=True))
             if self._pool is not None:
-                await _whatever_comes(asyncio.ensure_future(self._pool.close()))
+                await _wait_uncancelled(asyncio.ensure_future(self._pool.close()))
 
     async def begin(self, context: Context) -> bool:
         """Start the unwinder, if there is one, while other adapters read the processes."""
@@ -227,7 +227,7 @@ class NativeAdapter(PolledAdapter):
         finally:
             if not taking.done():
                 taking.cancel()
-                await _whatever_comes(taking)
+                await _wait_uncancelled(taking)
 
     async def _take(
         self, context: Context, process: Process, threads: list[Thread], limit_s: float, *, values: bool = False
@@ -299,7 +299,7 @@ async def _warm(pool: UnwinderPool, pid: int) -> None:
         await pool.warm(pid)
 
 
-async def _whatever_comes(work: asyncio.Future[Any]) -> None:
+async def _wait_uncancelled(work: asyncio.Future[Any]) -> None:
     """Wait for work to end, also when cancelled meanwhile: no gdb may outlive the loop."""
     while not work.done():
         with contextlib.suppress(asyncio.CancelledError):

@@ -78,7 +78,7 @@ class TraceWatch:
         begun, watch = time.monotonic(), Stopwatch()
         if begun >= self._find_at:
             for path in _candidates(paths):
-                if path not in self._traces and self._recognised(path):
+                if path not in self._traces and self._is_trace(path):
                     self._traces[path] = _Trace(path)
             self._find_at = time.monotonic() + _LIMIT.rest_s(watch.cost())
         for trace in self._traces.values():
@@ -114,7 +114,7 @@ class TraceWatch:
             yield TasksSeen(tasks=tuple(tasks), **stamp)
         yield from others
 
-    def _recognised(self, path: Path) -> bool:
+    def _is_trace(self, path: Path) -> bool:
         """Return whether a file is a trace; one that is too short is checked again when it has grown."""
         try:
             status = target_files.status(path)

@@ -48,7 +48,7 @@ def _computes(said: Diagnostic, state: RuleInput) -> bool:
     )
 
 
-def _goes_on(state: RuleInput) -> bool:
+def _any_alive(state: RuleInput) -> bool:
     """Return whether a process of the session is alive: it may have caught the exception."""
     return any(process.target and not process.exited for process in state.snapshot.processes.values())
 
@@ -66,7 +66,7 @@ class Failed:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """Yield one finding for each failed group, and each error without a group."""
-        alive = _goes_on(state)
+        alive = _any_alive(state)
         for said in (*_said("group-failed", state), *_said("failed", state)):
             line = next((proof.line for proof in said.evidence if proof.line), 0)
             yield unless_survived(self._finding(said, alive, thrown_at(said, state, line)), state.snapshot)
@@ -129,7 +129,7 @@ class BadOption:
             if alike:
                 steps.append(f"did you mean {' or '.join(alike[:4])}?")
             steps.append("livedbg recipes nvfuser-dump   lists the options")
-            alive = _goes_on(state)
+            alive = _any_alive(state)
             finding = Finding(
                 rule=self.name,
                 severity=Severity.ERROR if alive else Severity.CRITICAL,

@@ -204,9 +204,9 @@ class ProcessWatch:
             self._sleeper = AsleepReader(view)
             self._environment = None if self.role else LiveEnvironment(self.pid, view.mappings, libc)
         self._identity = read_identity(self.pid, self._environment)
-        return self._tell(found)
+        return self._status_events(found)
 
-    def _tell(self, found: Problem | None) -> list[Event]:
+    def _status_events(self, found: Problem | None) -> list[Event]:
         """Return the statuses of a new problem and of problems that have gone."""
         host, stamp = self._scene.host, self._stamp()
         status = problems.status_of(host, self.pid, found) if found else problems.seen(host, self.pid)

@@ -104,7 +104,7 @@ def awaited(heap: HeapReader, task: LoopTask) -> Await | None:
     inner = frames[0] if frames else None
     if inner is not None and inner.slots and task.chain.future == task.waiter and _is_library(inner):
         return _with_request(heap, _in_library(heap, task, inner), frames)
-    return _with_request(heap, _of_future(heap, task.waiter), frames)
+    return _with_request(heap, _await_of_future(heap, task.waiter), frames)
 
 
 def _with_request(heap: HeapReader, what: Await, frames: tuple[CoroutineFrame, ...]) -> Await:
@@ -123,7 +123,7 @@ def _with_request(heap: HeapReader, what: Await, frames: tuple[CoroutineFrame, .
 
 def _in_library(heap: HeapReader, task: LoopTask, inner: CoroutineFrame) -> Await:
     file, function, own = _file(inner), inner.code.name, inner.slots[0]
-    called = _called(task.chain.frames)
+    called = _user_call(task.chain.frames)
     if file == "locks.py":
         return _lock(heap, function, own, called)
     kind = heap.type_name(own)
@@ -147,7 +147,7 @@ def _in_library(heap: HeapReader, task: LoopTask, inner: CoroutineFrame) -> Awai
     return Await(called)
 
 
-def _called(frames: tuple[CoroutineFrame, ...]) -> str:
+def _user_call(frames: tuple[CoroutineFrame, ...]) -> str:
     """Return the outermost of asyncio's own coroutines: the user's call (`Queue.get`)."""
     name = ""
     for frame in frames:
@@ -171,7 +171,7 @@ def _tasks(heap: HeapReader, addresses: list[int]) -> tuple[int, ...]:
     return tuple(one for one in addresses if is_pointer(one) and is_task(heap, one) and is_pending(heap, one))
 
 
-def _of_future(heap: HeapReader, future: int) -> Await:
+def _await_of_future(heap: HeapReader, future: int) -> Await:
     if is_task(heap, future):
         return Await("a task", tasks=(future,))
     if heap.type_name(future) == "_GatheringFuture":

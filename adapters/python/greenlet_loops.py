@@ -71,7 +71,7 @@ def waited_for(heap: HeapReader, waiters: Waiters, one: Greenlet, known: frozens
     Raises:
         OSError: memory is not readable.
     """
-    called = _called(one.frames)
+    called = _user_call(one.frames)
     for value in _values(heap, one.frames) if one.frames else _function_of(heap, one.address):
         if value == one.address:
             continue
@@ -138,9 +138,9 @@ def due_greenlets(heap: HeapReader, waiters: Waiters, hub: int, greenlets: Itera
 def _queued(heap: HeapReader, hub: int) -> Iterator[int]:
     """Yield the greenlets in the callback queue of a hub's loop."""
     try:
-        loop = _member(heap, hub, f"{_WATCHERS}loop")
-        queue = _member(heap, loop, f"{_WATCHERS}CallbackFIFO") if loop else 0
-        call = _member(heap, queue, f"{_WATCHERS}callback") if queue else 0
+        loop = _first_referent(heap, hub, f"{_WATCHERS}loop")
+        queue = _first_referent(heap, loop, f"{_WATCHERS}CallbackFIFO") if loop else 0
+        call = _first_referent(heap, queue, f"{_WATCHERS}callback") if queue else 0
         for _ in range(_MOST_READY):
             if not call:
                 return
@@ -158,7 +158,7 @@ def _queued(heap: HeapReader, hub: int) -> Iterator[int]:
         return  # it goes on
 
 
-def _member(heap: HeapReader, address: int, kind: str) -> int:
+def _first_referent(heap: HeapReader, address: int, kind: str) -> int:
     """Return the first object of a type that an object refers to; 0 for none."""
     return next((word for word in _words(heap, address) if is_pointer(word) and heap.type_name(word) == kind), 0)
 
@@ -266,7 +266,7 @@ def _is_over(heap: HeapReader, timer: int) -> bool:
     return bool(active) and math.isfinite(at) and 0 < at < time.monotonic() - _AHEAD_S
 
 
-def _called(frames: Sequence[PyFrame]) -> str:
+def _user_call(frames: Sequence[PyFrame]) -> str:
     """Return the outermost of gevent's own innermost functions: the user's call."""
     name = ""
     for frame in frames:

@@ -81,7 +81,7 @@ def lost_futures(
             behind.setdefault(other, []).append(address)
     found = set()
     for future, direct in waiters.items():
-        group = _all_behind(direct, behind)
+        group = _with_waiters(direct, behind)
         if group & unsure or not group <= known.keys():
             continue
         if any(known[one].chain.future != future for one in direct):
@@ -94,7 +94,7 @@ def lost_futures(
     return frozenset(found)
 
 
-def _all_behind(first: Iterable[int], behind: Mapping[int, Iterable[int]]) -> set[int]:
+def _with_waiters(first: Iterable[int], behind: Mapping[int, Iterable[int]]) -> set[int]:
     """Return some tasks and their direct and indirect waiters."""
     found: set[int] = set()
     todo = list(first)
@@ -207,7 +207,7 @@ def _timed(heap: HeapReader, found: EventLoops, awaits: Mapping[int, Await]) -> 
         if not loop.readable:  # its timers are not known
             todo += [task.address for task in found.tasks if task.loop == loop.address]
         for timer in loop.timers:
-            for thing in _things_of(heap, timer):
+            for thing in _ended_by_timer(heap, timer):
                 todo += by_waiter.get(thing, ())
                 if thing in known:
                     todo.append(thing)
@@ -234,7 +234,7 @@ def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
                 continue  # it changed meanwhile
 
 
-def _things_of(heap: HeapReader, timer: Timer) -> list[int]:
+def _ended_by_timer(heap: HeapReader, timer: Timer) -> list[int]:
     """Return the futures and tasks that a timer may end."""
     found = list(timer.arguments)
     try:
@@ -255,7 +255,7 @@ def _due(heap: HeapReader, found: EventLoops) -> frozenset[int]:
     for loop in found.loops.values():
         for timer in loop.timers:
             if timer.when is not None and timer.when < now_s:
-                late.update(_things_of(heap, timer))
+                late.update(_ended_by_timer(heap, timer))
     return frozenset(
         task.address for task in found.tasks if not task.running and (not task.pending or task.waiter in late)
     )

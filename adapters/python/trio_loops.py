@@ -39,23 +39,23 @@ def trio_awaited(heap: HeapReader, task: LoopTask, more: TrioTask) -> Await | No
     frames = [frame for frame in task.chain.frames if frame.slots]
     if not task.pending or not frames:
         return None
-    function, called = frames[0].code.name, _called(frames)
+    function, called = frames[0].code.name, _user_call(frames)
     if function == "ParkingLot.park":
         return _parked(heap, frames[1:], more.sleeps_in, called)
     if not _is_library(frames[0]):
         return Await(called)
     if function == "Event.wait":
-        return Await("Event.wait", "cond", _local(heap, frames[0]), "trio.Event")
+        return Await("Event.wait", "cond", _argument(heap, frames[0]), "trio.Event")
     if function in ("MemoryReceiveChannel.receive", "MemorySendChannel.send"):
-        channel = heap.attributes(_local(heap, frames[0])).get("_state", 0)
+        channel = heap.attributes(_argument(heap, frames[0])).get("_state", 0)
         return Await(function, "cond", channel, "trio memory channel")
     if function.startswith("Nursery."):
-        nursery = heap.attributes(_local(heap, frames[0]))
+        nursery = heap.attributes(_argument(heap, frames[0]))
         return Await("trio.Nursery", tasks=tuple(heap.items(nursery.get("_children", 0), _MOST)))
     if function == "sleep_forever":
-        return Await(_called(frames))
+        return Await(_user_call(frames))
     if function == "EpollIOManager._epoll_wait":
-        number = heap.integer(_local(heap, frames[0], 1))
+        number = heap.integer(_argument(heap, frames[0], 1))
         return Await(
             "trio.socket" if called.endswith("wait_readable") or called.endswith("wait_writable") else called,
             fd=-1 if number is None else number,
@@ -69,7 +69,7 @@ def trio_awaited(heap: HeapReader, task: LoopTask, more: TrioTask) -> Await | No
 
 def _parked(heap: HeapReader, frames: list[CoroutineFrame], lot: int, called: str) -> Await:
     """Return the object behind a place in a parking lot."""
-    own = _local(heap, frames[0]) if frames else 0
+    own = _argument(heap, frames[0]) if frames else 0
     kind = heap.type_name(own)
     name = f"trio.{kind}"
     if kind in _LOCKS:
@@ -99,7 +99,7 @@ def owner_of(heap: HeapReader, what: Await) -> tuple[int, HeldLock] | None:
     return owner, HeldLock(what.address, "it names its owner", inferred=False)
 
 
-def _called(frames: Iterable[CoroutineFrame]) -> str:
+def _user_call(frames: Iterable[CoroutineFrame]) -> str:
     """Return the outermost of trio's own coroutines: the user's call."""
     name = ""
     for frame in frames:
@@ -114,7 +114,7 @@ def _is_library(frame: CoroutineFrame) -> bool:
     return _LIBRARY.search(frame.code.file) is not None
 
 
-def _local(heap: HeapReader, frame: CoroutineFrame, number: int = 0) -> int:
+def _argument(heap: HeapReader, frame: CoroutineFrame, number: int = 0) -> int:
     """Return an argument, also if an inner function uses it (a cell)."""
     value = frame.slots[number] if number < len(frame.slots) else 0
     if is_pointer(value) and heap.type_name(value) == "cell":
@@ -159,7 +159,7 @@ def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
             continue
         for slot in range(len(frame.slots)):
             try:
-                value = _local(heap, frame, slot)
+                value = _argument(heap, frame, slot)
                 yield value
                 yield from _inside(heap, value) if is_pointer(value) else ()
             except (OSError, OverflowError):

@@ -152,14 +152,14 @@ class SamplesAdapter(Adapter):
             if SAMPLES_FOR in context.request.options:
                 await self._profile(context)
                 return
-            await self._soon(context, running(context.snapshot()))
+            await self._sample_soon(context, running(context.snapshot()))
             await self._calls(context)
             if context.request.once:
                 await context.others_settled()
-                await self._tasks(context)
+                await self._sample_tasks(context)
             context.settled()
             if not context.request.once:
-                often = asyncio.ensure_future(self._often(context))
+                often = asyncio.ensure_future(self._sample_often(context))
                 try:
                     await self._watch(context)
                 finally:
@@ -167,7 +167,7 @@ class SamplesAdapter(Adapter):
                     await asyncio.wait([often])
         finally:
             self._account.close(context)
-            await _whatever_comes(asyncio.ensure_future(self._pool.close()))
+            await _wait_uncancelled(asyncio.ensure_future(self._pool.close()))
 
     async def handle(self, intent: Intent, context: Context) -> None:
         """Sample the running threads of a process now, or often for a while.
@@ -186,7 +186,7 @@ class SamplesAdapter(Adapter):
             for thread in running(context.snapshot())
             if thread.process == intent.process and (not intent.threads or thread.id in intent.threads)
         ]
-        await self._soon(context, threads, _ASKED_NS)
+        await self._sample_soon(context, threads, _ASKED_NS)
 
     async def _profile(self, context: Context) -> None:
         """Sample all threads for the requested time."""
@@ -205,7 +205,7 @@ class SamplesAdapter(Adapter):
             self._troubles.report(context, "", error)
         context.settled()
 
-    async def _often(self, context: Context) -> None:
+    async def _sample_often(self, context: Context) -> None:
         """Sample often whenever it is requested."""
         assert self._pool is not None
         while True:
@@ -224,7 +224,7 @@ class SamplesAdapter(Adapter):
         if not all(steps):
             await profile_python(context, seconds=_CALLS_S, pace=Pace(_CALLS_HZ, _PROFILE_HZ))
 
-    async def _soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
+    async def _sample_soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
         """Emit one stack of each of these threads, as soon as it has run for a moment."""
         if not threads:
             return
@@ -243,7 +243,7 @@ class SamplesAdapter(Adapter):
         if self._shown is not None:
             await self._shown.emit(context, ids, newest.values())
 
-    async def _tasks(self, context: Context) -> None:
+    async def _sample_tasks(self, context: Context) -> None:
         """Take many stacks of each thread that executes a task, to show whether it stays at one place."""
         threads = context.snapshot().players("busy")[:_TASKS]
         if not threads or self._shown is None:
@@ -279,7 +279,7 @@ class SamplesAdapter(Adapter):
                     cost = Cost(wall_s=_LIMIT.most_s)  # it may be allowed later
                 pause_s = _LIMIT.rest_s(cost)
                 if time.monotonic() >= tasks_s:
-                    await self._tasks(context)
+                    await self._sample_tasks(context)
                     tasks_s = time.monotonic() + _TASKS_APART_S
                 await context.sleep(pause_s)
 
@@ -323,7 +323,7 @@ def _period_ns(share: float) -> int:
     return max(_ASKED_NS, int(share * _QUIET_NS))
 
 
-async def _whatever_comes(work: asyncio.Future[Any]) -> None:
+async def _wait_uncancelled(work: asyncio.Future[Any]) -> None:
     """Wait for work to end, also when cancelled meanwhile: no gdb may outlive the loop."""
     while not work.done():
         with contextlib.suppress(asyncio.CancelledError):

@@ -271,7 +271,9 @@ class ValuesAdapter(PolledAdapter):
                 context.emit(ValuesSeen(preview=preview, **context.stamp()))
 
             self._previewed_s = time.monotonic()
-            await self._previews.newest(lambda: self._preview(intent, lambda preview: _on(loop, emit, preview)))
+            await self._previews.newest(
+                lambda: self._preview(intent, lambda preview: _emit_on_loop(loop, emit, preview))
+            )
         else:
             await self._compare(intent.path, intent.golden, context)
 
@@ -364,7 +366,7 @@ class ValuesAdapter(PolledAdapter):
         return dump is not None
 
 
-def _on(loop: asyncio.AbstractEventLoop, emit: Callable[[ValuePreview], None], preview: ValuePreview) -> None:
+def _emit_on_loop(loop: asyncio.AbstractEventLoop, emit: Callable[[ValuePreview], None], preview: ValuePreview) -> None:
     """Emit on the session's thread, unless the session has ended."""
     with contextlib.suppress(RuntimeError):  # the session has ended meanwhile
         loop.call_soon_threadsafe(emit, preview)

@@ -213,7 +213,7 @@ class SchedulerReader:
             self._parts[raw] = shot.slots[raw][0]
         self._fixed.update({raw: fixed for raw, fixed in shot.fixed.items() if raw in changed})
         self._seen = {key: data for key, (block, start, data) in shot.chunks.items() if block.steady(start, len(data))}
-        self._see_again(changed - self._fixed.keys())
+        self._force_decoding(changed - self._fixed.keys())
         gone = self._leave(shot.rings)
         waiters = self._link(shot)
         cores, unsteady = read_cores(
@@ -258,7 +258,7 @@ class SchedulerReader:
         self._last = Sample(tasks=known.tasks, cores=sample.cores, completed=sample.completed)
         return sample
 
-    def _see_again(self, unfinished: set[int]) -> None:
+    def _force_decoding(self, unfinished: set[int]) -> None:
         """Force slots that are being assigned to be decoded at the next sample."""
         for raw in unfinished:
             first = local_of(raw) - local_of(raw) % CHUNK

@@ -152,7 +152,7 @@ class LiveView(MemoryView):
         self._unreturned = ()
         moved = self.progress.take(sample, wall_ns)
         if moved or job.last_wall_ns is None:
-            self._went_on(wall_ns)
+            self._note_progress(wall_ns)
         run, errors = job.run, sample.errors
         again, self._run = self._run is not run, run  # the log has begun another run: all that is there is said again
         spoke, self._mark = again or self._mark is not job.last_mark, job.last_mark
@@ -165,7 +165,7 @@ class LiveView(MemoryView):
             job.stale = True
             return
         job.runs()
-        for raw in (*sample.gone, *(_given_back(run, sample) if spoke else ())):
+        for raw in (*sample.gone, *(_reopened_late(run, sample) if spoke else ())):
             self._complete(run.task(raw), "its slot was given back", mark)
         for raw in sample.tasks if spoke else sample.changed:
             self._apply(sample.tasks[raw], mark, first=former is None)
@@ -260,7 +260,7 @@ class LiveView(MemoryView):
             self._complete(record, "the run completed", mark)
         run.finish(mark)
 
-    def _went_on(self, wall_ns: int) -> None:
+    def _note_progress(self, wall_ns: int) -> None:
         """Note progress: it ends the log's silence and voids an earlier watchdog round."""
         job = self._job
         job.last_wall_ns = max(wall_ns, job.last_wall_ns or 0)
@@ -398,7 +398,7 @@ class LiveView(MemoryView):
         self._job.stale |= before >= _STILL_S or self.still_s >= _STILL_S
 
 
-def _given_back(run: Run, sample: Sample) -> list[int]:
+def _reopened_late(run: Run, sample: Sample) -> list[int]:
     """Return tasks that a late log line reopened after their slots were freed."""
     open_tasks = [raw for raw, record in run.tasks.items() if record.open and raw not in sample.tasks]
     return [raw for raw in open_tasks if local_of(raw) < sample.tails.get(ring_of(raw), 0)]

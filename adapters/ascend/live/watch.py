@@ -180,7 +180,7 @@ class LiveWatch(Polled):
     async def again(self, context: Context) -> bool:
         """In a session that samples once, sample twice, and more often while an older run has not moved."""
         self._looks += 1
-        more = 1 if self._looks == 1 else _MOST_AGAIN if self._any_stands() else 0
+        more = 1 if self._looks == 1 else _MOST_AGAIN if self._any_stuck() else 0
         return context.request.once and self._seen_any and self._looks <= more
 
     async def reread(self, context: Context) -> None:
@@ -229,7 +229,7 @@ class LiveWatch(Polled):
     def _seen_any(self) -> bool:
         return any(seen.schedulers for seen in self._seen.values())
 
-    def _any_stands(self) -> bool:
+    def _any_stuck(self) -> bool:
         """Return whether some older run has not moved since it is sampled."""
         views = [scheduler.view for seen in self._seen.values() for scheduler in seen.schedulers.values()]
         now_ns = time.time_ns()

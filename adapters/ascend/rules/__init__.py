@@ -46,10 +46,10 @@ class AscendRule(Struct, frozen=True):
                 logs = [proof.log for proof in said.evidence if proof.log]
                 failed = any(failed_tests(logs, state.snapshot))  # so it was not handled, though the next test ran
                 finding = said if failed else unless_survived(said, state.snapshot, OWN_LINES.search)
-                yield _of_one(finding, job) if len(found) > 1 and job.label else finding
+                yield _with_run(finding, job) if len(found) > 1 and job.label else finding
 
 
-def _of_one(finding: Finding, job: JobDiagnostics) -> Finding:
+def _with_run(finding: Finding, job: JobDiagnostics) -> Finding:
     """Add the run and its folder to a finding, if there are several runs."""
     place = job.run.place
     proofs = finding.evidence

@@ -83,7 +83,7 @@ class CannReports:
             since_wall_ns=report.said.at_wall_ns,
             state=VerdictState.CRASHED,
         )
-        return _weighed(finding, report, state.snapshot, hit)
+        return _with_verdict(finding, report, state.snapshot, hit)
 
     def _main(self, finding: Finding, cause: _Report, rest: Sequence[tuple[Finding, _Report]]) -> Finding:
         words = ""
@@ -121,7 +121,7 @@ def _order(finding: Finding, report: _Report) -> tuple[int, int, int, int]:
     return state, _RANKS[report.kind], report.said.at_wall_ns or 0, report.facts.order
 
 
-def _weighed(finding: Finding, report: _Report, snapshot: Snapshot, hit: ExceptionHit | None) -> Finding:
+def _with_verdict(finding: Finding, report: _Report, snapshot: Snapshot, hit: ExceptionHit | None) -> Finding:
     """Return the finding with its verdict state (C1, C2)."""
     targets = [process for process in snapshot.processes.values() if process.target]
     pid, own, kind = report.facts.pid, report.facts.process, report.kind
@@ -227,8 +227,8 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "block": facts.text_of or next(iter(facts.blocks), "an error"),
         "operator": f"operator {facts.op}" if facts.op else called,
         "call": facts.api or "a call",
-        "asked": _asked(facts),
-        "left": _left(facts),
+        "asked": _failed_allocation(facts),
+        "left": _memory_left(facts),
         "driver_call": facts.driver_call or "a call",
         "module": facts.module or "log",
         "offset": _offset(facts),
@@ -293,7 +293,7 @@ def _at(facts: ReportFacts, npu: str) -> str:
     return f" on {unit} {facts.core}{f' of {npu}' if npu else ''}"
 
 
-def _asked(facts: ReportFacts) -> str:
+def _failed_allocation(facts: ReportFacts) -> str:
     """Return `rtMalloc of 2.00 GiB failed`."""
     size = facts.tried or (byte_size(int(facts.bytes)) if facts.bytes else "")
     if not size:
@@ -301,7 +301,7 @@ def _asked(facts: ReportFacts) -> str:
     return f"{facts.api} of {size} failed" if facts.api else f"{size} were requested"
 
 
-def _left(facts: ReportFacts) -> str:
+def _memory_left(facts: ReportFacts) -> str:
     """Return `1.00 GiB of 60.97 GiB are free, 58.92 GiB are in use by PyTorch`."""
     free = f"{facts.free} of {facts.total or '?'} are free" if facts.free else ""
     used = f"{facts.allocated} are in use by PyTorch" if facts.allocated else ""

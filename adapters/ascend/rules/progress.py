@@ -63,7 +63,7 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
     running = [task for task in roots if task.state is TaskState.RUNNING]
     ids = tuple(task.id for task in roots) or (job.orchestrator,)
     values = {
-        "claim": _tasks(running, job, state) if running else _ready(roots, job, state) or _nobody(job, state),
+        "claim": _tasks(running, job, state) if running else _ready(roots, job, state) or _no_progress(job, state),
         "still": job.sentence("scheduler-still"),
         "what": "each AICore thread" if running else "the thread in aicpu_orchestration_entry",
     }
@@ -103,7 +103,7 @@ def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     )
 
 
-def _nobody(job: JobDiagnostics, state: RuleInput) -> str:
+def _no_progress(job: JobDiagnostics, state: RuleInput) -> str:
     """Return the claim if no task can proceed."""
     waiting = job.run.waiting or 0
     if job.run.orchestrator == "submitting":

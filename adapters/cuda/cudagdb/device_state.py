@@ -92,7 +92,7 @@ def _kernels(seen: DeviceSample) -> Iterator[DeviceKernel]:
     for thread in seen.threads:
         threads[thread.kernel] += thread.threads
     for row in seen.kernels:
-        name, paren, arguments = _parted(row.invocation)
+        name, paren, arguments = _split_call(row.invocation)
         yield DeviceKernel(
             number=row.number,
             device=row.device,
@@ -110,7 +110,7 @@ def _kernels(seen: DeviceSample) -> Iterator[DeviceKernel]:
         )
 
 
-def _parted(invocation: str) -> tuple[str, str, str]:
+def _split_call(invocation: str) -> tuple[str, str, str]:
     """Split `spin(n=3)` into function and arguments, at the parenthesis that matches the last one."""
     depth = 0
     if invocation.endswith(")"):

@@ -108,14 +108,14 @@ class Worker:
                 ran_ns = self._cpu_ns()
                 if (await asyncio.wait([job.answer], timeout=limit_s / _STEPS))[0]:
                     return job.answer.result()
-                still = 0 if self._gets_on(ran_ns) else still + 1
+                still = 0 if self._is_host_busy(ran_ns) else still + 1
                 if still == _STEPS:
                     break
             raise TimeoutError
         finally:
             job.answer.cancel()
 
-    def _gets_on(self, ran_ns: int) -> bool:
+    def _is_host_busy(self, ran_ns: int) -> bool:
         """Return whether the thread has run since, or waits for a CPU: then the host is busy, not the driver."""
         tid = self._thread.native_id
         assert tid is not None

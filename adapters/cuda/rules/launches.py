@@ -192,7 +192,7 @@ class LaunchesStopped:
                     "by spinning"
                 )
                 yield self._finding(silence, busy, words, None, state)
-            elif not _idle_by_will(threads, state):
+            elif not _is_idle_on_purpose(threads, state):
                 words = "no thread was seen to wait for the GPU: it may be done with it, or be held up before a launch"
                 yield self._finding(silence, None, words, VerdictState.UNKNOWN, state)
 
@@ -275,7 +275,7 @@ def _busiest(threads: Sequence[Thread], state: RuleInput) -> Thread | None:
     return busiest if share >= state.settings.busy_share else None
 
 
-def _idle_by_will(threads: Sequence[Thread], state: RuleInput) -> bool:
+def _is_idle_on_purpose(threads: Sequence[Thread], state: RuleInput) -> bool:
     """Return whether it waits for connections, or all its threads sleep for a time."""
     if all(thread.wait is WaitKind.SLEEP for thread in threads):
         return True

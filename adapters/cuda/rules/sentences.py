@@ -77,7 +77,7 @@ class CudaContext(Struct, frozen=True):
         found: dict[str, Diagnostic] = {}
         for fault in self.faults:
             first = found.setdefault(about(fault).source, fault)
-            if _says_where(first, fault):
+            if _adds_place(first, fault):
                 found[about(fault).source] = fault
         return list(found.values())
 
@@ -124,7 +124,7 @@ def _order(error: Diagnostic) -> int:
     return about(error).order
 
 
-def _says_where(first: Diagnostic, later: Diagnostic) -> bool:
+def _adds_place(first: Diagnostic, later: Diagnostic) -> bool:
     """Return whether `later` is the program's exception from the error of `first`, which has no place."""
     one, other = about(first), about(later)
     return not one.host and bool(other.host) and other.uncaught and one.error == other.error

@@ -44,7 +44,7 @@ def _chosen(executable):
     return chosen or [one for one in inside if one.name.startswith(_OTHER)]
 
 
-def _body(executable):
+def _digest(executable):
     """Return a digest of its computation: equal if two compilations made the same from the same."""
     names = [_name(one.attributes["sym_name"]) for one in _walk(executable) if "sym_name" in one.attributes]
     text = _asm(executable)
@@ -164,7 +164,7 @@ def main(path, wanted=None, out=None):
             if entry == wanted and not reason:
                 Path(out).write_text(_alone(module, executable, call))
                 wanted = None
-            kin = {"body": _body(executable), "made_of": _made_of(executable, call)}
+            kin = {"body": _digest(executable), "made_of": _made_of(executable, call)}
             print(json.dumps({"call": entry, "function": function, "operations": operations, "reason": reason, **kin}))
 
 

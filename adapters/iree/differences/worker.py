@@ -115,7 +115,7 @@ def _parameters(instance, words):
     return [rt.create_io_parameters_module(instance, *providers)] if providers else []
 
 
-def _taken(flag):
+def _has_flag(flag):
     """Return whether the runtime has a flag: the wheel's programs have more."""
     import iree.runtime as rt
 
@@ -134,7 +134,7 @@ def _run(path):
     from worker_inputs import inputs_of  # type: ignore[import-not-found]  # beside this file
 
     files, at = _Files(request["folder"]), {"run": 0}
-    refused = [flag for flag in request.get("flags", ()) if not _taken(flag)]
+    refused = [flag for flag in request.get("flags", ()) if not _has_flag(flag)]
     if refused:
         files.line(refused=refused)
     device = rt.get_device(request["device"])

@@ -72,7 +72,7 @@ def run_as_given(ground: Ground) -> AsGiven:
     try:
         code = process.wait(ground.ask.limit_s)
     except subprocess.TimeoutExpired:
-        state = _looked_at(process.pid)
+        state = _report_on(process.pid)
         _end(process)
         return AsGiven(None, state=state)
     out, err = (_new_text(path, size) for path, size in zip(streams, sizes, strict=True))
@@ -121,7 +121,7 @@ def _nans(out: str) -> Iterator[tuple[int, int]]:
             yield number, found.nans
 
 
-def _looked_at(pid: int) -> str:
+def _report_on(pid: int) -> str:
     """Return what `livedbg report` says of a process that does not end."""
     command = [sys.executable, "-m", "livedbg", "report", str(pid), "--json"]
     try:

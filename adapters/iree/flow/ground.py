@@ -103,11 +103,11 @@ def program_of(argv: Sequence[str]) -> Program:
     own = _interpreter(argv[0])
     python, known = own or sys.executable, bool(own)
     if kind == "compile":
-        source, flags = of_compiler(list(_words(argv[1:])))
+        source, flags = of_compiler(list(_flags_of(argv[1:])))
         return Program(kind=kind, python=python, known=known, source=source, flags=flags, device=device_of(flags))
     if kind == "other":
         return Program(kind="python" if argv[0].endswith(".py") else "other", python=python, known=known)
-    words = list(_words(argv[1:]))
+    words = list(_flags_of(argv[1:]))
     given = [(name, value) for word in words for name, _, value in [word.partition("=")]]
     last = dict(given)
     return Program(
@@ -147,7 +147,7 @@ def is_traced(module: Path) -> bool:
         return False
 
 
-def _words(argv: Sequence[str]) -> Iterator[str]:
+def _flags_of(argv: Sequence[str]) -> Iterator[str]:
     """Yield flags, including those of flag files; `-x=` equals `--x=`."""
     for word in argv:
         if word.startswith("--flagfile="):

@@ -87,7 +87,7 @@ def misfits(declared: Sequence[Declared], specs: Sequence[str], function: str) -
         )
         if wrong is not None:
             yield f"{who}: dimension {wrong} is {got.shape[wrong]}, not {wanted.shape[wrong]}."
-        elif got.type and wanted.type and _plain(got.type) != _plain(wanted.type):
+        elif got.type and wanted.type and _signless(got.type) != _signless(wanted.type):
             yield f"{who}: its elements are {got.type}, not {wanted.type}."
 
 
@@ -123,7 +123,7 @@ def _of_file(path: Path) -> Declared | None:
     return Declared(tuple(int(size) for size in shape), f"{kind}{bits}" if kind else "")
 
 
-def _plain(element: str) -> str:
+def _signless(element: str) -> str:
     """Return a type without signedness: the runtime accepts `i32` for `si32`."""
     return re.sub(r"^[su](?=i\d)", "", element)
 
@@ -193,7 +193,7 @@ def sanity(ground: Ground) -> None:
     if ground.program.kind in _ONLY_ITS_END:
         book.say("program", _ONLY_ITS_END[ground.program.kind])
     if ground.program.kind != "python":  # it may compile the source as it runs
-        book.note.lacks = _lacks(ground)
+        book.note.lacks = _missing_source(ground)
     module, function = _module(ground)
     wrong = _inputs(ground, module, function) if module is not None and function else []
     book.doing(f"running {Path(ground.ask.argv[0]).name} as it was given")
@@ -208,11 +208,11 @@ def sanity(ground: Ground) -> None:
     if not any(label == "found" for label, _ in book.note.lines):
         book.say("found", "Nothing wrong in what was checked here.")
     if ground.program.kind == "python" or book.note.cause:
-        book.note.lacks = {} if book.note.cause else _lacks(ground)
+        book.note.lacks = {} if book.note.cause else _missing_source(ground)
     book.write()
 
 
-def _lacks(ground: Ground) -> dict[str, str]:
+def _missing_source(ground: Ground) -> dict[str, str]:
     """Return what the other steps need to compile the module again, unless it has traces."""
     return {"source": "FILE.mlir"} if ground.source is None and ground.traced is None else {}
 
@@ -234,7 +234,7 @@ def _module(ground: Ground) -> tuple[Path | None, str]:
             book.say("modules", f"The steps look at the last one; loaded before it: {before}.")
         return module, ground.function(module)
     except LivedbgError as error:
-        book.say("module", _short(error))
+        book.say("module", _first_lines(error))
         return None, ""
 
 
@@ -246,7 +246,7 @@ def _unreadable(ground: Ground, given: AsGiven) -> None:
         book.note.failed = True
 
 
-def _short(error: LivedbgError) -> str:
+def _first_lines(error: LivedbgError) -> str:
     """Return its first lines."""
     lines = [line.strip() for line in str(error).split("\n") if line.strip()]
     return " ".join(lines[:2])
@@ -258,7 +258,7 @@ def _inputs(ground: Ground, module: Path, function: str) -> list[str]:
     try:
         declared = declared_inputs(functions_of(ground.python, module).get(function, ""))
     except LivedbgError as error:
-        book.say("module", _short(error))
+        book.say("module", _first_lines(error))
         return []
     if declared is None:
         book.say("inputs", f"{function} does not declare its inputs: they could not be checked.")
@@ -334,7 +334,7 @@ def _simplest(ground: Ground, module: Path, function: str) -> None:
             side = ground.side(device=_SIMPLEST)
         trace = ground.run(side, module, "simplest", function)
     except LivedbgError as error:
-        book.say(_SIMPLEST, f"It could not be run there: {_short(error)}")
+        book.say(_SIMPLEST, f"It could not be run there: {_first_lines(error)}")
         return
     _judged(ground, trace)
 

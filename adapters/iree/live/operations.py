@@ -201,7 +201,7 @@ def find_operations(image: Image, semaphores: Mapping[int, Semaphore], *, vulkan
     found = _with_waits(image, local, semaphores)
     # a list of waits lies before the list of signals
     found |= {at: one for at, one in submitted.items() if at + _LIST.size not in submitted}
-    return {at: one for at, one in found.items() if _alive(one, found, semaphores)}
+    return {at: one for at, one in found.items() if _is_referenced(one, found, semaphores)}
 
 
 def _points(image: Image, at: int, semaphores: Mapping[int, Semaphore]) -> tuple[Point, ...] | None:
@@ -282,11 +282,11 @@ def _vulkan(image: Image, at: int, signals: tuple[Point, ...], semaphores: Mappi
     )
 
 
-def _alive(one: Operation, all_of_them: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]) -> bool:
+def _is_referenced(one: Operation, all_of_them: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]) -> bool:
     """Return whether somebody still refers to it (P1)."""
     if one.waits and all(_listed(one, point, semaphores) for point in one.waits):
         return True
-    return any(_wanted(point, one, all_of_them, semaphores) for point in one.signals)
+    return any(_is_awaited(point, one, all_of_them, semaphores) for point in one.signals)
 
 
 def _listed(one: Operation, point: Point, semaphores: Mapping[int, Semaphore]) -> bool:
@@ -298,7 +298,7 @@ def _listed(one: Operation, point: Point, semaphores: Mapping[int, Semaphore]) -
     )
 
 
-def _wanted(
+def _is_awaited(
     point: Point, one: Operation, operations: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]
 ) -> bool:
     """Return whether somebody waits for a value that it signals."""

@@ -39,7 +39,7 @@ class RunningDispatch:
         for task in state.tasks_in(TaskState.RUNNING):
             if task.system == _SYSTEM and dispatch_facts(task).dispatch and task.since_mono_ns is not None:
                 moved = _moved(task, state)
-                found = _runs(self.name, task, moved, state) if moved else _stands(self.name, task, state)
+                found = _runs(self.name, task, moved, state) if moved else _stuck_finding(self.name, task, state)
                 if found is not None:
                     yield found
 
@@ -71,7 +71,7 @@ def _runs(rule: str, task: Task, moved: str, state: RuleInput) -> Finding:
     )
 
 
-def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
+def _stuck_finding(rule: str, task: Task, state: RuleInput) -> Finding | None:
     """Return the finding if no workgroup was begun or finished since it is watched."""
     snapshot = state.snapshot
     still_ns = snapshot.now().mono_ns - (task.since_mono_ns or 0)

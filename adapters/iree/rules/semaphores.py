@@ -134,7 +134,7 @@ class OpenCircle:
             outside = who_could_signal(resource, state.snapshot)
             if not outside or semaphore_facts(resource).wanted is None or resource.id in told:
                 continue
-            circle = _circle(resource.id, state)
+            circle = _cycle(resource.id, state)
             longest = longest_wait(resource.id, state)
             if not circle or longest is None or longest[1] < state.settings.thread_stall_ns:
                 continue
@@ -157,7 +157,7 @@ class OpenCircle:
             )
 
 
-def _circle(start: str, state: RuleInput) -> list[str]:
+def _cycle(start: str, state: RuleInput) -> list[str]:
     """Return the wait cycle through a semaphore; [] if there is none."""
     came_from: dict[str, str] = {}
     todo = [start]

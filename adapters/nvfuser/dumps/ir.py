@@ -97,12 +97,12 @@ class Expression(Struct, frozen=True):
     @property
     def operation(self) -> str:
         """Return `relu`, `reduction`, `Set`, `+`, …; "" for an unknown form."""
-        return _taken_apart(self.text)[0]
+        return _parsed(self.text)[0]
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """Return the arguments as printed."""
-        given = _taken_apart(self.text)[1]
+        given = _parsed(self.text)[1]
         return tuple(split_top(given)) if isinstance(given, str) else given
 
 
@@ -176,7 +176,7 @@ def parse_expression(number: int, text: str) -> Expression:
 
 
 @lru_cache(maxsize=64)
-def _taken_apart(text: str) -> tuple[str, str | tuple[str, ...]]:
+def _parsed(text: str) -> tuple[str, str | tuple[str, ...]]:
     """Return operation and arguments of an expression; cached for both."""
     _, sign, right = _halves(text)
     return _operation(right.strip()) if sign else ("", ())
@@ -213,7 +213,7 @@ def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
         end = _closing(body, match.end() - 1)
         if not body[end + 1 :].strip():
             return match[1], body[match.end() : end]
-    spread = _spread(body)
+    spread = _binary_operation(body)
     if spread is not None:
         return spread
     if body and body[0] in "-!~":
@@ -221,7 +221,7 @@ def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
     return "", (body,)
 
 
-def _spread(body: str) -> tuple[str, tuple[str, ...]] | None:
+def _binary_operation(body: str) -> tuple[str, tuple[str, ...]] | None:
     """Return a binary operation: `A + B`, the operator outside of all brackets with spaces around it."""
     match = _outside_brackets(_BRACKET_OR_OPERATOR, body)
     if match is None:

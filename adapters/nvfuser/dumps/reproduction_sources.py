@@ -109,7 +109,7 @@ def gather(path: Path) -> Material:
         except SourceError as error:
             material.problems.append(error.message)
         reader.close()
-    _late(material)
+    _pair_up(material)
     return material
 
 
@@ -171,7 +171,7 @@ class _State:
     definitions: dict[int, str] = field(default_factory=dict)
 
 
-def _late(material: Material) -> None:
+def _pair_up(material: Material) -> None:
     """Pair up parts from different files, in any order: a part without a counterpart gets the newest."""
     for cut in material.cuts:
         if cut.script is None and material.scripts:
@@ -196,7 +196,7 @@ def _recording(path: Path, material: Material) -> None:
             gatherers[source].take(Said(writer, statement))
     for gatherer in gatherers.values():
         gatherer.close()
-    _late(material)
+    _pair_up(material)
 
 
 def _lines(path: Path, material: Material) -> Iterator[tuple[str, str, str, int | None]]:

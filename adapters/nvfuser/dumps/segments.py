@@ -134,7 +134,7 @@ def parse_segments(lines: Iterable[str]) -> SegmentedFusion:
         _keep(fusion, group)
     for scheduler, numbers in heads:
         if not any(known.numbers == numbers for known in fusion.groups.values()):
-            _lost(fusion, scheduler, numbers)
+            _add_incomplete(fusion, scheduler, numbers)
     _connect(fusion, edges)
     return fusion
 
@@ -152,7 +152,7 @@ def _keep(fusion: SegmentedFusion, group: Group) -> None:
     fusion.groups[group.number] = group
 
 
-def _lost(fusion: SegmentedFusion, scheduler: str, numbers: frozenset[int]) -> None:
+def _add_incomplete(fusion: SegmentedFusion, scheduler: str, numbers: frozenset[int]) -> None:
     """Add a listed group whose details are missing: it gets a negative number, since its id is not known."""
     number = min([-1, *(known - 1 for known in fusion.groups)])
     fusion.groups[number] = Group(number, scheduler, [Expression(n, "") for n in sorted(numbers)])

@@ -24,7 +24,7 @@ INFINITE: Final = "aoti-infinite"
 _WRITERS: Final = 256
 
 
-class _Bad(Struct, frozen=True):
+class _BadValue(Struct, frozen=True):
     code: str
     sentence: str
     value: Value
@@ -78,11 +78,11 @@ class PrintedDecoder(LogDecoder):
         return found, ()
 
 
-def _line(stream: _Stream, line: str, at: int | None) -> _Bad | None:
+def _line(stream: _Stream, line: str, at: int | None) -> _BadValue | None:
     """Process one line; return a bad value if it is the first of its kind and complete."""
     begun = begins(line)
     if begun is not None:
-        _over(stream, begun)
+        _complete_value(stream, begun)
         stream.value, stream.line = begun, at
         return None
     if stream.value is None:
@@ -95,11 +95,11 @@ def _line(stream: _Stream, line: str, at: int | None) -> _Bad | None:
     sentence = _sentence(stream, stream.value)
     if sentence:
         stream.told.add(code)
-        return _Bad(code, sentence, stream.value)
+        return _BadValue(code, sentence, stream.value)
     return None
 
 
-def _over(stream: _Stream, begun: Value) -> None:
+def _complete_value(stream: _Stream, begun: Value) -> None:
     """Update the stream when the statistics of a value are complete."""
     value = stream.value
     if value is not None and value.when != "before":
@@ -130,7 +130,7 @@ def _sentence(stream: _Stream, value: Value) -> str:
     return f"{value.bad} is first seen after kernel {value.kernel}, in {value.argument}{clean}"
 
 
-def _diagnostic(said: _Bad, proof: Evidence, writer: str) -> Diagnostic:
+def _diagnostic(said: _BadValue, proof: Evidence, writer: str) -> Diagnostic:
     code, value = said.code, said.value
     digest = hashlib.blake2b(f"{proof.log}\n{writer}\n{code}".encode(), digest_size=6).hexdigest()
     command = "livedbg aoti --step 3 -- CMD"

@@ -106,25 +106,27 @@ def parameters(information: bytes) -> tuple[str, ...]:
     """Return the names of the model's positional arguments, as in its `forward`; () if not known (O2)."""
     try:
         decoded = msgspec.json.decode(information) if information else {}
-        traces = [_own(_TRACE.findall(str(text))) for known in decoded.values() for text in known["stack_traces"]]
+        traces = [
+            _own_frames(_TRACE.findall(str(text))) for known in decoded.values() for text in known["stack_traces"]
+        ]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ()
     found = {_arguments(file, int(number), source) for (file, number, _, source), *_ in filter(None, traces)}
     return found.pop() if len(found) == 1 else ()
 
 
-def _own(frames: Sequence[_Frame]) -> Sequence[_Frame]:
+def _own_frames(frames: Sequence[_Frame]) -> Sequence[_Frame]:
     """Return the frames that are not torch's; all if there are no others."""
     return [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
 
 
 def _ordered(known: Mapping[str, Any]) -> Iterator[Line]:
     named = (*known.get("post_grad_nodes", ()), *known.get("pre_grad_nodes", ()))
-    operators = {_plain(_COUNTED.sub("", str(name))) for name in named}
+    operators = {_base_operator(_COUNTED.sub("", str(name))) for name in named}
     places: dict[tuple[str, int], Line] = {}
     for text in known["stack_traces"]:
         frames = _TRACE.findall(str(text))
-        for frame in _own(frames)[-1:]:
+        for frame in _own_frames(frames)[-1:]:
             file = frame[0]
             line = _line(
                 frame, _maker([each[3] for each in frames], operators), _module(frames[: frames.index(frame)], frame)
@@ -155,7 +157,7 @@ def _module(callers: Sequence[_Frame], frame: _Frame) -> str:
         called = {match[1].removeprefix(".") for match in _MODULE.finditer(source)}
         if len(called) > 1 and within is not None:
             runs = _class_of(below[0], int(below[1]), below[3])
-            called &= {name for name, made in _made(within) if runs is not None and made == runs.name}
+            called &= {name for name, made in _assigned_classes(within) if runs is not None and made == runs.name}
         methods = {each.name for each in within.body if isinstance(each, _FUNCTIONS)} if within is not None else set()
         if _LIBRARY.search(file) or len(called) != 1 or called & methods:
             return ""
@@ -167,7 +169,7 @@ def _class_of(file: str, number: int, source: str) -> ast.ClassDef | None:
     return next((node for node in reversed(_around(file, number, source)) if isinstance(node, ast.ClassDef)), None)
 
 
-def _made(module: ast.ClassDef) -> Iterator[tuple[str, str]]:
+def _assigned_classes(module: ast.ClassDef) -> Iterator[tuple[str, str]]:
     """Yield attributes to which a class assigns new objects, with the names of their classes."""
     for node in ast.walk(module):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
@@ -178,14 +180,14 @@ def _made(module: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 def _maker(sources: Sequence[str], operators: Set[str]) -> str:
     """Return a kernel operator that the source lines name and that can make NaN of finite numbers, or ""."""
-    words = {_plain(word) for source in sources for word in _WORD.findall(_HARMLESS.sub("", source))}
+    words = {_base_operator(word) for source in sources for word in _WORD.findall(_HARMLESS.sub("", source))}
     for kind in (_DOMAIN, _QUOTIENT):
         for word in sorted(words & kind & operators):
             return word
     return ""
 
 
-def _plain(word: str) -> str:
+def _base_operator(word: str) -> str:
     """Return the base name of an operator: `div` for `divide_`."""
     bare = word.rstrip("_")
     return _SAME.get(bare, bare)

@@ -87,7 +87,7 @@ def failures(lines: Iterable[str]) -> list[Failure]:
         elif match := _NAN.search(line):
             found[_of_value(match[1], clean_line(match[2], 100))] = None
         elif match := _ASSERT.match(line):
-            found[_of_assert(match[1], "NaN" if match[2] == "nan" else "INF")] = None
+            found[_assertion_failure(match[1], "NaN" if match[2] == "nan" else "INF")] = None
         elif match := _COUNT.search(line):
             found[Failure(kind="input", sentence=_count(match[1], match[2]))] = None
         elif match := _INDEX.search(line):
@@ -117,7 +117,7 @@ def _of_value(kind: str, name: str) -> Failure:
     return Failure(kind="infinity", sentence=sentence, name=name)
 
 
-def _of_assert(name: str, kind: str) -> Failure:
+def _assertion_failure(name: str, kind: str) -> Failure:
     """Return the failure of an assertion in torch.compile's Python code; `var` is a graph's result."""
     failure = _of_value(kind, "what the compiled graph returns" if name == "var" else name)
     if name != "var" or failure.kind != "nan":
@@ -201,7 +201,7 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
         lines.append(("inputs", _no_code("AOTI_RUNTIME_CHECK_INPUTS acts at run time")))
     lines.append(("NaN", _nan_checks(run, code)))
     found = failures(_output(run))
-    told = [*_told(found, code), *_ended(run, code, found)]
+    told = [*_error_rows(found, code), *_ended(run, code, found)]
     lines += told or [("found", _nothing(run, code))]
     hands = next((hand for failure in found if (hand := _hand(failure, code))), {})
     return StepFound(
@@ -255,7 +255,7 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     else:
         lines.append(("printer", "The printer acts at compile time, and printed nothing: compile the model with it."))
     found = failures(_output(run))
-    told = [*_told(found, code), *_ended(run, code, found)]
+    told = [*_error_rows(found, code), *_ended(run, code, found)]
     hand = next((hand for failure in found if (hand := _hand(failure, code))), {}) or _stuck(run, code)
     if kernel:
         call = next((call for model in code for call in model.code.named(kernel)), None)
@@ -283,13 +283,13 @@ def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     printed = list(values(run.output))
     if not printed:
         lines.append(("printer", "The printer acts at compile time, and printed no value: compile the model with it."))
-        return StepFound(lines=(*lines, *_told(failures(_output(run)), code)))
+        return StepFound(lines=(*lines, *_error_rows(failures(_output(run)), code)))
     lines.append(("printer", f"The printer (compile time) acted: {len(printed)} values of arguments."))
     trail = first_bad(printed, code)
     if trail is None:
         lines.append(("found", "No printed value is NaN or infinity."))
         lines += [("value", value.told) for value in [*written(printed, code)][:_SHOWN]]
-        return StepFound(lines=(*lines, *_told(failures(_output(run)), code)))
+        return StepFound(lines=(*lines, *_error_rows(failures(_output(run)), code)))
     lines += _of_trail(trail)
     if trail.value.bad == "NaN":
         return StepFound(lines=tuple(lines), hands=trail.hands, cause=trail.made, wrong_value=True)
@@ -306,7 +306,7 @@ def _of_trail(trail: Trail) -> Iterator[tuple[str, str]]:
         yield "read", read.told
 
 
-def _told(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[str, str]]:
+def _error_rows(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[str, str]]:
     """Return errors as text, with details from the generated code."""
     lines: _Lines = []
     for failure in found:

@@ -105,7 +105,7 @@ def _of_launch(
     came = next((value for value in reads if wrong(value)), None)
     makers = dict(call.makers)
     if came is not None:
-        return _got(came, call, model, makers.get(came.argument))
+        return _trail_of_input(came, call, model, makers.get(came.argument))
     bad = next(
         (value for value in launch.after if wrong(value) and value.argument in (*call.writes, *call.reads)), None
     )
@@ -151,7 +151,7 @@ def _of_launch(
     )
 
 
-def _got(value: Value, call: Call, model: Model, maker: int | None) -> Trail:
+def _trail_of_input(value: Value, call: Call, model: Model, maker: int | None) -> Trail:
     """Return the trail of a bad value that a kernel got as input."""
     if maker is None:
         who = "an input of the model" if value.argument in model.code.inputs.values() else "whose maker was not found"

@@ -356,7 +356,7 @@ class CollectivesAdapter(PolledAdapter):
             except OSError:
                 continue  # gone, or not ours to look at: the process adapter says so
             spent_s += cost.cpu_s
-            self._tell(reader, context)
+            self._report_unreadable(reader, context)
             if rank is not None:
                 seen.append(rank)
         alive = {(process.id, process.start_ticks) for process in living}
@@ -411,7 +411,7 @@ class CollectivesAdapter(PolledAdapter):
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
             called, calls = said_calls(job, self._before, snapshot, context.request.host)
-            for exchange in exchanges(called, calls, _crosses):
+            for exchange in exchanges(called, calls, _in_flight):
                 task = exchange_task(exchange, prefix, by_rank, moved, known_ended(exchange, ended, job, snapshot))
                 if exchange.name == INIT:
                     task = with_meeting(task, [by_rank[rank].process for rank in exchange.calls], snapshot)
@@ -428,7 +428,7 @@ class CollectivesAdapter(PolledAdapter):
             *self._shown.show(context.stamp(), tasks=tasks.values(), edges=edges, counters=counters, diagnostics=late)
         )
 
-    def _tell(self, reader: RankReader, context: Context) -> None:
+    def _report_unreadable(self, reader: RankReader, context: Context) -> None:
         """Report what can't be read of a process, and withdraw that when it can be."""
         process = reader.process.id
         if reader.problem:
@@ -439,7 +439,7 @@ class CollectivesAdapter(PolledAdapter):
             self._statuses.withdraw(context, process, "recorder-unread")
 
 
-def _crosses(one: Look, other: Look) -> bool:
+def _in_flight(one: Look, other: Look) -> bool:
     """Return whether bytes are in flight between two ranks."""
     pids = [int(ids.parse(look.process).short) for look in (one, other)]
     return bytes_under_way(*pids)

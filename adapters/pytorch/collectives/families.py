@@ -123,11 +123,11 @@ def _dead_children(job: Sequence[RankSeen], snapshot: Snapshot) -> list[str]:
         and process.ppid == first.ppid
         and process.host == first.host
         and not _is_own(process)
-        and (_ZOMBIE not in process.notes or _together(process, began))
+        and (_ZOMBIE not in process.notes or _started_together(process, began))
     ]
 
 
-def _together(process: Process, began: Sequence[int]) -> bool:
+def _started_together(process: Process, began: Sequence[int]) -> bool:
     """Return whether it was started at the same time as the others."""
     at = process.start_wall_ns
     return at is not None and bool(began) and min(began) - _TOGETHER_NS <= at <= max(began) + _TOGETHER_NS

@@ -286,7 +286,7 @@ class CallReader:
         inside = {thread.ident for thread, _ in known}
         methods = self._methods.of([thread for thread in threads if thread.ident not in inside])
         return (
-            *(self._call(thread, frame, groups) for thread, frame in known if not self._of_some(frame)),
+            *(self._call(thread, frame, groups) for thread, frame in known if not self._subgroup_only(frame)),
             *(one for ident, call in methods.items() if (one := self._wait(ident, call, groups)) is not None),
         )
 
@@ -320,7 +320,7 @@ class CallReader:
         items = self._heap.items(argument, _MOST_KEYS)
         return tuple(self._heap.objects.text(item) for item in items if self._heap.type_name(item) == "str")
 
-    def _of_some(self, frame: PyFrame) -> bool:
+    def _subgroup_only(self, frame: PyFrame) -> bool:
         """Return whether only the ranks of a new group have to call it."""
         return frame.code.name == "new_group" and bool(self._number(frame, "use_local_synchronization"))
 

@@ -72,7 +72,7 @@ class RankReader:
             OSError: the process is gone or not permitted.
         """
         if not self._recorders and not self._found():
-            return self._bare(process)
+            return self._rank_before_torch(process)
         if process.rank is None and time.monotonic() < self._apart_s:
             return None
         seen = self._seen(process)
@@ -116,9 +116,9 @@ class RankReader:
         name = worker[0] if worker is not None else ""
         return RankSeen(look, self._tids(wanted), name, rpc, self._tids({entry.thread for entry in look.entries}))
 
-    def _bare(self, process: Process) -> RankSeen | None:
+    def _rank_before_torch(self, process: Process) -> RankSeen | None:
         """Return a Python process with a rank's environment that has not loaded torch yet."""
-        world, met = _world(process), process.environment.get("MASTER_PORT")
+        world, met = _world_size(process), process.environment.get("MASTER_PORT")
         if process.rank is None or world is None or not met or self.problem or not process.rank < world:
             return None
         self._refresh()
@@ -192,7 +192,7 @@ class RankReader:
             groups = read_groups(self._python) if self._python is not None else Groups()
         except OSError:
             return  # they change just now: the next look comes
-        world = _world(process)
+        world = _world_size(process)
         if WORLD not in groups.ranks and world is not None:
             groups = structs.replace(groups, ranks={**groups.ranks, WORLD: tuple(range(world))})
         if groups.ranks.keys() - self._groups.ranks.keys():
@@ -216,7 +216,7 @@ class RankReader:
         return number
 
 
-def _world(process: Process) -> int | None:
+def _world_size(process: Process) -> int | None:
     """Return its environment's WORLD_SIZE."""
     world = process.environment.get("WORLD_SIZE", "")
     return int(world) if world.isdecimal() and 0 < int(world) < 1 << 20 else None

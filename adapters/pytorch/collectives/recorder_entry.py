@@ -149,7 +149,7 @@ _SIZES_SIZE: Final = 80  # c10::SmallVector<int64_t, 8>
 _MOST_CALLS: Final = 1 << 10  # that are remembered
 
 
-class _Called(NamedTuple):
+class _CallFields(NamedTuple):
     """Fields of an `Entry` that repeat in each round of a loop."""
 
     group: str
@@ -197,7 +197,7 @@ class EntryReader:
     def __init__(self, pid: int, layout: EntryLayout) -> None:
         self._pid = pid
         self._layout = layout
-        self._calls: Newest[tuple[object, ...], _Called] = Newest(_MOST_CALLS)
+        self._calls: Newest[tuple[object, ...], _CallFields] = Newest(_MOST_CALLS)
         self._fields = _fields(layout)
 
     def read(self, data: bytes, at: int, record: int, address: int) -> Entry | None:
@@ -248,7 +248,7 @@ class EntryReader:
             instance=instance,
         )
 
-    def _read_call(self, data: bytes, address: int) -> _Called | None:
+    def _read_call(self, data: bytes, address: int) -> _CallFields | None:
         layout = self._layout
         group, described, name = (
             self._text(data, at, address) for at in (layout.group, layout.description, layout.name)
@@ -257,7 +257,7 @@ class EntryReader:
             return None
         backend, colon, operation = clean_line(name).partition(":")
         words = (operation, backend) if colon else (backend, "")
-        return _Called(clean_line(group), clean_line(described), *words, self._shapes(data, address))
+        return _CallFields(clean_line(group), clean_line(described), *words, self._shapes(data, address))
 
     def _shapes(self, data: bytes, address: int) -> tuple[tuple[int, ...], ...]:
         """Return the shapes of its tensors; () if they can't be read."""

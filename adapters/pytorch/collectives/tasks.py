@@ -37,7 +37,7 @@ _MOST: Final = 64
 _WAITS: Final = "gloo::transport::tcp::UnboundBuffer::waitRecv("
 
 
-def _in_tree(rank: int, root: int, total: int) -> int | None:
+def _broadcast_sender(rank: int, root: int, total: int) -> int | None:
     """Return the sender to a rank in a broadcast; None for the root."""
     number = (rank - root) % total
     return (number - (1 << number.bit_length() - 1) + root) % total if number else None
@@ -47,7 +47,10 @@ def _from_root(rank: int, root: int, _total: int) -> int | None:
     return root if rank != root else None
 
 
-_SENDERS: Final[Mapping[str, Callable[[int, int, int], int | None]]] = {"broadcast": _in_tree, "scatter": _from_root}
+_SENDERS: Final[Mapping[str, Callable[[int, int, int], int | None]]] = {
+    "broadcast": _broadcast_sender,
+    "scatter": _from_root,
+}
 
 
 def roots_of_completed(

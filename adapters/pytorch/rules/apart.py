@@ -99,7 +99,7 @@ class StoreKeys:
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
-        sentence = f"{rank_list(waiting, start=True)} {waits}{_for(age_ns)}, and nobody sets it{said}."
+        sentence = f"{rank_list(waiting, start=True)} {waits}{_wait_text(age_ns)}, and nobody sets it{said}."
         if amounts_to is VerdictState.CRASHED:
             sentence = f"{_who_ended(others, len(ranks), state)}; {rank_list(waiting)} {waits}."
         return Finding(
@@ -255,7 +255,7 @@ def _ended(process: str, state: RuleInput) -> bool:
     return known is not None and known.exited
 
 
-def _for(age_ns: int) -> str:
+def _wait_text(age_ns: int) -> str:
     """Return ` for 12 s`; "" for polling threads, whose wait time means nothing."""
     return f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""
 

@@ -147,7 +147,7 @@ _UNUSED: Final = (
 )
 
 
-def _old(state: RuleInput) -> list[Call]:
+def _overdue(state: RuleInput) -> list[Call]:
     """Return the collectives with a wait longer than the threshold."""
     return [call for call in calls_of(state) if call.age_ns >= state.settings.thread_stall_ns and call.waiting]
 
@@ -174,7 +174,7 @@ class CollectiveMissing:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """Yield one finding for each absent rank that itself waits in no collective."""
-        calls = _old(state)
+        calls = _overdue(state)
         waits = waiting_processes(calls)
         told = set()
         for call in calls:
@@ -262,7 +262,7 @@ class CollectiveOrder:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """Yield one finding for each cycle."""
-        calls = _old(state)
+        calls = _overdue(state)
         waits = waiting_processes(calls)
         told: set[str] = set()
         for thread in dict.fromkeys(one for call in calls for one in call.waiting.values()):
@@ -327,7 +327,7 @@ class CollectiveDiffers:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        for call in _old(state):
+        for call in _overdue(state):
             if not call.facts.absent and not call.facts.unseen and not call.facts.ended:
                 yield self._finding(call, state)
 

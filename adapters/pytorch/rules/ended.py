@@ -51,7 +51,7 @@ class CollectiveEnded:
             severity=Severity.ERROR,
             sentence=(
                 f"{rank_list(call.facts.ended, start=True)} of {call.facts.ranks} {verb} no process any more"
-                f"{_how(processes, call, state)}; {rank_list(call.waiting)} {waits} in {call.title}."
+                f"{_how_ended(processes, call, state)}; {rank_list(call.waiting)} {waits} in {call.title}."
             ),
             entities=(call.task.id, *processes, *threads),
             evidence=tuple(thread_evidence(state.snapshot.threads[thread], state) for thread in threads[:4]),
@@ -68,7 +68,7 @@ def ended_badly(process: str, state: RuleInput) -> bool:
     return status not in (0, None) and not was_asked(status) and was_hung(state.snapshot) is None
 
 
-def _how(processes: Sequence[str], call: Call, state: RuleInput) -> str:
+def _how_ended(processes: Sequence[str], call: Call, state: RuleInput) -> str:
     """Return ` (ended by SIGKILL)` if a single process ended and its status is known."""
     known = state.snapshot.processes.get(processes[0]) if len(processes) == 1 else None
     if known is None or known.exit_status is None:

@@ -48,12 +48,12 @@ class LateRank:
         now_ns = state.snapshot.now().wall_ns
         for said in _known(state):
             (process,) = said.entities
-            if not _lives(process, state):
+            if not _may_still_come(process, state):
                 continue
             fresh = now_ns - read_facts(said, LateFacts).last_wall_ns < state.settings.thread_stall_ns
-            goes_on = all(_only(process, call) and is_usual(call, process, state) for call in waiting)
+            goes_on = all(_only_missing(process, call) and is_usual(call, process, state) for call in waiting)
             runs = goes_on and (bool(waiting) or fresh)
-            if not fresh and not any(_only(process, call) for call in waiting):
+            if not fresh and not any(_only_missing(process, call) for call in waiting):
                 continue  # nobody waits for it now
             yield Finding(
                 rule=self.name,
@@ -68,7 +68,7 @@ class LateRank:
             )
 
 
-def _lives(process: str, state: RuleInput) -> bool:
+def _may_still_come(process: str, state: RuleInput) -> bool:
     """Return whether it may still come: it has not ended, and is not stopped."""
     known, main = state.snapshot.processes.get(process), main_thread(process, state)
     halted = (ThreadState.STOPPED, ThreadState.TRACED)
@@ -77,7 +77,7 @@ def _lives(process: str, state: RuleInput) -> bool:
     return known.state not in halted and main.state not in halted
 
 
-def _only(process: str, call: Call) -> bool:
+def _only_missing(process: str, call: Call) -> bool:
     """Return whether exactly this rank is missing in a collective."""
     return [call.processes.get(rank) for rank in (*call.facts.absent, *call.facts.unseen, *call.facts.ended)] == [
         process

@@ -42,7 +42,7 @@ class _Failure(NamedTuple):
     status: int
 
 
-class _Left(NamedTuple):
+class _WorkerErrors(NamedTuple):
     """Error files of a worker that failed first."""
 
     start: int
@@ -81,7 +81,7 @@ class WorkerRestarts:
 
     def _finding(self, times: int, workers: Sequence[Process], state: RuleInput) -> Finding:
         failures = _failures(workers, state)
-        left = _left(workers, state)
+        left = _worker_errors(workers, state)
         said = _first(failures, times) or _first_left(left, times)
         error = _error_left(left, times) or (only_error(len(failures), state) if failures else "")
         living = tuple(worker.id for worker in workers if not worker.exited)
@@ -147,7 +147,7 @@ def _how_many(known: int, times: int) -> str:
     return "each time" if known >= times - 1 and times > 2 else f"{known} of the ends are known"
 
 
-def _left(workers: Sequence[Process], state: RuleInput) -> list[_Left]:
+def _worker_errors(workers: Sequence[Process], state: RuleInput) -> list[_WorkerErrors]:
     """Return the errors in the workers' files, oldest start first, without the current start."""
     runs = {clean_line(run.folder) for one in workers if (run := run_of(one.environment.get(_ERROR_FILE, "")))}
     ranks = {worker.environment.get("LOCAL_RANK", ""): worker.environment.get("RANK", "") for worker in workers}
@@ -159,11 +159,11 @@ def _left(workers: Sequence[Process], state: RuleInput) -> list[_Left]:
         facts = read_facts(said, WorkerFacts)
         if facts.run in runs and facts.start < newest:
             rank = ranks.get(facts.local_rank) or facts.local_rank
-            found.append(_Left(facts.start, rank, facts.error.rstrip(": ."), said))
+            found.append(_WorkerErrors(facts.start, rank, facts.error.rstrip(": ."), said))
     return sorted(found, key=lambda one: one.start)
 
 
-def _first_left(left: Sequence[_Left], times: int) -> str:
+def _first_left(left: Sequence[_WorkerErrors], times: int) -> str:
     """Return `; each time rank 1 failed first`."""
     if not left:
         return ""
@@ -175,7 +175,7 @@ def _first_left(left: Sequence[_Left], times: int) -> str:
     return f"; {whole}{':' if whole != 'each time' else ''} rank {left[0].rank} failed first"
 
 
-def _error_left(left: Sequence[_Left], times: int) -> str:
+def _error_left(left: Sequence[_WorkerErrors], times: int) -> str:
     """Return `: ValueError: bad shard`, if the same each time; else the newest start's error."""
     if not left:
         return ""

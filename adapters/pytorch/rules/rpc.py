@@ -46,7 +46,7 @@ class _End(NamedTuple):
     thread: str
 
 
-class _Asked(NamedTuple):
+class _RequestWait(NamedTuple):
     """A thread's wait for a request, or in `shutdown`."""
 
     task: str
@@ -54,12 +54,12 @@ class _Asked(NamedTuple):
     thread: Thread
 
 
-def _waiting(state: RuleInput, *, leaves: bool = False) -> Iterator[_Asked]:
+def _waiting(state: RuleInput, *, leaves: bool = False) -> Iterator[_RequestWait]:
     """Yield the threads that wait for a request, or in `shutdown`."""
     for task in state.tasks_in(TaskState.RUNNING):
         if task.id.startswith(_PREFIX) and (facts := rpc_facts(task)).leaves is leaves:
             threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
-            yield from (_Asked(task.id, facts, thread) for thread in threads if thread is not None)
+            yield from (_RequestWait(task.id, facts, thread) for thread in threads if thread is not None)
 
 
 def _free(process: str, busy: set[str], state: RuleInput) -> bool:

@@ -48,9 +48,9 @@ class CollectiveTimeouts:
         heard = _heard(said)
         ends = [one for one in said if one.code == _ENDS]
         for told in _groups(timeouts, heard):
-            yield self._unless_over(self._finding(told, heard, ends, state), state)
+            yield self._downgraded_if_over(self._finding(told, heard, ends, state), state)
 
-    def _unless_over(self, finding: Finding, state: RuleInput) -> Finding:
+    def _downgraded_if_over(self, finding: Finding, state: RuleInput) -> Finding:
         """Downgrade it to a warning if a rank's log goes on after it."""
         if finding.state is not VerdictState.STALLED:
             return unless_survived(finding, state.snapshot, _OWN.search)

@@ -123,7 +123,7 @@ def _does(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
     if not python and not _is_main(thread):
         outside = "" if _OF_TORCH.match(thread.name) else from_outside(thread, family, state)
         return f"waits in {blocked_in(thread, state)}, which {outside} may end" if outside else ""
-    if waits_for_job(python) or _looks_on(python) or _idle_worker(python):
+    if waits_for_job(python) or _is_onlooker(python) or _idle_worker(python):
         return ""
     if thread.state is ThreadState.RUNNING:
         return "computes"
@@ -146,7 +146,7 @@ def _is_main(thread: Thread) -> bool:
     return thread.process.rpartition("/")[2] == str(thread.tid)
 
 
-def _looks_on(frames: Iterable[Frame]) -> bool:
+def _is_onlooker(frames: Iterable[Frame]) -> bool:
     """Return whether a thread was started by an onlooking library."""
     files = [frame.file or "" for frame in frames]
     outermost = next((file for file in reversed(files) if not _THREADS.search(file)), "")
