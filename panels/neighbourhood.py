@@ -113,7 +113,6 @@ def _chains(graph: WaitGraph, starts: Sequence[str]) -> dict[str, None]:
 
 
 def _between(graph: WaitGraph, nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield the edges that have both ends in the picture."""
     inside = set(nodes)
     for node in nodes:
         yield from ((node, blocker) for blocker in graph.blockers_of(node) if blocker in inside)
@@ -263,7 +262,6 @@ class _Columns:
         return floor(item.x - item.width / 2 + 0.5) - self._first
 
     def middle(self, item: Item) -> int:
-        """Return the column in which lines begin and end."""
         return self.left(item) + int(item.width) // 2
 
 

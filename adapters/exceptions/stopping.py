@@ -144,7 +144,6 @@ class StoppingCatchpoint:
         )
 
     def _budget(self) -> StopBudget | None:
-        """Return the current stop budget, by the watchdogs of its runtime."""
         return stop_budget(self._context.snapshot(), self.process, time.time_ns())
 
     async def disarm(self) -> None:

@@ -192,7 +192,6 @@ class _Watched:
         self._context.emit(Touched(intrusion=touch, **self._context.stamp()))
 
     async def end(self) -> None:
-        """Remove the probes."""
         await asyncio.to_thread(self._tracer.stop)
         await asyncio.sleep(0)  # what it traced last
         self._emit_steps(self._steps.end())

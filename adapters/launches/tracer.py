@@ -332,7 +332,6 @@ class LaunchTracer(Tracer):
             self._stop_tracing(probes)
 
     def _sample_each(self, probes: FunctionProbes) -> None:
-        """Sample each call at all known places."""
         if probes.probed:
             probes.arm()
         if self._count.tallies:

@@ -352,7 +352,6 @@ class LogAdapter(Adapter):
             result.events.append(LogSourceSeen(source=source, **stamp))
 
     def _damaged(self, feed: SourceFeed, result: _Round, stamp: Stamp) -> None:
-        """Report a truncated or corrupt packed log."""
         problem = feed.tail.problem
         if problem and feed.source.id not in self._damages:
             self._damages.add(feed.source.id)

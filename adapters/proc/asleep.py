@@ -247,7 +247,6 @@ class AsleepReader:
 
 
 def _waits(sample: ThreadSample) -> bool:
-    """Return whether a thread is blocked and the kernel counts its runs."""
     return sample.state is ThreadState.WAITING and isinstance(sample.call, BlockedSyscall) and sample.runs is not None
 
 

@@ -42,7 +42,6 @@ class _NotPython:
         self.next_s = time.monotonic() + self.pause_s
 
     def postpone(self) -> None:
-        """Check again later, with a longer pause each time."""
         self.pause_s = min(2 * self.pause_s, _RETRY_S[1])
         self.next_s = time.monotonic() + self.pause_s
 

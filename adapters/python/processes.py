@@ -140,7 +140,6 @@ class _Seen(NamedTuple):
         )
 
     def runs(self, tid: int) -> bool:
-        """Return whether a thread was only seen running."""
         return all(isinstance(call, Running) for call in (self.before.get(tid), self.after.get(tid)))
 
 

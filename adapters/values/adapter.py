@@ -367,7 +367,6 @@ class ValuesAdapter(PolledAdapter):
 
 
 def _emit_on_loop(loop: asyncio.AbstractEventLoop, emit: Callable[[ValuePreview], None], preview: ValuePreview) -> None:
-    """Emit on the session's thread, unless the session has ended."""
     with contextlib.suppress(RuntimeError):  # the session has ended meanwhile
         loop.call_soon_threadsafe(emit, preview)
 

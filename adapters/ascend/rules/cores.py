@@ -63,7 +63,6 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
 
 
 def _waiter(threads: set[str], state: RuleInput) -> Thread | None:
-    """Return a thread that waits for one of some threads."""
     names = (waiter for thread in sorted(threads) for waiter in state.graph.waiters_of(thread))
     return next((state.snapshot.threads[name] for name in names if name in state.snapshot.threads), None)
 

@@ -132,7 +132,6 @@ class _Run:
         self.touches: list[Intrusion] = []
 
     def events(self) -> Iterator[Event]:
-        """Yield the ledger as events."""
         return (Touched(intrusion=touch, **self.stamper()) for touch in self.touches)
 
 

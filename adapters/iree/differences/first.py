@@ -159,7 +159,6 @@ def _any(differences: Sequence[Difference | None]) -> bool:
 def _tensors(
     one: Trace, other: Trace, here: Sequence[Saved], there: Sequence[Saved], tolerance: Tolerance
 ) -> list[Difference | None]:
-    """Return how each common tensor differs; None for unreadable ones."""
     return [_tensor(one, other, mine, its, tolerance) for mine, its in zip(here, there, strict=False)]
 
 

@@ -82,7 +82,6 @@ def _apart(whole: Whole) -> bool:
 
 
 def _results_equal(whole: Whole) -> bool:
-    """Return whether all results were read and are equal within the tolerance."""
     results = whole.compared.results
     return bool(results) and all(one is not None and not one.differs for one in results)
 

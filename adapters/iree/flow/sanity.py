@@ -247,7 +247,6 @@ def _unreadable(ground: Ground, given: AsGiven) -> None:
 
 
 def _first_lines(error: LivedbgError) -> str:
-    """Return its first lines."""
     lines = [line.strip() for line in str(error).split("\n") if line.strip()]
     return " ".join(lines[:2])
 

@@ -150,7 +150,6 @@ def _since_ns(seen: _Seen, snapshot: Snapshot) -> int | None:
 
 
 def _needs_native(stack: Stack | None) -> bool:
-    """Return whether a stack has only Python frames and calls a model."""
     if stack is None or stack.layer != "python":
         return False
     return any((frame.file or "").endswith(CALLS) for frame in stack.frames)

@@ -128,6 +128,5 @@ def _dead_children(job: Sequence[RankSeen], snapshot: Snapshot) -> list[str]:
 
 
 def _started_together(process: Process, began: Sequence[int]) -> bool:
-    """Return whether it was started at the same time as the others."""
     at = process.start_wall_ns
     return at is not None and bool(began) and min(began) - _TOGETHER_NS <= at <= max(began) + _TOGETHER_NS
