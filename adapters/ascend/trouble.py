@@ -93,8 +93,7 @@ class RingFull(Struct):
         """Return its fill: `15 of 15 usable slots`; `196,608 of 262,144 bytes used, 65,536 wanted`; "" if unknown.
 
         The allocator keeps one slot free (PTO2TaskAllocator::alloc, pto_ring_buffer.h). A heap may be full with room
-        left: a
-        task's output must be contiguous.
+        left: a task's output must be contiguous.
         """
         if self.what is Full.SLOTS:
             scope = f", {self.in_scope} by one scope" if self.in_scope else ""

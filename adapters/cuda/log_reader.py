@@ -2,8 +2,8 @@
 
 The driver's error log (CUDA 12.9 and later, environment variable CUDA_LOG_FILE): CUDA C++ Programming Guide, "Error Log
 Management": `[TIME][THREAD][CUDA][LEVEL] MESSAGE`; the guides of 13.0 and 13.1 have the function in a fifth bracket.
-The
-cause is in a line of its own, before `Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel` of the same thread.
+The cause is in a line of its own, before `Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel` of the same
+thread.
 """
 
 from __future__ import annotations

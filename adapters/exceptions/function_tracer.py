@@ -250,8 +250,7 @@ class PythonRaises:
         """Return class, bases and message; None if it is no new raise.
 
         That is the case if another thread's state was read (of an interpreter with its own GIL), or if an exception on
-        its
-        way outwards lost its traceback, as in imports (Python/import.c, remove_importlib_frames).
+        its way outwards lost its traceback, as in imports (Python/import.c, remove_importlib_frames).
         """
         process = self._process(sample, found.place)
         read = values(fields, sample.raw)

@@ -13,9 +13,8 @@ Invariants:
         read them all, before it is known that there are too many.
     launches_tracer.C1. When counting changes between samples and tallies, no launch is counted twice, and none is lost:
         both count for a moment, and both counts are cut at a time at which nothing was launched, since two totals
-        around
-        it are the same. If there is no such time within the tries of `_MARGINS_NS`, launches of the last try, some
-        0.2 ms, may be counted wrongly.
+        around it are the same. If there is no such time within the tries of `_MARGINS_NS`, launches of the last try,
+        some 0.2 ms, may be counted wrongly.
     launches_tracer.R1. At the measured rates, tracing takes no more than its share of the launching threads' time,
         except while a rate is being measured.
 """

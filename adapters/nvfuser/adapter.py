@@ -68,8 +68,7 @@ class TraceWatch:
 
     def read(self, paths: Iterable[str], for_s: float) -> bool:
         """Find traces at or below some paths, and continue reading them; return whether there is more. Blocking: call
-        it in a
-        thread.
+        it in a thread.
 
         Args:
             paths: files, folders and patterns.

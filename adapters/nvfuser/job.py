@@ -192,8 +192,7 @@ class Job:
 
     def _nameless(self, record: FusionRecord, failure: Failure, mark: Mark) -> None:
         """Process an error without a group: groups are compiled one by one (NVFUSER_DISABLE=parallel_compile), or it is
-        the
-        only one.
+        the only one.
         """
         named = {group for group in groups_in(failure) if group in record.groups}
         group, inferred = None, ""

@@ -128,8 +128,7 @@ class FdWaits:
         Args:
             direction: `r` (until there is something to read) or `w` (until there is room).
             polled: the call is poll, select or epoll. If the process itself has the other end, that is a wake-up
-                channel
-                and has no holder.
+                channel and has no holder.
             depth: how many nested epoll sets were opened so far.
         """
         found = describe(self._pid, fd)

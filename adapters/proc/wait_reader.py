@@ -152,8 +152,7 @@ class LockWaits:
         """Return whether a word of the stack belongs to a user's frame.
 
         True if a return address into code outside the C library lies between the system call and the word, and always
-        for
-        a statically linked library.
+        for a statically linked library.
         """
         if self._view.libc.static:
             return True

@@ -322,8 +322,7 @@ class PythonProcess:
         """Return our tid of the thread with a pthread identifier.
 
         It is taken from the interpreter, or else from glibc's thread descriptor, whose address is the pthread
-        identifier
-        (nptl/descr.h).
+        identifier (nptl/descr.h).
         """
         for tid, thread in self.last.threads.items():
             if thread.ident == ident:

@@ -1,8 +1,7 @@
 """Stacks of samples on the stream: unwound within a budget, each frame with the time since which it is held.
 
 A frame is held while it and all its callers are the same functions in every sample of a running thread. A loop's
-callees
-come and go; the function with the loop is held.
+callees come and go; the function with the loop is held.
 
 Invariants:
     shown.H1. A frame is held since a sample that had it, and every later sample had it too.
@@ -132,8 +131,7 @@ class Shown:
             ids: the threads of the samples.
             samples: one per thread.
             periods_ns: CPU time that each represents: they become parts of profiles, and samples that need unwinding
-                may be
-                deferred until there is CPU time for it. None if the stacks were requested.
+                may be deferred until there is CPU time for it. None if the stacks were requested.
         """
         by_process: dict[int, dict[int, Sample]] = {}
         for sample in samples:

@@ -310,8 +310,7 @@ class ValuesAdapter(PolledAdapter):
 
     def _compared(self, name: str, golden: str) -> tuple[ValueComparison, ValueDump | None]:
         """Compare, in a thread; return the differences, and the dump with the rows of all differing tasks if its
-        listing was
-        incomplete.
+        listing was incomplete.
         """
         from livedbg.values.state import compared, listed
 

@@ -221,8 +221,7 @@ class WaiterLists:
     """Dependents of tasks, from the lists of one ring system.
 
     A consumer is added at the front, and an entry never changes while the producer has its slot: so a known list is
-    read
-    only up to its known part.
+    read only up to its known part.
     """
 
     def __init__(self, layout: Layout) -> None:

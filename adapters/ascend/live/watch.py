@@ -308,8 +308,7 @@ class LiveWatch(Polled):
         """Return the job of a scheduler; None if not known yet.
 
         The first scheduler of a process belongs to the job of its log: its own, or the only log of processes if there
-        is no
-        other scheduler. Chips that share a log, and further schedulers, have a job each.
+        is no other scheduler. Chips that share a log, and further schedulers, have a job each.
         """
         own = [source for source in sources if source.process == process.id]
         logs = own or ([source for source in sources if source.process] if alone else [])

@@ -142,8 +142,7 @@ class JobDiagnostics(Struct, frozen=True):
 
         Returns:
             All of them (by the runtime's count if its lists are cut); those that wait directly; and whether the second
-            number
-            is known.
+            number is known.
         """
         ids = {task.id for task in roots}
         edges = state.snapshot.edges

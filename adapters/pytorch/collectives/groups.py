@@ -2,8 +2,7 @@
 
 The Flight Recorder of gloo lacks the ranks of its groups. `torch.distributed.distributed_c10d` has them: `_pg_names`
 and `_pg_group_ranks`, both dicts keyed by the group (torch 2.13, distributed_c10d.py). A group is a pybind11 object
-that
-points to a c10d::ProcessGroup, which has its own rank and its size next to each other (`rank_`, `size_`,
+that points to a c10d::ProcessGroup, which has its own rank and its size next to each other (`rank_`, `size_`,
 torch/csrc/distributed/c10d/ProcessGroup.hpp). Their offset is found by plausibility: the one place, the same in all
 groups, at which the size is that of the table.
 """

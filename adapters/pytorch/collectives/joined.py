@@ -57,8 +57,7 @@ class Look(Struct, frozen=True, kw_only=True):
 
     def entered(self, group: str, backend: str) -> tuple[list[Entry], int]:
         """Return its collectives in the newest instance of a group (J4), and when it enqueued its last one in an older
-        instance
-        (0 for never).
+        instance (0 for never).
         """
         all_of_it = [e for e in self.entries if e.group == group and not e.is_p2p and e.backend == backend]
         newest = max((entry.instance for entry in all_of_it), default=0)

@@ -143,8 +143,7 @@ def lived_ns(processes: Iterable[str], state: RuleInput) -> int:
 
 def on_its_way(call: Call, rank: int, state: RuleInput) -> bool:
     """Return whether an absent rank may still come: a thread that may enter moves, or another one does and the main
-    thread
-    has run lately.
+    thread has run lately.
     """
     if rank in call.facts.moved:
         return True
