@@ -101,9 +101,7 @@ class CatchpointsPanel(GrowingTablePanel):
         )
 
     def widths(self, width: int) -> list[int]:
-        """Return the widths: columns without content are hidden; if space is short, a note has priority over the
-        process.
-        """
+        """Return the widths: empty columns are hidden; if space is short, a note has priority over the process."""
         points = self.context.snapshot.catchpoints.values()
         idle = {
             title

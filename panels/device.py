@@ -1,6 +1,4 @@
-"""The device panels: exceptions, kernels and the positions of their warps; and the debugger's selected thread with
-its stack and barriers.
-"""
+"""The device panels: exceptions, kernels and the positions of warps; the selected thread's stack and barriers."""
 
 from __future__ import annotations
 

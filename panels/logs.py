@@ -1,6 +1,4 @@
-"""The Logs panel: whole logs of any size as tabs, with following, search, filters, and error marks on the scroll
-bar.
-"""
+"""The Logs panel: whole logs of any size as tabs, with following, search, filters and error marks."""
 
 from __future__ import annotations
 
@@ -283,9 +281,7 @@ class LogsPanel(FollowingPanel):
     # what was logged about something
 
     def lead_to(self, entity: str, at_wall_ns: int | None) -> str:
-        """Show the records of a thread around a time (or of its process, or all); return a sentence on what is
-        shown.
-        """
+        """Show the records of a thread around a time (or of its process, or all); return a sentence that says which."""
         self.least = Severity.DEBUG
         self.choose(ALL)
         row, sentence = rows_about(self.context, entity, at_wall_ns, self._narrow)

@@ -167,9 +167,7 @@ class LogSearch:
         return bool(running)
 
     def known(self, source: str, line: int, step: int) -> tuple[bool, int | None]:
-        """Return whether the next match from a line in a direction is known already, and its line (None for no
-        match).
-        """
+        """Return whether the next match from a line in a direction is known, and its line (None for no match)."""
         places = self.places
         if places is None or places.error or not places.done or places.full:
             return False, None

@@ -130,9 +130,7 @@ def named_code(number: int) -> str:
 
 
 def whole_graph(code: ErrorCode) -> ErrorCode:
-    """Return the code's meaning in host_build_graph, which builds the whole graph before it runs, so nothing is
-    freed.
-    """
+    """Return the code's meaning in host_build_graph, which builds the whole graph first, so that nothing is freed."""
     return structs.replace(_file().host_built.get(str(code.number), code), number=code.number)
 
 

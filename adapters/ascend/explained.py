@@ -53,9 +53,7 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
 
 
 def _passed_on(hit: ExceptionHit, report: ReportFacts) -> bool:
-    """Return whether an exception passes a report on: by its words, or because it is cut off where the report
-    begins.
-    """
+    """Return whether an exception passes a report on, by its words or since it is cut off where the report begins."""
     if is_npu(hit):
         return True
     if CUT_OFF not in hit.message or hit.line is None:

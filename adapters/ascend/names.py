@@ -121,9 +121,7 @@ class KernelNames(Struct):
         return changed
 
     def of(self, kernels: tuple[int, ...]) -> str | None:
-        """Return the kernel names of a task with these func ids (-1: none): `MUL`, `func 2`, `GEMM+ADD`; None if
-        unknown.
-        """
+        """Return the kernel names of some func ids (-1: none): `MUL`, `func 2`, `GEMM+ADD`; None if unknown."""
         funcs = list(dict.fromkeys(func for func in kernels if func >= 0))
         if not funcs:
             return None

@@ -251,13 +251,7 @@ class StallReader:
         return stall
 
     def resolution(self, fields: Fields, mark: Mark) -> Stall:
-        """Process a `P resolution stall` line: host_build_graph's resolution thread ends the run while no core runs a
-        task.
-
-        Tasks that were dispatched and are not done have then returned from their kernel: their completion was deferred.
-        Source: run_resolution_thread in simpler
-        src/a2a3/runtime/host_build_graph/runtime/scheduler/scheduler_dispatch.cpp.
-        """
+        """Process `P resolution stall`: host_build_graph's resolution thread ends the run while no core runs a task."""
         stall = self._round(fields, mark)
         self.counts(fields)
         stall.exit = stall.orchestrator_done = True

@@ -239,8 +239,8 @@ class Trouble(Struct):
             self.ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
 
     def resource_numbers(self, fields: Fields) -> None:
-        """Process `Requested: 65536 bytes`, `Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`,
-        `active_tasks: 15 / 16`, `last_task_alive: 0 (stuck here)`.
+        """Process `Requested: 65536 bytes`, `Pool used: 16 / 16`, `Needed: 4 entries`, `last_task_alive: 0 (stuck
+        here)` etc.
         """
         ring, fatal = self.ring, self.fatal
         if ring is None:

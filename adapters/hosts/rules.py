@@ -171,9 +171,7 @@ def _why_undecided(kind: Kind, first: Diagnostic, state: RuleInput, before: set[
 
 
 def _fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
-    """Return whether the same launcher reported a process that ended by a fault before it: it kills the others for
-    that.
-    """
+    """Return whether the launcher reported a fault of another process before: then it kills the others for that."""
     log, line = _place(first)
     faults = (_place(said) for said in told if "fault" in said.message.marks)
     return any(its_log == log and its_line < line for its_log, its_line in faults)

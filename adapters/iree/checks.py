@@ -120,9 +120,7 @@ _BUSY: Final = 1.5
 
 
 def checks() -> list[Capability]:
-    """Return the capabilities: compiler and runtime, Vulkan, clocks and load; without IREE, nothing counts as
-    missing.
-    """
+    """Return the capabilities: versions, Vulkan, clocks and load; without IREE, nothing counts as missing."""
     found = versions((*COMPILERS, *RUNTIMES))
     there = bool(found) or any(shutil.which(program) for program in _PROGRAMS)
     runtime = any(name in found for name in RUNTIMES)

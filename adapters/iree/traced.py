@@ -1,5 +1,4 @@
-"""Parse the output of a module compiled with `--iree-flow-trace-dispatch-tensors`: tensors before and after each
-dispatch.
+"""Parse the output of a module compiled with `--iree-flow-trace-dispatch-tensors`: tensors around each dispatch.
 
     === main_dispatch_0::main_dispatch_0_matmul_16x16_f32 inputs ===
     16x16xf32=[1 1 …][…]…

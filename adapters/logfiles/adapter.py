@@ -199,9 +199,7 @@ class LogAdapter(Adapter):
             context.logs_over()
 
     def out_of_time(self, context: Context) -> Sequence[Event]:
-        """Return the events that can still be derived from the ends of unread logs, and how much of the logs is
-        missing.
-        """
+        """Return events from the ends of unread logs, and statuses of how much of each log is missing."""
         from livedbg.adapters.logfiles.decoding import Decoding
 
         self._over = True

@@ -67,8 +67,7 @@ class TraceWatch:
         self._find_at = 0.0
 
     def read(self, paths: Iterable[str], for_s: float) -> bool:
-        """Find traces at or below some paths, and continue reading them; return whether there is more. Blocking: call
-        it in a thread.
+        """Find traces below some paths, and continue reading them; return whether there is more. Blocking.
 
         Args:
             paths: files, folders and patterns.

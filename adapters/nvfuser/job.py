@@ -191,9 +191,7 @@ class Job:
         return None
 
     def _nameless(self, record: FusionRecord, failure: Failure, mark: Mark) -> None:
-        """Process an error without a group: groups are compiled one by one (NVFUSER_DISABLE=parallel_compile), or it is
-        the only one.
-        """
+        """Process an error without a group: of the only one, or of groups compiled one by one."""
         named = {group for group in groups_in(failure) if group in record.groups}
         group, inferred = None, ""
         if len(named) == 1:

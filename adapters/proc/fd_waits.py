@@ -53,9 +53,7 @@ def awaited_idly(pid: int, found: Descriptor, direction: str) -> str:
 
 
 def _controls(pid: int, found: Descriptor) -> bool:
-    """Return whether a terminal is the controlling one; any other serial line may be an instrument that does not
-    answer.
-    """
+    """Return whether a terminal is the controlling one; another serial line may be an instrument that never answers."""
     if found.link == "/dev/tty":
         return True
     try:

@@ -245,10 +245,9 @@ class Scene:
         return self._shared[key]
 
     def mapped_by(self, pid: int, mapping: Mapping) -> tuple[frozenset[int], str]:
-        """Return the processes that have a shared mapping's file mapped or open, and what else could get access ("" for
-        none).
+        """Return the processes with access to a shared mapping's file, and what else could get access ("" for none).
 
-        Processes that may know its name are included.
+        Processes that have it mapped or open are included, and those that may know its name.
         """
         if mapping.path.startswith("/SYSV"):
             return frozenset(), "any process that may attach its System V shared memory"

@@ -111,9 +111,7 @@ def _references(heap: HeapReader, address: int) -> int:
 
 
 def _counted(heap: HeapReader, future: int, group: Iterable[LoopTask], direct: int) -> int:
-    """Count a future's references from its waiters: one from each task, one from its `await`, and those from coroutine
-    variables (a cell once).
-    """
+    """Count the references to a future from its waiters: tasks, its `await`, and coroutine variables (a cell once)."""
     count = 2 * direct
     cells = set()
     for task in group:
@@ -195,7 +193,7 @@ def _read(
 
 
 def _timed(heap: HeapReader, found: EventLoops, awaits: Mapping[int, Await]) -> frozenset[int]:
-    """Return the tasks that a timer may wake or end, those that they await, and those in their coroutines' variables
+    """Return the tasks that a timer may wake or end, those they await, and those in their coroutines' variables
     (L3).
     """
     by_waiter: dict[int, list[int]] = {}
@@ -314,9 +312,7 @@ class TaskNames:
 
 
 def _holds_up(what: Await, sample: LoopSample) -> bool:
-    """Return whether a request is delayed: no other task reads from its client meanwhile, as one waiting for news
-    would.
-    """
+    """Return whether a request is delayed: no other task reads from its client meanwhile."""
     read = {other.fd for other in sample.awaits.values()}
     return what.holds_up or (what.client >= 0 and what.client not in read)
 

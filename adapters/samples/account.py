@@ -153,9 +153,7 @@ class Troubles:
 
 
 def _refusal(context: Context, error: NoPerf) -> Refused:
-    """Return why there are no samples: the targets may belong to another user, whatever the kernel allows for our
-    own.
-    """
+    """Return why there are no samples: first the targets' permissions, then the kernel's settings."""
     problems = (access_problem(target.pid) for target in context.request.processes)
     for problem in filter(None, problems):
         return Refused("samples-refused", f"No native stacks of running threads: {problem.sentence}", problem.remedy)

@@ -317,9 +317,7 @@ class SamplesAdapter(Adapter):
 
 
 def _period_ns(share: float) -> int:
-    """Return the CPU time between two samples of a thread that uses such a share of a core, so that samples are evenly
-    spaced in wall time: on a loaded machine a thread gets little CPU.
-    """
+    """Return the period in CPU time for a thread with this share of a core: samples are evenly spaced in wall time."""
     return max(_ASKED_NS, int(share * _QUIET_NS))
 
 

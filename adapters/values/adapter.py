@@ -309,8 +309,8 @@ class ValuesAdapter(PolledAdapter):
             context.emit(DumpCompared(comparison=found, **context.stamp()))
 
     def _compared(self, name: str, golden: str) -> tuple[ValueComparison, ValueDump | None]:
-        """Compare, in a thread; return the differences, and the dump with the rows of all differing tasks if its
-        listing was incomplete.
+        """Return the differences, and the dump with all differing rows if its listing was incomplete. Runs in a
+        thread.
         """
         from livedbg.values.state import compared, listed
 

@@ -114,9 +114,7 @@ def _reached(link: str) -> Path:
 
 
 def expression(template: str) -> str:
-    """Return a regular expression for a template with `%h`, `%p`, `%t`; the pid may be of the process's own
-    namespace.
-    """
+    """Return a regular expression for a template with `%h`, `%p`, `%t`; the pid may be of the process's namespace."""
     parts = re.split(r"(%[hpt])", template)
     return "".join(_KNOWN.get(part, re.escape(part)) for part in parts)
 
@@ -320,9 +318,7 @@ def _identity(pid: int, fd: int) -> tuple[int, int]:
 
 
 def _reads(pid: int, fd: int) -> bool:
-    """Return whether a descriptor was opened for reading: the low bits of `flags:`, which is octal
-    (proc_pid_fdinfo(5)).
-    """
+    """Return whether a descriptor is open for reading: the low bits of `flags:`, octal (proc_pid_fdinfo(5))."""
     try:
         flags = next((int(value, 8) for name, value in fdinfo(pid, fd) if name == "flags"), os.O_WRONLY)
     except OSError:

@@ -71,9 +71,7 @@ class CudaContext(Struct, frozen=True):
 
     @property
     def first_faults(self) -> list[Diagnostic]:
-        """Return the first of `faults` in each log, or the following exception with its place: all are the same
-        error.
-        """
+        """Return the first of `faults` in each log, or the following exception with its place: all are one error."""
         found: dict[str, Diagnostic] = {}
         for fault in self.faults:
             first = found.setdefault(about(fault).source, fault)

@@ -55,9 +55,7 @@ class Dispatches(Struct, frozen=True):
         return f"{short} ({found.place})" if found is not None else short
 
     def position(self, name: str) -> int | None:
-        """Return the index of its call in the function, as the compiler counts; None if it is called in several
-        places.
-        """
+        """Return the index of its call in the function, as the compiler counts; None if it has several calls."""
         found = [at for at, one in enumerate(self.calls) if one.name == name]
         return found[0] if len(found) == 1 else None
 

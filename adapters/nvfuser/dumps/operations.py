@@ -249,7 +249,7 @@ class Writer:
         )
 
     def pad(self, expression: Expression) -> str:
-        """Translate `pad( T, {3, 4, 1, 2} )`: printed with the outermost axis first; the bindings take the innermost
+        """Translate `pad( T, {3, 4, 1, 2} )`: printed outermost axis first, while the bindings take the innermost
         first.
         """
         widths = [self._size(word, expression) for word in _braces(expression.arguments[1])]

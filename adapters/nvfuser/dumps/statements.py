@@ -112,8 +112,8 @@ class Script(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """A Python definition without a script around it: of the fusion (`python_definition`), or of one segment
-    (`python_definition_segments`, until February 2026).
+    """A Python definition without a script: `python_definition`, or until February 2026
+    `python_definition_segments`.
     """
 
     text: str

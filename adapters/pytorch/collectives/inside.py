@@ -31,9 +31,7 @@ def waits_in_collective(stack: Stack | None) -> bool:
 
 
 def in_backward(stack: Stack | None) -> bool:
-    """Return whether a stack is in a backward pass itself, as with DistributedDataParallel, not in user code called
-    there.
-    """
+    """Return whether a stack is in a backward pass itself, as in DistributedDataParallel, not in user code in it."""
     frames = stack.frames if stack is not None else ()
     innermost = next((frame for frame in frames if frame.language == "python"), None)
     return innermost is not None and _BACKWARD.search(innermost.file or "") is not None

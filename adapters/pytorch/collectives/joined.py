@@ -121,9 +121,7 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Return whether its ranks call different operations or use different shapes. Inputs of an all_to_all may
-        differ.
-        """
+        """Return whether its ranks differ in operations or shapes. Inputs of an all_to_all may differ."""
         alike = [entry for entry in self.entries.values() if entry.shapes and not _UNEVEN.search(entry.name)]
         said = {(entry.name, entry.shapes[:1]) for entry in alike}
         return len({entry.name for entry in self.entries.values()}) > 1 or len(said) > 1

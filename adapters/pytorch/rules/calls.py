@@ -142,9 +142,7 @@ def lived_ns(processes: Iterable[str], state: RuleInput) -> int:
 
 
 def on_its_way(call: Call, rank: int, state: RuleInput) -> bool:
-    """Return whether an absent rank may still come: a thread that may enter moves, or another one does and the main
-    thread has run lately.
-    """
+    """Return whether an absent rank may still come: a thread that may enter moves, or another and the main one."""
     if rank in call.facts.moved:
         return True
     return rank in call.facts.elsewhere and late_ns((call.processes[rank],), state) < state.settings.thread_stall_ns

@@ -59,8 +59,7 @@ def missing_sentence(
 
 
 def backward_sentence(calls: Sequence[Call], state: RuleInput) -> str:
-    """Return a sentence on ranks in DistributedDataParallel's backward pass that wait for ranks outside the step, or
-    "".
+    """Return a sentence on ranks in DistributedDataParallel's backward pass that wait for ranks outside it, or "".
 
     Args:
         calls: those that the ranks are in; a single one if they call different operations at one number.

@@ -69,9 +69,7 @@ def deep_look(said: Diagnostic | None) -> str:
 
 
 def _said(code: str, state: RuleInput) -> list[Diagnostic]:
-    """Return the diagnostics of a code that belong to the session: all without processes, else those of its
-    processes (L2).
-    """
+    """Return the session's diagnostics of a code: all without processes, else those of its processes (L2)."""
     diagnostics = state.snapshot.diagnostics.values()
     found = [said for said in diagnostics if said.system == "pytorch" and said.code == code]
     if found and any(process.target for process in state.snapshot.processes.values()):

@@ -50,9 +50,7 @@ _LIMITS: Final = "a limit: TORCHINDUCTOR_COMPILE_THREADS, smaller regions (torch
 
 
 def compile_phase(stack: Stack | None) -> tuple[str, Frame] | None:
-    """Return the innermost compile phase of a stack, and the frame in which the compilation began; None if there is
-    none.
-    """
+    """Return the innermost compile phase of a stack and the frame that began to compile; None if there is none."""
     phase = ""
     for frame in stack.frames if stack is not None else ():
         place = _place(frame)
