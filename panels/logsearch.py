@@ -139,11 +139,7 @@ class LogSearch:
         self._changed = changed
 
     def begin(self, text: str, reader: LogReader | None, sources: Sequence[str]) -> None:
-        """Search for a regular expression in whole logs; one without capitals ignores case.
-
-        Raises:
-            ValueError: invalid regular expression.
-        """
+        """Search whole logs for a regex, ignoring case if it has no capitals; raise ValueError if it is invalid."""
         self.end()
         try:
             self.pattern = re.compile(text, 0 if any(c.isupper() for c in text) else re.IGNORECASE)

@@ -175,20 +175,12 @@ def classify(message: str, tagged: bool) -> Message | None:
 
 
 def number(fields: Fields, name: str) -> int:
-    """Return a required field as a number.
-
-    Raises:
-        ValueError: the number is too wide: the line is damaged.
-    """
+    """Return a required field as a number; raise ValueError if it is too wide: then the line is damaged."""
     return _narrow(int(fields[name] or 0))
 
 
 def optional_number(fields: Fields, name: str) -> int | None:
-    """Return a field as a number, or None if the form doesn't have it.
-
-    Raises:
-        ValueError: as `number`.
-    """
+    """Return a field as a number, None if the form doesn't have it; raise ValueError as `number` does."""
     value = fields.get(name)
     return _narrow(int(value)) if value else None
 

@@ -210,11 +210,7 @@ class KernelLog:
         self._rest = b""
 
     def read(self) -> list[KernelLine]:
-        """Return the new messages about GPUs.
-
-        Raises:
-            OSError: it can't be read.
-        """
+        """Return the new messages about GPUs; raise OSError if the log can't be read."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         found: list[KernelLine] = []

@@ -196,11 +196,7 @@ class BreakpointTracer(Tracer):
         return tuple(dict.fromkeys(found.file for found in places))
 
     def _find(self) -> None:
-        """Trace new places.
-
-        Raises:
-            OSError: it fails for the process itself.
-        """
+        """Trace new places; raise OSError if it fails for the process itself."""
         for pid, process in list(self._processes.items()):
             try:
                 self._find_in(pid, process)

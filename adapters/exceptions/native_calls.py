@@ -120,11 +120,7 @@ class PythonCallers:
 
 
 def _reader(pid: int) -> ThreadReader | None:
-    """Return a reader of the process's Python threads; None if there is no readable Python.
-
-    Raises:
-        OSError: the process is gone.
-    """
+    """Return a reader of the process's Python threads, None without readable Python; raise OSError if it is gone."""
     interpreter = find_interpreter(pid)
     if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
         return None

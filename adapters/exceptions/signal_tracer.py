@@ -77,11 +77,7 @@ class Senders:
         self._sent: Newest[tuple[int, int], Sent] = Newest(_MOST)
 
     def start(self) -> None:
-        """Start tracing.
-
-        Raises:
-            OSError: not allowed (NoPerf, NoTracefs).
-        """
+        """Start tracing; raise OSError (NoPerf, NoTracefs) if not allowed."""
         self._event = kernel_event("signal", "signal_generate")
         wanted = " || ".join(f"sig == {number}" for number in sorted(self._numbers))
         if self._pid is not None:

@@ -126,12 +126,7 @@ class CallStacks:
         return (found.frames, found.whole) if found is not None else None
 
     async def _frames(self, capture: Capture) -> dict[int, Unwound]:
-        """Unwind with a shared unwinder, which may have been dropped by others.
-
-        Raises:
-            LivedbgError: it can't be done.
-            OSError: the core can't be written.
-        """
+        """Unwind with a shared unwinder, which others may have dropped; raise LivedbgError on failure."""
         assert self._pool is not None
         like = self._unwinder_pid(capture.pid)
         try:

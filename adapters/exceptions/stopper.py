@@ -75,10 +75,8 @@ class StopPlaces:
         self._dropped: list[int] = []
 
     async def find(self) -> bool:
-        """Search new files for the functions; return whether there are new places.
-
-        Raises:
-            OSError: the process is gone.
+        """Search new files for the functions; return whether there are new places; raise OSError if the process is
+        gone.
         """
         found, _ = await asyncio.to_thread(find_places, self._pid, self._functions, self._searched)
         if not self._places:
@@ -127,11 +125,7 @@ class StopPlaces:
             before.close()
 
     def add_threads(self) -> None:
-        """Arm new threads.
-
-        Raises:
-            OSError: as `arm` does.
-        """
+        """Arm new threads; raise OSError as `arm` does."""
         if self._signals is not None:
             self._signals.add_all(thread_ids(self._pid))
 

@@ -210,10 +210,8 @@ class GlanceAdapter(Adapter):
             self._statuses.say(context, process.id, "watchdog-near", sentence, "run without --glance")
 
     def _report(self, context: Context, process: Process, found: Glanced) -> None:
-        """Report the threads without a stack; withdraw statuses that no longer hold.
-
-        Raises:
-            TargetError: there is no stack at all.
+        """Report the threads without a stack; withdraw obsolete statuses; raise TargetError if there is no stack at
+        all.
         """
         reasons = skip_reasons(found)
         if reasons and not found.copies:
@@ -223,11 +221,7 @@ class GlanceAdapter(Adapter):
 
 
 def _must_be_possible(request: Request) -> None:
-    """Refuse a glance that can give nothing.
-
-    Raises:
-        ToolMissing: not possible on this machine, or there is no unwinder.
-    """
+    """Raise ToolMissing if a glance can give nothing, for the machine or for lack of an unwinder."""
     if not ptrace.usable():
         raise ToolMissing(f"glances need x86-64, this is {os.uname().machine}.", "run without --glance", "machine")
     missing = no_unwinder(request)

@@ -273,11 +273,7 @@ _ASK_S: Final = 60.0
 
 
 def vulkan_devices() -> str:
-    """Return the devices of IREE's Vulkan driver.
-
-    Raises:
-        LivedbgError: there is none, or the driver can't be asked.
-    """
+    """Return the devices of IREE's Vulkan driver; raise LivedbgError if there is none or it can't be asked."""
     names = hardware_of(sys.executable, "vulkan")
     program = Path(sys.executable).with_name("iree-run-module")
     try:

@@ -178,11 +178,7 @@ class _Watched:
         self._reported: tuple[object, ...] = ()
 
     async def begin(self) -> None:
-        """Set the probes.
-
-        Raises:
-            TargetError: probes can't be set.
-        """
+        """Set the probes; raise TargetError on failure."""
         try:
             await asyncio.to_thread(self._tracer.start)
         except OSError as error:

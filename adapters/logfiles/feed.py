@@ -85,11 +85,7 @@ class SourceFeed:
         return self._skimmer is not None
 
     def poll(self) -> bool:
-        """Return whether there is something to read.
-
-        Raises:
-            SourceError: it can't be read.
-        """
+        """Return whether there is something to read; raise SourceError if it can't be read."""
         ready = self.tail.poll()
         if self.tail.mtime_ns:
             self._assembler.clock.reference_ns = max(self.tail.mtime_ns, 0)
@@ -118,10 +114,8 @@ class SourceFeed:
         return self._preview(self.tail.size)
 
     def keep_ending(self) -> int:
-        """Read and keep the end of the log, whatever its size; return how many bytes were kept.
-
-        Raises:
-            OSError: it can't be read.
+        """Read and keep the end of the log, whatever its size; return how many bytes were kept; raise OSError on
+        failure.
         """
         if isinstance(self.tail, PackedFile) or not self.tail.size:
             return 0

@@ -126,10 +126,8 @@ class ThreadReader:
             self._drop(tid)
 
     def sample(self) -> tuple[list[ThreadSample], list[ThreadSample]]:
-        """Return all threads, and those that may have changed since the last sample.
-
-        Raises:
-            OSError: the process is gone.
+        """Return all threads, and those that may have changed since the last sample; raise OSError if the process is
+        gone.
         """
         self._turn += 1
         tids = procfs.thread_ids(self._pid)

@@ -104,11 +104,7 @@ class LockWaits:
 
     @staticmethod
     def read_around(pid: int, calls: Sequence[BlockedSyscall]) -> list[bytes | None]:
-        """Read the memory that `describe` needs for each call, in one batch.
-
-        Raises:
-            OSError: the process is gone or its memory can't be read.
-        """
+        """Read the memory that `describe` needs for each call, in one batch; raise OSError if it can't be read."""
         data = memory.read_many(pid, [(call.args[0] - AROUND, 2 * AROUND) for call in calls])
         for at, call in enumerate(calls):
             if data[at] is None:  # an object at the start of a mapping
@@ -267,11 +263,7 @@ class WaitReader:
         self._tids: frozenset[int] = frozenset()
 
     def sample(self, samples: Collection[ThreadSample]) -> dict[int, Wait]:
-        """Return the wait of each thread.
-
-        Raises:
-            OSError: the memory can't be read: the process is gone or protected.
-        """
+        """Return the wait of each thread; raise OSError if the memory can't be read."""
         tids = frozenset(sample.tid for sample in samples)
         if tids != self._tids:
             self._view.numbers.update(tids)

@@ -93,11 +93,7 @@ class PythonAdapter(PolledAdapter):
                 watch.take_back()
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Take the stacks of a process now.
-
-        Raises:
-            LivedbgError: the process can't be read.
-        """
+        """Take the stacks of a process now; raise LivedbgError if it can't be read."""
         if not isinstance(intent, WantStacks):
             raise NotImplementedError(type(intent).__name__)
         found = next((watch for _, watch in self._watches.values() if watch.id == intent.process), None)

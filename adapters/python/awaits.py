@@ -93,11 +93,7 @@ def _file(frame: CoroutineFrame) -> str:
 
 
 def awaited(heap: HeapReader, task: LoopTask) -> Await | None:
-    """Return what a task awaits; None if nothing.
-
-    Raises:
-        OSError: memory is not readable.
-    """
+    """Return what a task awaits, None if nothing; raise OSError if memory is unreadable."""
     if not task.waiter or not task.pending:
         return None
     frames = task.chain.frames
@@ -217,11 +213,7 @@ def _socket(heap: HeapReader, address: int) -> int:
 
 
 def held_locks_of(heap: HeapReader, task: LoopTask) -> Iterator[HeldLock]:
-    """Yield the locks that a task holds by `async with` (H1).
-
-    Raises:
-        OSError: memory is not readable.
-    """
+    """Yield the locks that a task holds by `async with` (H1); raise OSError if memory is unreadable."""
     frames = task.chain.frames
     for depth, frame in enumerate(frames):
         values = frame.stack

@@ -109,10 +109,8 @@ def _watched(heap: HeapReader, watcher: int, kind: str, called: str) -> Await:
 
 
 def owner_of_lock(heap: HeapReader, what: Await) -> int | None:
-    """Return the greenlet that owns a gevent.RLock; None if there is no owner field.
-
-    Raises:
-        OSError: memory is not readable.
+    """Return the greenlet that owns a gevent.RLock, None without an owner field; raise OSError if memory is
+    unreadable.
     """
     if what.kind != "pylock":
         return None
@@ -193,11 +191,7 @@ class Waiters:
         self._known: dict[int, frozenset[int]] = {}
 
     def of(self, address: int) -> frozenset[int]:
-        """Return the greenlets that an object would switch to.
-
-        Raises:
-            OSError: memory is not readable.
-        """
+        """Return the greenlets that an object would switch to; raise OSError if memory is unreadable."""
         if address not in self._known:
             self._known[address] = frozenset(self._read(address))
         return self._known[address]

@@ -131,11 +131,7 @@ _AHEAD_S: Final = 0.05  # a timer is overdue from that on
 
 
 def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules, greenlets: GreenletReader) -> LoopSample:
-    """Sample the event loops of a process.
-
-    Raises:
-        OSError: the process is gone or changes too fast.
-    """
+    """Sample the event loops of a process; raise OSError if it is gone or changes too fast."""
     found: list[EventLoops] = []
     awaits: dict[int, Await] = {}
     held: dict[int, list[tuple[int, HeldLock]]] = {}

@@ -77,11 +77,7 @@ _decoder: msgspec.json.Decoder[list[SpyThread]] = msgspec.json.Decoder(list[SpyT
 
 
 def find_py_spy(wanted: str = "") -> str:
-    """Return the path of py-spy: `wanted`, or the one next to this Python, or the first on PATH.
-
-    Raises:
-        ToolMissing: there is none.
-    """
+    """Return the path of py-spy: `wanted`, or next to this Python, or the first on PATH; else raise ToolMissing."""
     if wanted:
         found = shutil.which(wanted)
     else:

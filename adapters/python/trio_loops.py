@@ -31,11 +31,7 @@ _AHEAD_S: Final = 0.05  # a deadline is overdue from that on
 
 
 def trio_awaited(heap: HeapReader, task: LoopTask, more: TrioTask) -> Await | None:
-    """Return what a task awaits; None if nothing.
-
-    Raises:
-        OSError: memory is not readable.
-    """
+    """Return what a task awaits, None if nothing; raise OSError if memory is unreadable."""
     frames = [frame for frame in task.chain.frames if frame.slots]
     if not task.pending or not frames:
         return None
@@ -86,11 +82,7 @@ def _parked(heap: HeapReader, frames: list[CoroutineFrame], lot: int, called: st
 
 
 def owner_of(heap: HeapReader, what: Await) -> tuple[int, HeldLock] | None:
-    """Return the task that owns an awaited lock.
-
-    Raises:
-        OSError: memory is not readable.
-    """
+    """Return the task that owns an awaited lock; raise OSError if memory is unreadable."""
     if what.kind != "pylock":
         return None
     owner = heap.attributes(what.address).get("_owner", 0)

@@ -201,22 +201,14 @@ class Watch:
                     self._statuses.recovered(self.process.pid)
 
     async def reread(self, moved: Movement) -> None:
-        """Sample its memory now, changed or not.
-
-        Raises:
-            OSError: the process is gone or changes too fast.
-        """
+        """Sample its memory now, changed or not; raise OSError if it is gone or changes too fast."""
         async with self._lock:
             await self._sample(moved)
             if self.process.readable:
                 await self._sample_loops(moved)
 
     async def take_stacks(self, *, local_variables: bool) -> None:
-        """Take the stacks now, on request.
-
-        Raises:
-            LivedbgError: it can't be done.
-        """
+        """Take the stacks now, on request; raise LivedbgError on failure."""
         async with self._lock:
             await self._sample(UNKNOWN)
             if self.process.readable:

@@ -85,11 +85,7 @@ def _array_of(tensor: torch.Tensor) -> Array:
 
 
 def write(tensor: Tensor, path: Path) -> None:
-    """Write a tensor.
-
-    Raises:
-        ToolMissing: torch is not installed.
-    """
+    """Write a tensor; raise ToolMissing if torch is not installed."""
     try:
         import torch
     except ImportError:

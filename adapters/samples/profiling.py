@@ -114,12 +114,7 @@ class PythonProfile:
 
 
 def _used_ns(pid: int, tid: int) -> int:
-    """Return the CPU time of a thread.
-
-    Raises:
-        OSError: it has ended.
-        ValueError: the kernel does not count it.
-    """
+    """Return the CPU time of a thread; raise OSError if it has ended, ValueError if the kernel does not count it."""
     return procfs.parse_schedstat(procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")).cpu_ns
 
 
@@ -330,11 +325,7 @@ class _Profile:
             self._work = asyncio.ensure_future(self._unwind())
 
     async def finish(self) -> None:
-        """Unwind the rest.
-
-        Raises:
-            LivedbgError: unwinding failed.
-        """
+        """Unwind the rest; raise LivedbgError on failure."""
         if self._work is not None:
             await self._work
         await self._unwind()

@@ -85,11 +85,7 @@ class Sampling:
         self._stop.set()
 
     def run(self, seconds: float) -> None:
-        """Take samples for some time.
-
-        Raises:
-            NoPerf: not allowed.
-        """
+        """Take samples for some time; raise NoPerf if not allowed."""
         with contextlib.suppress(OSError):  # a read that comes late is of no use; it takes 1 to 2 % of a core
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
         before_s = sys.getswitchinterval()

@@ -256,11 +256,7 @@ class ValuesAdapter(PolledAdapter):
         return _LIMIT.rest_s(Cost(wall_s=time.monotonic() - began_s))
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Preview a tensor, or compare a dump.
-
-        Raises:
-            SourceError: no such dump was found in this session.
-        """
+        """Preview a tensor, or compare a dump; raise SourceError if it is unknown in this session."""
         assert isinstance(intent, PreviewValues | CompareValues)
         if intent.path not in self._listed:
             raise SourceError(f"There is no dump {clean_line(intent.path)}.", "see the screen Values", "no-dump")

@@ -91,11 +91,7 @@ def parse_graph(data: bytes) -> TaskGraph:
 
 
 def read_graph(path: Path) -> TaskGraph:
-    """Return the graph of a file; if it is damaged, the readable part, with `cut` set.
-
-    Raises:
-        SourceError: it can't be read, or has no task.
-    """
+    """Return a file's graph, of a damaged one the readable part with `cut` set; raise SourceError if it has no task."""
     try:
         if target_files.status(path).st_size <= WHOLE:
             try:

@@ -246,11 +246,7 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a manifest, also a truncated, damaged or huge one.
-
-    Raises:
-        SourceError: it can't be read, or is no manifest of a dump.
-    """
+    """Read a manifest, also a truncated, damaged or huge one; raise SourceError if it is unreadable or none."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             head = file.read(_LONGEST)

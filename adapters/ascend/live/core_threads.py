@@ -68,10 +68,8 @@ class CoreThreads:
         return tuple(_whole(found) for found in self._sample())
 
     def remaining(self) -> dict[int, CoreThread]:
-        """Map tid to core for the remaining threads (C2); {} if the process simulates several chips.
-
-        Raises:
-            OSError: the process is gone or not permitted.
+        """Map tid to core for the remaining threads (C2), {} if there are several chips; raise OSError if it can't
+        be read.
         """
         found = self._sample()
         return found[0] if len(found) == 1 else {}
@@ -146,11 +144,7 @@ class CoreRoles:
         self._shown = Publisher(f"ascend-cores/{process.id}")
 
     def sample(self) -> Table[int, int]:
-        """Map tid to core; {} if uncertain, or if several chips are simulated.
-
-        Raises:
-            OSError: the process is gone or not permitted.
-        """
+        """Map tid to core, {} if uncertain or with several chips; raise OSError if the process can't be read."""
         found = self.threads.sample()
         return found[0] if len(found) == 1 else {}
 

@@ -70,11 +70,7 @@ class LibraryFinder(Struct):
     _keys: dict[tuple[str, str, int], str | None] = field(default_factory=dict)
 
     def find(self, pid: int) -> list[Library]:
-        """Return the libraries with a scheduler, in address order.
-
-        Raises:
-            OSError: the process is gone or not permitted.
-        """
+        """Return the libraries with a scheduler, in address order; raise OSError if the process can't be read."""
         text = Path(f"/proc/{pid}/maps").read_bytes()
         if WORD.encode() not in text:
             return []

@@ -136,11 +136,6 @@ class _Run:
 
 
 def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
-    """Return the named core files.
-
-    Raises:
-        UsageError, TouchRefused, SourceError: invalid or unreadable.
-    """
     if len(words) == 1 and words[0].isdigit() and not Path(words[0]).exists():
         raise TouchRefused(
             f"Reading the GPU state of process {words[0]} is intrusive; choose how.",
@@ -153,11 +148,6 @@ def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
 
 
 async def _dead(gpu: CoreFile, host: CoreFile | None, gdb: str | None, timeout_s: float) -> DeviceState:
-    """Return the state from files.
-
-    Raises:
-        SourceError, ToolMissing, GdbGone, GdbTimeout: they can't be read.
-    """
     target = f"file:{gpu.path.absolute()}"
     return await open_core(find_cuda_gdb(gdb), gpu, host, target, limit_s=timeout_s)
 
@@ -172,11 +162,6 @@ async def _live(
     again_s: float | None,
     timeout_s: float,
 ) -> DeviceState | None:
-    """Return the state of a process.
-
-    Raises:
-        UsageError, TouchRefused, TargetError, SourceError, ToolMissing, GdbError: it can't be taken.
-    """
     if len(words) != 1:
         raise UsageError(f"{way} takes exactly one process.", f"livedbg device PID {way}", "usage")
     path = None if dump_only else find_cuda_gdb(gdb)

@@ -173,11 +173,7 @@ class CoreFile(NamedTuple):
 
 
 def read_core(path: Path) -> CoreFile:
-    """Return the properties of a core dump.
-
-    Raises:
-        SourceError: it can't be read, or is no core dump.
-    """
+    """Return the properties of a core dump; raise SourceError if it is unreadable or none."""
     try:
         if not target_files.is_regular(path):
             what = "does not exist" if not path.exists() else "is no file"

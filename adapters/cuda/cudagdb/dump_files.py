@@ -290,11 +290,7 @@ def _below(pid: int) -> int | None:
 
 
 def _pipe_of(pid: int, environment: Mapping[str, str]) -> tuple[int, str] | None:
-    """Return descriptor and path of the FIFO.
-
-    Raises:
-        OSError: the process is gone, or its descriptors can't be read.
-    """
+    """Return descriptor and path of the FIFO; raise OSError if the process can't be read."""
     template = environment.get(_PIPE, "")
     named = re.compile(expression(Path(template).name)) if template else _DEFAULT_PIPE
     for fd, link in sorted(fd_links(pid).items()):
@@ -308,11 +304,7 @@ def _pipe_of(pid: int, environment: Mapping[str, str]) -> tuple[int, str] | None
 
 
 def _identity(pid: int, fd: int) -> tuple[int, int]:
-    """Return device and inode of a descriptor's file.
-
-    Raises:
-        OSError: it is closed, or the process is gone.
-    """
+    """Return device and inode of a descriptor's file; raise OSError if it is closed."""
     status = os.stat(f"/proc/{pid}/fd/{fd}")  # noqa: PTH116 - follows the magic link
     return status.st_dev, status.st_ino
 

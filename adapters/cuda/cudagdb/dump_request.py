@@ -177,11 +177,7 @@ def _none(place: DumpPipe, last: tuple[Path, int] | None, waited_ns: int) -> NoD
 
 
 def refuse_abort(place: DumpPipe) -> None:
-    """Refuse a dump that may end the process.
-
-    Raises:
-        TouchRefused: its environment doesn't say that it goes on after a dump.
-    """
+    """Raise TouchRefused if a dump may end the process: its environment doesn't say that it goes on."""
     if not place.survives:
         raise TouchRefused(
             f"The driver may abort process {place.pid} after the dump: skip_abort is not among its "

@@ -143,10 +143,8 @@ class Queries:
         return rows
 
     async def answer(self, command: str, what: str) -> Record | None:
-        """Return the answer to an MI command; None with a note if there is none.
-
-        Raises:
-            GdbGone: the debugger has ended.
+        """Return the answer to an MI command, None with a note if there is none; raise GdbGone if the debugger has
+        ended.
         """
         if self.left_s < _LEAST_S:
             self._too_late(what)
@@ -160,11 +158,7 @@ class Queries:
         return None
 
     async def console(self, command: str, what: str = "") -> str:
-        """Return a console command's output; "" if it is refused, with a note if `what` names it.
-
-        Raises:
-            GdbGone: the debugger has ended.
-        """
+        """Return a console command's output; if it is refused, "", and a note if `what` names it. May raise GdbGone."""
         if self.left_s < _LEAST_S:
             if what:
                 self._too_late(what)
@@ -177,11 +171,7 @@ class Queries:
             return ""
 
     async def find_focus(self) -> None:
-        """Query the focus of the debugger.
-
-        Raises:
-            GdbGone: the debugger has ended.
-        """
+        """Query the focus of the debugger; raise GdbGone if it has ended."""
         record = await self.answer("-cuda-focus-query device sm warp lane kernel grid block thread", "focus")
         said = record.payload.get("CudaFocus") if record is not None else None
         if isinstance(said, dict):
@@ -215,11 +205,7 @@ class Queries:
 
 
 def find_cuda_gdb(path: str | None = None) -> str:
-    """Return the path of cuda-gdb: the requested one, the first on the PATH, or that of an installed toolkit.
-
-    Raises:
-        ToolMissing: there is none.
-    """
+    """Return the path of cuda-gdb: the requested one, the first on PATH, or a toolkit's; else raise ToolMissing."""
     if path is not None:
         found = shutil.which(path)
         if found is None:

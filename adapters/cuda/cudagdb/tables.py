@@ -125,11 +125,7 @@ def convert(rows: Iterable[Mapping[str, str]], make: Callable[[Mapping[str, str]
 
 
 def focus_of(said: Mapping[str, str]) -> Focus:
-    """Return the focus in `CudaFocus={…}`.
-
-    Raises:
-        KeyError, ValueError: it is none, or several (`*`).
-    """
+    """Return the focus in `CudaFocus={…}`; raise KeyError or ValueError if it is none, or several (`*`)."""
     device, sm, warp, lane, kernel, grid = (
         int(said[name]) for name in ("device", "sm", "warp", "lane", "kernel", "grid")
     )
@@ -231,11 +227,7 @@ def _address(row: Mapping[str, str], *names: str) -> int:
 
 
 def _dim(text: str) -> str:
-    """Return `(1,2,3)` unchanged.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """Return `(1,2,3)` unchanged; raise ValueError for anything else."""
     if not _DIM.fullmatch(text):
         raise ValueError(text)
     return text

@@ -290,11 +290,7 @@ class _Reader:
         self._nvml: Nvml | None = None
 
     def sample(self) -> Sample:
-        """Sample once.
-
-        Raises:
-            NvmlTrouble: NVML can't be used.
-        """
+        """Sample once; raise NvmlTrouble if NVML can't be used."""
         if self._nvml is None:
             try:
                 from livedbg.adapters.cuda.nvml.bindings import Nvml

@@ -51,11 +51,7 @@ class Nvml:
         self._since_us: dict[int, int] = {}
 
     def sample(self) -> Sample:
-        """Sample all GPUs.
-
-        Raises:
-            NvmlTrouble: NVML does not answer.
-        """
+        """Sample all GPUs; raise NvmlTrouble if NVML does not answer."""
         count = int(self._called(pynvml.nvmlDeviceGetCount))
         return Sample(tuple(self._gpu(index) for index in range(count)))
 

@@ -37,11 +37,7 @@ _ERROR_LINES: Final = 12
 
 
 def find_compiler(named: str | None) -> str:
-    """Return the path of `iree-compile`: the named one, or next to this Python, or in PATH.
-
-    Raises:
-        ToolMissing: there is none.
-    """
+    """Return the path of `iree-compile`: the named one, or next to this Python, or in PATH; else raise ToolMissing."""
     beside = Path(sys.executable).with_name("iree-compile")
     found = shutil.which(named or (str(beside) if beside.exists() else "iree-compile"))
     if found is None:
@@ -51,11 +47,7 @@ def find_compiler(named: str | None) -> str:
 
 @cache
 def find_python(named: str | None) -> str:
-    """Return a Python that has `iree.runtime`: the named one, or this one.
-
-    Raises:
-        ToolMissing: it lacks it.
-    """
+    """Return a Python that has `iree.runtime`: the named one, or this one; else raise ToolMissing."""
     python = named or sys.executable
     try:
         done = subprocess.run([python, "-c", "import iree.runtime"], capture_output=True, check=False, timeout=_CHECK_S)
@@ -68,11 +60,7 @@ def find_python(named: str | None) -> str:
 
 @cache
 def hardware_of(python: str, device: str) -> str:
-    """Return a driver's name for its devices; "" if it has none.
-
-    Raises:
-        SourceError: the driver has no device here.
-    """
+    """Return a driver's name for its devices, "" if it has none; raise SourceError if the driver has no device here."""
     driver = device.partition("://")[0]
     command = [python, str(RUN_WORKER), "devices", driver]
     try:
@@ -90,11 +78,7 @@ def hardware_of(python: str, device: str) -> str:
 
 @cache
 def functions_of(python: str, module: Path) -> dict[str, str]:
-    """Return the declaration of each exported function of a compiled module, by name.
-
-    Raises:
-        SourceError: the runtime refuses the module.
-    """
+    """Return a compiled module's exported declarations by name; raise SourceError if the runtime refuses the module."""
     command = [python, str(RUN_WORKER), "functions", str(module)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
     if done.returncode:

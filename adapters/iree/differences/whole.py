@@ -63,11 +63,7 @@ def _command(side: Side, source: Path) -> list[str]:
 
 
 def compile_alone(side: Side, source: Path, limit_s: float) -> Path:
-    """Compile such a module.
-
-    Raises:
-        SourceError: it does not compile.
-    """
+    """Compile such a module; raise SourceError on failure."""
     compile_module(_command(side, source), limit_s)
     return source.with_suffix(".vmfb")
 

@@ -210,11 +210,7 @@ class Ground:
 
     @cached_property
     def python(self) -> str:
-        """A Python with the runtime: that of the program, else ours.
-
-        Raises:
-            ToolMissing: neither has it.
-        """
+        """A Python with the runtime: that of the program, else ours; raises ToolMissing if neither has it."""
         try:
             return find_python(self.program.python)
         except ToolMissing:
@@ -222,11 +218,7 @@ class Ground:
 
     @cached_property
     def compiler(self) -> str:
-        """The compiler: CMD itself, or next to it, or ours.
-
-        Raises:
-            ToolMissing: there is none.
-        """
+        """The compiler: CMD itself, or next to it, or ours; raises ToolMissing if there is none."""
         found = shutil.which(self.ask.argv[0])
         beside = Path(found).with_name("iree-compile") if found else None  # or CMD itself
         return find_compiler(str(beside) if beside is not None and beside.exists() else None)
@@ -270,10 +262,8 @@ class Ground:
         return not self.inputs
 
     def side(self, name: str = "A", device: str = "", flags: Sequence[str] | None = None) -> Side:
-        """Return how the program's module is compiled and run, or another way.
-
-        Raises:
-            LivedbgError: a tool or the device is missing.
+        """Return how the program's module is compiled and run, or another way; raise LivedbgError for lack of tool
+        or device.
         """
         device = device or self.device
         own = self.flags if flags is None else tuple(flags)
@@ -286,11 +276,7 @@ class Ground:
         )
 
     def build(self, side: Side, out: Path, recipe: str = "", option: str = "", *more: str) -> list[str]:
-        """Compile the source, with a recipe; return sentences if the recipe had no effect.
-
-        Raises:
-            SourceError: it does not compile.
-        """
+        """Compile the source with a recipe; return sentences if that had no effect; raise SourceError on failure."""
         folder = out.with_suffix(".files")
         folder.mkdir(exist_ok=True)
         known, _ = recipes() if recipe else ({}, [])

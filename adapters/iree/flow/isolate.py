@@ -61,11 +61,7 @@ class Dispatches(Struct, frozen=True):
 
 
 def make_flow(ground: Ground, side: Side, function: str) -> Dispatches:
-    """Compile the source up to the flow phase, and read its dispatches.
-
-    Raises:
-        SourceError: it does not compile.
-    """
+    """Compile the source up to the flow phase, and read its dispatches; raise SourceError on failure."""
     flow = ground.folder / f"{side.name}.flow.mlir"
     if not flow.exists():
         command = [side.compiler, str(ground.source), *side.flags]

@@ -95,11 +95,7 @@ class Libraries:
         self.found: tuple[Library, ...] = ()
 
     def look(self, mappings: Sequence[Mapped]) -> tuple[Library, ...]:
-        """Return the loaded libraries.
-
-        Raises:
-            OSError: the process is gone or not permitted.
-        """
+        """Return the loaded libraries; raise OSError if the process can't be read."""
         places = [mapping for mapping in mappings if _may_begin(mapping)]
         heads = memory.read_many(self._pid, [(mapping.start, 64) for mapping in places])
         known: dict[tuple[int, int], Library | None] = {}

@@ -193,11 +193,7 @@ class Reader:
         self.copied = 0
 
     def look(self) -> Shot | None:
-        """Scan once; None if no runtime is loaded.
-
-        Raises:
-            OSError: the process is gone or not permitted.
-        """
+        """Scan once, None if no runtime is loaded; raise OSError if the process can't be read."""
         mappings = parse_maps(self._pid)
         runtime = runtime_in(self._pid, mappings)
         if runtime is None:

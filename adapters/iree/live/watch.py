@@ -61,11 +61,7 @@ class Lines:
         self._lines: dict[tuple[str, int, int], str] = {}
 
     def at(self, library: Library, address: int, mappings: Sequence[Mapped]) -> str:
-        """Return `FILE:LINE` of an instruction; "" if not known.
-
-        Raises:
-            OSError: the process is gone or not permitted.
-        """
+        """Return `FILE:LINE` of an instruction, "" if not known; raise OSError if the process can't be read."""
         place = (library.name, library.start, address)
         if place not in self._lines:
             key = (library.start, library.name)

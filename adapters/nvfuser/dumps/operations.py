@@ -95,11 +95,7 @@ class Writer:
     lines: list[str] = field(default_factory=list)
 
     def write(self, expression: Expression) -> None:
-        """Write one expression.
-
-        Raises:
-            Uncovered: it can't be translated.
-        """
+        """Write one expression; raise Uncovered if it can't be translated."""
         try:
             if not expression.outputs:
                 self._scalar(expression)

@@ -89,11 +89,7 @@ class Material:
 
 
 def gather(path: Path) -> Material:
-    """Read a log, all logs below a folder, or a recording.
-
-    Raises:
-        SourceError: it doesn't exist or can't be read.
-    """
+    """Read a log, all logs below a folder, or a recording; raise SourceError if it can't be read."""
     material = Material()
     if is_recording(path):
         _recording(path, material)

@@ -211,11 +211,7 @@ class _Sizes:
                 self.known.setdefault(text, extent)
 
     def size(self, tensor: Tensor) -> tuple[int, ...]:
-        """Return its size.
-
-        Raises:
-            Uncovered: it can't be known.
-        """
+        """Return its size; raise Uncovered if it can't be known."""
         found = []
         for axis in tensor.logical:
             text = axis.expanded or axis.extent

@@ -188,11 +188,7 @@ class StatementReader:
 
 
 def read_statements(path: Path) -> Iterator[Said]:
-    """Yield all statements of a file, to its present end.
-
-    Raises:
-        SourceError: it can't be read.
-    """
+    """Yield all statements of a file, to its present end; raise SourceError if it can't be read."""
     reader, problem = StatementReader(), ""
     try:
         with target_files.open_binary(path) as file:

@@ -247,19 +247,11 @@ class CallReader:
         self._pairs: GlooPairs | None = None
 
     def threads(self) -> list[PyThread]:
-        """Return the threads now.
-
-        Raises:
-            OSError: the process is gone or changes too fast.
-        """
+        """Return the threads now; raise OSError if the process is gone or changes too fast."""
         return self._reader.threads()
 
     def unknown_group(self, threads: list[PyThread], groups: Groups) -> bool:
-        """Return whether a thread calls something of an unknown group.
-
-        Raises:
-            OSError: memory is not readable.
-        """
+        """Return whether a thread calls something of an unknown group; raise OSError if memory is unreadable."""
         frames = [frame for _, frame in _frames(threads) if frame.code.name not in _TOGETHER]
         return any(self._group(frame, groups) is None for frame in frames)
 
@@ -277,11 +269,7 @@ class CallReader:
         return None
 
     def calls(self, threads: list[PyThread], groups: Groups) -> tuple[PythonCall, ...]:
-        """Return the calls of the threads.
-
-        Raises:
-            OSError: memory is not readable.
-        """
+        """Return the calls of the threads; raise OSError if memory is unreadable."""
         known = _frames(threads)
         inside = {thread.ident for thread, _ in known}
         methods = self._methods.of([thread for thread in threads if thread.ident not in inside])
@@ -291,11 +279,7 @@ class CallReader:
         )
 
     def rpc(self, threads: list[PyThread]) -> tuple[RpcThread, ...]:
-        """Return the threads' activity in torch.distributed.rpc.
-
-        Raises:
-            OSError: memory is not readable.
-        """
+        """Return the threads' activity in torch.distributed.rpc; raise OSError if memory is unreadable."""
         return rpc_threads(self._heap, self._locals, threads, self._methods.of(threads))
 
     def _wait(self, ident: int, call: MethodCall, groups: Groups) -> PythonCall | None:

@@ -144,19 +144,13 @@ class Recorder:
         self._reader = EntryReader(pid, layout.entry)
 
     def room(self) -> int | None:
-        """Return the ring's capacity; None if nothing was ever recorded.
-
-        Raises:
-            OSError: the process is gone or not permitted.
-        """
+        """Return the ring's capacity, None if nothing was recorded; raise OSError if the process can't be read."""
         at = self._word(self._pointer)
         return self._word(at + self._layout.most) if at else None
 
     def count(self) -> int | None:
-        """Return the unchecked number of operations so far; None if nothing was ever recorded.
-
-        Raises:
-            OSError: the process is gone or not permitted.
+        """Return the unchecked number of operations, None if nothing was recorded; raise OSError if the process
+        can't be read.
         """
         at = self._word(self._pointer)
         return self._word(at + self._layout.count) if at else None

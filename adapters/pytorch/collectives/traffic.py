@@ -16,11 +16,7 @@ _SOCKET: Final = "socket:["
 
 
 def socket_inodes(pid: int) -> set[int]:
-    """Return the inodes of a process's open sockets.
-
-    Raises:
-        OSError: the process is gone or not permitted.
-    """
+    """Return the inodes of a process's open sockets; raise OSError if it can't be read."""
     return {int(link[len(_SOCKET) : -1]) for link in fd_links(pid).values() if link.startswith(_SOCKET)}
 
 

@@ -187,11 +187,7 @@ class NcclRasAdapter(PolledAdapter):
         return self._first
 
     async def _version(self, context: Context) -> tuple[int, int, int]:
-        """Return the oldest NCCL version of the processes.
-
-        Raises:
-            TargetUnsuitable: it is too old, or not known.
-        """
+        """Return the oldest NCCL version of the processes; raise TargetUnsuitable if too old or unknown."""
         await processes_seen(context)
         versions = set(_versions(_living(context)))
         if not versions:
@@ -229,10 +225,8 @@ class NcclRasAdapter(PolledAdapter):
 
 
 def address(context: Context) -> tuple[str, int]:
-    """Return the address: from the option, or NCCL_RAS_ADDR of a process, or NCCL's default.
-
-    Raises:
-        SourceError: it is invalid.
+    """Return the address from the option, a process's NCCL_RAS_ADDR, or NCCL's default; raise SourceError if
+    invalid.
     """
     named = context.request.asked(NAME) or next(
         (text for one in _living(context) if (text := one.environment.get("NCCL_RAS_ADDR"))), f"localhost:{PORT}"

@@ -115,11 +115,7 @@ class _JsonReply(Struct):
 
 
 def read_json(text: str) -> RasReply:
-    """Parse a reply to `SET FORMAT json`.
-
-    Raises:
-        UnreadableReply: it is no such reply.
-    """
+    """Parse a reply to `SET FORMAT json`; raise UnreadableReply if it is none."""
     begin = text.find("{")
     try:
         found = msgspec.json.decode(text[max(begin, 0) :].encode(), type=ready(_JsonReply))
@@ -170,11 +166,7 @@ _PROCESS: Final = lazy_re(r"\s+Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,1
 
 
 def read_text(text: str) -> RasReply:
-    """Parse a text reply to `VERBOSE STATUS`.
-
-    Raises:
-        UnreadableReply: it is no such reply.
-    """
+    """Parse a text reply to `VERBOSE STATUS`; raise UnreadableReply if it is none."""
     version = _VERSION.search(text)
     if version is None and "Communicators..." not in text:
         raise UnreadableReply("it is no status of NCCL's")

@@ -57,11 +57,7 @@ class _Plain(pickle.Unpickler):
 
 
 def load_plain(data: bytes) -> object:
-    """Return the value of a pickle.
-
-    Raises:
-        NotPlain: it is damaged or not plain data.
-    """
+    """Return the value of a pickle; raise NotPlain if it is damaged or not plain data."""
     try:
         return _Plain(io.BytesIO(data)).load()
     except NotPlain:
@@ -145,12 +141,7 @@ def looks_like_dump(path: Path) -> bool:
 
 
 def read_dump(path: Path) -> Dump:
-    """Read one dump.
-
-    Raises:
-        BadDump: it is no dump, or damaged.
-        OSError: not readable.
-    """
+    """Read one dump; raise BadDump if it is damaged or none, OSError if it is unreadable."""
     rank = rank_in_name(path.name)
     if rank is None:
         raise BadDump("its name does not end with the number of a rank")

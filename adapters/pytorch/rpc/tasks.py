@@ -180,11 +180,7 @@ _symbols: ReadOnce[int | None] = ReadOnce()
 
 
 def agent_pointer(pid: int) -> int | None:
-    """Return the address of the pointer to the agent; None without the library or its symbol.
-
-    Raises:
-        OSError: the process is gone or not permitted.
-    """
+    """Return the address of the pointer to the agent, None if not found; raise OSError if the process can't be read."""
     mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
     if not mappings:
         return None

@@ -94,11 +94,7 @@ _names: dict[tuple[int, int, int, str], bool] = {}
 
 
 def known_of(pid: int, environment: Iterable[str]) -> Known:
-    """Return what is known about a process's settings.
-
-    Raises:
-        OSError: the process is gone or not permitted.
-    """
+    """Return what is known about a process's settings; raise OSError if it can't be read."""
     asked = sorted(name for name in environment if name.startswith(PREFIXES))
     libraries: dict[str, Path] = {}
     folder: Path | None = None
