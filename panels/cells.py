@@ -163,11 +163,7 @@ def _cells(segments: Iterable[Segment]) -> Iterator[tuple[str, Style | None]]:
 
 
 class Painted:
-    """The lines of one widget as last drawn for the screen.
-
-    Args:
-        refresh: the widget's `refresh`.
-    """
+    """The lines of one widget as last drawn for the screen."""
 
     def __init__(self, refresh: Callable[..., object]) -> None:
         self._refresh = refresh

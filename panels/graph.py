@@ -27,11 +27,7 @@ _ASCII: Final = {"│": "|", "─": "-", " ": " "}
 
 
 class Canvas:
-    """A grid of `width` x `height` cells for line drawing; later drawings are on top, and lines join where they meet.
-
-    Args:
-        ascii_only: draw with ASCII characters.
-    """
+    """A grid of cells for line drawing; later drawings are on top, and lines join where they meet."""
 
     def __init__(self, width: int, height: int, *, ascii_only: bool = False) -> None:
         self.width, self.height = width, height

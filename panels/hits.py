@@ -18,11 +18,7 @@ _SECONDS: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class HitGroup:
-    """Hits of one type and stack, whatever their messages and threads.
-
-    Attributes:
-        hits: not empty; newest first.
-    """
+    """Hits of one type and stack, whatever their messages and threads; not empty, newest first."""
 
     hits: tuple[ExceptionHit, ...]
 
@@ -78,11 +74,7 @@ class HitGroup:
 
 
 def merged(hits: Mapping[str, ExceptionHit], *, apart: bool = False) -> dict[str, HitGroup]:
-    """Return groups by id.
-
-    Args:
-        apart: every hit is a group of its own.
-    """
+    """Return groups by id; with `apart`, every hit is a group of its own."""
     found: dict[object, list[ExceptionHit]] = {}
     for hit in hits.values():
         found.setdefault(hit.id if apart else _shape(hit), []).append(hit)

@@ -56,11 +56,7 @@ def by_time(records: Sequence[LogRecord]) -> Sequence[LogRecord]:
 
 
 def folded(records: Iterable[LogRecord], rank_of: Callable[[LogRecord], int | None]) -> list[Said]:
-    """Merge records into rows, keeping their order.
-
-    Args:
-        rank_of: returns the rank that wrote a record, or None.
-    """
+    """Merge records into rows, keeping their order; `rank_of` returns the rank that wrote a record, or None."""
     rows: list[Said] = []
     newest: dict[tuple[Severity, str], int] = {}
     for record in records:

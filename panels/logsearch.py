@@ -217,11 +217,7 @@ class _Marked:
 
 
 class ErrorMarks:
-    """Error lines of the most recently shown logs.
-
-    Args:
-        changed: called from another thread when more are known.
-    """
+    """Error lines of the most recently shown logs; `changed` is called from another thread when there are more."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed

@@ -178,8 +178,7 @@ class Box:
 class Wire:
     """One edge as corner points, from below the upper node to above the lower one.
 
-    Attributes:
-        upward: the lower node waits for the upper one (the usual case); if not, the edge closes a cycle.
+    It is `upward` if the lower node waits for the upper one, as usual; if not, the edge closes a cycle.
     """
 
     points: tuple[tuple[int, int], ...]
@@ -249,11 +248,7 @@ def _links(edges: Sequence[Ends], turned: frozenset[Ends]) -> list[Link]:
 
 
 class _Columns:
-    """Converts fractional item places to columns.
-
-    Args:
-        first: the place that is column 0.
-    """
+    """Converts fractional item places to columns; `first` is the place of column 0."""
 
     def __init__(self, first: int) -> None:
         self._first = first

@@ -22,11 +22,7 @@ PAGES: Final = 64
 
 
 class LogPages:
-    """Cached pages of logs.
-
-    Args:
-        changed: called from another thread when requested data arrives.
-    """
+    """Cached pages of logs; `changed` is called from another thread when requested data arrives."""
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:
         self.reader = reader

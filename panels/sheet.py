@@ -16,11 +16,7 @@ from livedbg.themes import Role
 
 @dataclass(frozen=True, slots=True)
 class SheetLine:
-    """One paragraph: a lead (a field's name, a key) and its text.
-
-    Attributes:
-        entity: opened by Enter.
-    """
+    """One paragraph: a lead (a field's name, a key) and its text; Enter opens `entity`."""
 
     text: str = ""
     role: Role = Role.TEXT

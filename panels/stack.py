@@ -20,11 +20,7 @@ from livedbg.themes import Role
 
 
 class Variables:
-    """Display of the variables of one thread's frames; hidden again for the next thread.
-
-    Attributes:
-        shown: the user wants to see them.
-    """
+    """Display of the variables of one thread's frames, if the user wants it; hidden again for the next thread."""
 
     def __init__(self) -> None:
         self.shown = False
@@ -33,11 +29,7 @@ class Variables:
         self._texts: list[tuple[str, ...]] = []
 
     def toggle(self, now_ns: int) -> bool:
-        """Switch the display; return whether they are shown now, so must be requested.
-
-        Args:
-            now_ns: current time on the target's monotonic clock.
-        """
+        """Switch the display, at a monotonic time of the target; return True if the variables must be requested now."""
         self.shown = not self.shown
         self._asked_ns = now_ns
         return self.shown

@@ -59,11 +59,7 @@ _LIMIT: Final = Limit(cpu=0.02, most_s=300.0)  # of reading a file that changes 
 
 
 class FileProblem(Struct, frozen=True):
-    """A file that can't be used now.
-
-    Attributes:
-        passing: it may become valid later (it is being written).
-    """
+    """A file that can't be used now; `passing` if it may become valid later, since it is being written."""
 
     path: Path
     sentence: str
@@ -105,11 +101,7 @@ class FileWatch:
         self.problems: dict[Path, FileProblem] = {}
 
     def scan(self, folders: Iterable[Path], *, last: bool = False) -> list[JobFile]:
-        """Return the files that are new or changed. Blocking: call it in a thread.
-
-        Args:
-            last: this is the last scan; otherwise a file that was costly to read is skipped for some time.
-        """
+        """Return new or changed files; unless `last`, skip costly ones for some time. Blocking: call it in a thread."""
         found: list[JobFile] = []
         for path in _candidates(folders):
             try:

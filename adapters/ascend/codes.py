@@ -147,11 +147,7 @@ def stall_class(sub_class: str) -> StallClass:
 
 
 def device_log(environment: Mapping[str, str], pid: int | None = None, device: int | None = None) -> str:
-    """Return the path of the device's log by CANN's rule.
-
-    Args:
-        environment: of the process; empty if there is none.
-    """
+    """Return the path of the device's log by CANN's rule, from the process's environment (maybe empty)."""
     root = environment.get("ASCEND_PROCESS_LOG_PATH") or (
         f"{environment['ASCEND_WORK_PATH']}/log" if environment.get("ASCEND_WORK_PATH") else ""
     )

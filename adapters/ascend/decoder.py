@@ -52,11 +52,7 @@ class _Source(Struct):
 
 
 class AscendDecoder(LogDecoder):
-    """Decodes the log of the `simpler` runtime.
-
-    Args:
-        model: shared with the watcher of files.
-    """
+    """Decodes the log of the `simpler` runtime; its model is shared with the watcher of files."""
 
     name = "ascend"
     beats: ClassVar[tuple[bytes, ...]] = BEATS

@@ -83,10 +83,8 @@ class Emitter:
         )
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
-        """Return the events since the last call.
-
-        Args:
-            whole: all available input was read: update the conclusions too.
+        """Return the events since the last call; if `whole`, all input was read, and the conclusions are updated
+        too.
         """
         if whole:
             self.conclude()

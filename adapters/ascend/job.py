@@ -33,11 +33,7 @@ _SIGNALS: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIG
 
 
 class MemoryView:
-    """The run as seen in process memory; this base class is for memory that is not read.
-
-    Attributes:
-        progress: how long the run is open, and since when it has not moved.
-    """
+    """The run as seen in process memory; this base class is for memory that is not read."""
 
     def __init__(self) -> None:
         self.progress = Progress()
@@ -202,11 +198,7 @@ class Job:
             self.stuck_chip = next(iter(self.chips_at_work)) if len(self.chips_at_work) == 1 else None
 
     def end(self, mark: Mark, pid: int | None = None) -> None:
-        """End the run, successfully unless the log says otherwise.
-
-        Args:
-            pid: whose run; of several chips that share the log all must have ended.
-        """
+        """End the run, successfully unless the log says otherwise; of several chips (`pid`) all must have ended."""
         if pid is not None:
             self.chips_at_work.discard(pid)
         if self.shared and (pid is None or self.chips_at_work):

@@ -47,11 +47,7 @@ class Form(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Forms:
-    """The forms of one file.
-
-    Args:
-        forms: in match order.
-    """
+    """The forms of one file, in match order."""
 
     def __init__(self, forms: Iterable[Form]) -> None:
         self._by_word: dict[str, list[Form]] = {}

@@ -63,11 +63,7 @@ def core_type(subslot: str) -> str:
 
 
 class Names:
-    """Ids of one run's entities.
-
-    Args:
-        label: distinguishes runs: `task:ascend/dev1/r0t3`; "" for the only (or first) one.
-    """
+    """Ids of one run's entities; `label` distinguishes runs (`task:ascend/dev1/r0t3`), "" for the first."""
 
     def __init__(self, label: str = "") -> None:
         self.label = _UNSAFE.sub(".", clean_line(label, 80)).strip(".")

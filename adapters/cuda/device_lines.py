@@ -42,11 +42,7 @@ _CLUSTER: Final = "check the ranks given to map_shared_rank(), and that no block
 
 
 class Fault(NamedTuple):
-    """Meaning of a device exception.
-
-    Attributes:
-        code: N of CUDA_EXCEPTION_N; None for an unknown name.
-    """
+    """Meaning of a device exception: N of CUDA_EXCEPTION_N, or None for an unknown name."""
 
     code: int | None
     meaning: str
@@ -119,11 +115,7 @@ _UNKNOWN: Final = Fault(None, "The device reports an error that livedbg doesn't 
 
 
 class Announced(NamedTuple):
-    """An exception announced by the debugger.
-
-    Attributes:
-        address: of the instruction; None if the device doesn't report it.
-    """
+    """An exception announced by the debugger, with the instruction's address if the device reports it."""
 
     name: str
     address: int | None

@@ -121,11 +121,7 @@ _NO_TEXT: Final = lazy_re("[\ufffd\u2400-\u2408\u240e-\u2421]")
 
 @dataclass(slots=True)
 class _Part:
-    """Places that were found at one time.
-
-    Attributes:
-        rest: samples not described yet.
-    """
+    """Places that were found at one time, and samples not described yet."""
 
     events: PerfEvents
     places: list[Found]

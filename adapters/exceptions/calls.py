@@ -150,11 +150,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TracedCall:
-    """A matching call.
-
-    Attributes:
-        python: the Python frames that it is in or under; None for none.
-    """
+    """A matching call, with the Python frames that it is in or under; None for none."""
 
     sample: Sample
     call: Call

@@ -71,11 +71,7 @@ class Circumstances:
         self._kept: dict[str, tuple[int | None, str]] = {}
 
     def read(self, pid: int, tid: int, kind: Hashable, wall_ns: int) -> None:
-        """Start reading for a throw.
-
-        Args:
-            kind: distinguishes it from others.
-        """
+        """Start reading for a throw; `kind` distinguishes it from others."""
         if not self._reads or kind in self._kinds or not self._may():
             return
         self._kinds[kind] = None

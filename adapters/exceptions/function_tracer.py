@@ -202,10 +202,8 @@ class _Process:
 
 
 class PythonRaises:
-    """Traces Python exceptions as they are raised.
-
-    Args:
-        awaited: an interpreter may still be loaded, or started as a child.
+    """Traces Python exceptions as they are raised; `awaited`: an interpreter may be loaded, or started as a child,
+    later.
     """
 
     functions = (FUNCTION,)

@@ -141,11 +141,7 @@ class Hits:
     def add(
         self, kind: Kind, call: TracedCall, wall_ns: int, stack: tuple[tuple[Frame, ...], bool] | None = None
     ) -> None:
-        """Count a call.
-
-        Args:
-            stack: frames and whether they are complete, if known.
-        """
+        """Count a call; `stack` has its frames and whether they are complete, if known."""
         key = self._of_kind.get(kind)
         if key is None:
             key = self._key_of(kind, stack)

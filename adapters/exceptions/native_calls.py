@@ -36,11 +36,7 @@ _STATES_NS: Final = 500_000_000  # and where its state is, when that is known
 
 
 class PythonCallers:
-    """Finds the Python callers of native code.
-
-    Args:
-        pid: the process; forks of it are read too.
-    """
+    """Finds the Python callers of native code in a process and its forks."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -93,11 +93,7 @@ _OF_SIGNAL: Final[Mapping[int, Mapping[int, str]]] = MappingProxyType(
 
 
 def origin(number: int, code: int) -> str:
-    """Return why a signal came.
-
-    Args:
-        code: its si_code.
-    """
+    """Return why a signal came, by its si_code."""
     known = _OF_SIGNAL.get(number, {}).get(code) or _SENT.get(code)
     return known or f"code {code}"
 
@@ -123,11 +119,7 @@ def effect(number: int, handler: int, mappings: Sequence[maps.Mapping]) -> str:
 
 
 def ended(status: int) -> str:
-    """Return how a process ended.
-
-    Args:
-        status: from waitpid(2).
-    """
+    """Return how a process ended, by its status of waitpid(2)."""
     number = status & 0x7F
     if not number:
         return f"exited with status {status >> 8 & 0xFF}"

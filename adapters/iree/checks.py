@@ -53,10 +53,8 @@ def loader_is_there() -> bool:
 
 
 def drivers(environment: Mapping[str, str]) -> list[Driver]:
-    """Return the drivers that the loader would try.
-
-    Args:
-        environment: `VK_DRIVER_FILES` (or `VK_ICD_FILENAMES`) replaces the system's.
+    """Return the drivers that the loader would try: those of `VK_DRIVER_FILES` (or `VK_ICD_FILENAMES`), or the
+    system's.
     """
     named = environment.get("VK_DRIVER_FILES") or environment.get("VK_ICD_FILENAMES")
     paths = _listed(named) if named else _manifests(environment, "icd.d")
@@ -196,11 +194,7 @@ def vulkan(environment: Mapping[str, str], there: bool) -> Capability:
 
 
 def devices(ask: Callable[[], str]) -> Capability:
-    """Check the devices of IREE's Vulkan driver: an installed driver may have none.
-
-    Args:
-        ask: returns their names, or raises LivedbgError.
-    """
+    """Check the devices of IREE's Vulkan driver, which `ask` names: an installed driver may have none."""
     enables = "IREE's vulkan device"
     try:
         return Capability("Vulkan devices", True, ask(), enables)
@@ -210,10 +204,8 @@ def devices(ask: Callable[[], str]) -> Capability:
 
 
 def age(found: Sequence[Driver], uptime: str, now_s: float) -> Capability:
-    """Report when this host was booted, and its Vulkan drivers changed: a fault may have come with an update.
-
-    Args:
-        uptime: content of /proc/uptime.
+    """Report when this host was booted (/proc/uptime) and its Vulkan drivers changed: a fault may come with an
+    update.
     """
     up_s = float(uptime.split(maxsplit=1)[0])
     value = f"booted {_ago(up_s)}"
@@ -232,11 +224,7 @@ def _ago(seconds: float) -> str:
 
 
 def clocks(root: Path) -> Capability:
-    """Report whether clocks may change during a measurement, if the kernel shows it.
-
-    Args:
-        root: of the file system.
-    """
+    """Report whether clocks may change during a measurement, if the kernel shows it."""
     said = []
     try:
         said.append(f"CPU governor {(root / _GOVERNOR).read_text().strip()}")

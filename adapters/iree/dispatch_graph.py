@@ -119,11 +119,7 @@ class DispatchGraph(Struct, frozen=True):
     needs: dict[int, frozenset[int]]
 
     def node(self, name: str, ordinal: int | None) -> int | None:
-        """Return the node of a call; None if not known (N1).
-
-        Args:
-            ordinal: index among the calls of that name, from 0; None if not known.
-        """
+        """Return the node of the n-th call of a name, from 0; None if not known (N1)."""
         nodes = [node for node, one in self.names.items() if one == name]
         if len(nodes) == 1:
             return nodes[0]

@@ -34,22 +34,14 @@ from livedbg.touch.config import refuse_touch
 
 
 class Step(NamedTuple):
-    """A value of the count, and when it was reached.
-
-    Attributes:
-        mono_ns: CLOCK_MONOTONIC.
-    """
+    """A value of the count, and when it was reached (CLOCK_MONOTONIC)."""
 
     value: int
     mono_ns: int
 
 
 class Steps:
-    """Makes steps of traced calls.
-
-    Args:
-        now_ns: CLOCK_MONOTONIC; no launch before it is known.
-    """
+    """Makes steps of traced calls; before `now_ns` (CLOCK_MONOTONIC) no launch is known."""
 
     def __init__(self, now_ns: int) -> None:
         self._until_ns = now_ns

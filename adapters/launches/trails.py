@@ -92,11 +92,7 @@ class Lookups:
         self._fresh.append(lookup)
 
     def settle(self, now_ns: int) -> None:
-        """Accept the handles read last time, and read new ones. All calls up to the last time must have been added.
-
-        Args:
-            now_ns: CLOCK_MONOTONIC, before anything is read.
-        """
+        """Accept the handles read last time, and read new ones; all calls up to the last time must have been added."""
         for lookup, value, _ in self._pending:
             self._names[lookup.pid, value] = clean_line(lookup.name.decode("utf-8", "replace"))
         self._pending.clear()
@@ -132,11 +128,7 @@ class _Trail:
 
 
 class Trails:
-    """The trails of one process.
-
-    Args:
-        wall_ns: converts CLOCK_MONOTONIC to wall-clock time.
-    """
+    """The trails of one process; `wall_ns` converts CLOCK_MONOTONIC to wall-clock time."""
 
     def __init__(self, host: str, pid: int, wall_ns: Callable[[int], int]) -> None:
         self._host = host

@@ -84,11 +84,7 @@ def no_logs(paths: Sequence[str], stamp: Stamp) -> Event:
 
 
 def not_read(source: LogSource, end_known: bool, stamp: Stamp) -> Event:
-    """Return the status of a log that was not read to its end before a time limit.
-
-    Args:
-        end_known: its last lines were read.
-    """
+    """Return the status of a log not read to its end before a time limit; `end_known` if its last lines were read."""
     much = byte_size(source.pending) if source.pending > 1 else "a part"
     whole = f" of {byte_size(source.size)}" if source.size and source.pending > 1 else ""
     end = ", but for its last lines" if end_known else ""

@@ -56,11 +56,7 @@ class ProcessLog(Struct, frozen=True):
 
 
 class ProcessLogs:
-    """Finds the logs of one process, repeatedly.
-
-    Args:
-        pid: the process, in the PID namespace of livedbg.
-    """
+    """Finds the logs of one process (pid in livedbg's PID namespace), repeatedly."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -170,11 +166,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Found(Struct):
-    """The result of a search: new logs, and changed statuses.
-
-    Attributes:
-        owners: id of a log that was opened before -> the process that was found to write it.
-    """
+    """The result of a search: new logs, changed statuses, and the writers found of logs that were opened before."""
 
     new: list[Candidate]
     statuses: list[SourceStatus]
@@ -194,11 +186,7 @@ class Catalogue:
         self._said: dict[tuple[str, str], SourceStatus] = {}
 
     def search(self, pids: Iterable[int]) -> Found:
-        """Search once.
-
-        Args:
-            pids: further processes whose logs are wanted, besides those that the request names.
-        """
+        """Search once, for the request's logs and processes and for `pids`."""
         said: dict[tuple[str, str], SourceStatus] = {}
         named = [target.pid for target in self._request.processes]
         written = {pid: self._logs_of(pid) for pid in dict.fromkeys([*named, *pids])}

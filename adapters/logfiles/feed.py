@@ -55,11 +55,7 @@ _DESCRIBE_S: Final = 2.0  # between two descriptions of a log that grows
 
 
 class SourceFeed:
-    """One log.
-
-    Args:
-        source: its description; `size`, `lines` and `format` are kept up to date here.
-    """
+    """One log; `source` describes it, and its `size`, `lines` and `format` are kept up to date here."""
 
     def __init__(self, source: LogSource, path: Path, decoding: Decoding, formats: LogFormats = CORE) -> None:
         self.source = source
@@ -172,10 +168,8 @@ class SourceFeed:
         return self._fed(self._assembler.feed(self._cutter.feed(piece.data)), stamp)
 
     def settle(self, stamp: Stamp, final: bool = False) -> list[LogRecord]:
-        """Flush held-back lines and records if the log was quiet long enough.
-
-        Args:
-            final: nothing more will come.
+        """Flush held-back lines and records if the log was quiet long enough, or if nothing more will come
+        (`final`).
         """
         quiet_s = time.monotonic() - self._last_data
         records: list[LogRecord] = []

@@ -36,11 +36,7 @@ class _Followed(Struct):
 
 
 class LogFollower:
-    """Reads the wanted logs. Blocking: call it in a thread.
-
-    Args:
-        model: receives the statements; knows the wanted logs.
-    """
+    """Reads the logs that the model wants, and feeds it their statements. Blocking: call it in a thread."""
 
     def __init__(self, model: NvfuserModel) -> None:
         self._model = model

@@ -44,11 +44,7 @@ from livedbg.text.sanitize import clean_line
 
 
 def unseen_relative(pid: int, denied: Iterable[int]) -> str:
-    """Return how a process that can't be inspected may share descriptors and memory: `may share …`; "" if none may.
-
-    Args:
-        denied: the processes whose descriptors can't be read.
-    """
+    """Return how a hidden process may share descriptors and memory: `may share …`; "" if none of `denied` may."""
     try:
         if os.geteuid() and hidden_processes():
             return "may share what it waits for with processes that /proc hides"

@@ -37,11 +37,7 @@ from livedbg.text.sanitize import clean_line
 
 
 def awaited_idly(pid: int, found: Descriptor, direction: str) -> str:
-    """Return what an idle program waits for on such a file: `a key`, `changes of FILE`; "" if it isn't an idle wait.
-
-    Args:
-        direction: `r` (until there is something to read) or `w`.
-    """
+    """Return what an idle program waits for on such a file: `a key`, `changes of FILE`; "" if it isn't an idle wait."""
     if direction != "r":
         return ""
     if found.kind == "tty" and (found.link.startswith("/dev/pts/") or _controls(pid, found)):

@@ -120,9 +120,7 @@ def _link(pid: int, name: str) -> str | None:
 class ExitStatus:
     """Reads the exit status of one process. Must be closed.
 
-    Args:
-        watched: keep a pidfd, through which the kernel reports the status after the parent has collected it
-            (Linux 6.15).
+    With `watched` it keeps a pidfd: the kernel reports the status by it even after the parent's wait (Linux 6.15).
     """
 
     def __init__(self, pid: int, *, watched: bool = True) -> None:

@@ -174,11 +174,7 @@ _LIMIT: Final = Limit(wall=0.01, least_s=0.4)
 
 
 class Scene:
-    """Shared scans. Used from one thread at a time.
-
-    Attributes:
-        version: changes when descriptors or locks were read again.
-    """
+    """Shared scans; `version` changes when descriptors or locks were read again. Used from one thread at a time."""
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -190,11 +186,7 @@ class Scene:
         self._shared: dict[tuple[str, int, int], tuple[int, int]] = {}
 
     def renew(self, *, wanted: bool) -> None:
-        """Drop scans that are too old.
-
-        Args:
-            wanted: there is a new wait, whose peers may be missing from the last scan.
-        """
+        """Drop scans that are too old; with `wanted`, the last scan may lack the peers of a new wait."""
         if self._index is None:
             return
         age_s = time.monotonic() - self._index.taken_s

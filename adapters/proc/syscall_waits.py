@@ -41,11 +41,7 @@ class MessageWaits:
         self._pid = view.pid
 
     def posix(self, verb: str, fd: int, timed: bool) -> Wait:
-        """Return the wait of a mq_receive(3) (`receive from`) or mq_send(3) (`send to`) call.
-
-        Args:
-            verb: the call in a user's words.
-        """
+        """Return the wait of a mq_receive(3) (verb `receive from`) or mq_send(3) (`send to`) call."""
         found = describe(self._pid, fd)
         if found is None:
             return Wait(f"{verb} a message queue", timed, kind=WaitKind.MESSAGE_QUEUE)

@@ -12,11 +12,7 @@ from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 
 
 class ProcessView(Struct):
-    """A process as the wait describers see it.
-
-    Attributes:
-        mappings: as of the last use.
-    """
+    """A process as the wait describers see it, with the mappings as of their last use."""
 
     scene: Scene
     pid: int

@@ -37,11 +37,7 @@ PARKED: Final = "parked"
 
 
 def resolve_parked(host: str, pid: int, waits: dict[int, Wait]) -> None:
-    """Replace the waits of parked threads in `waits` by those for the mutexes that they most likely want.
-
-    Args:
-        waits: tid -> wait; a parked one lists the mutexes found on its stack.
-    """
+    """Replace the waits of parked threads in `waits` (by tid) by those for the mutexes that they most likely want."""
     parked = [tid for tid, wait in waits.items() if wait.waits_in == PARKED]
     if not parked:
         return

@@ -66,10 +66,8 @@ _CELL_AT = 16
 def lost_futures(
     heap: HeapReader, tasks: Iterable[LoopTask], awaits: Mapping[int, Await], unsure: Set[int]
 ) -> frozenset[int]:
-    """Return the addresses of the lost futures (R1).
-
-    Args:
-        unsure: tasks that may go on: a timer may wake or end them, or they changed during the sample.
+    """Return the addresses of the lost futures (R1); `unsure` are tasks that may go on, by a timer or as they
+    changed.
     """
     known = {task.address: task for task in tasks}
     waiters: dict[int, list[int]] = {}

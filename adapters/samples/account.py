@@ -117,11 +117,7 @@ class Pace:
         self._total_hz = min(self._most_hz, (self._total_hz + wanted_hz) / 2)  # one slow batch is not the rule
 
     def period_ns(self, cores: float) -> int:
-        """Return the CPU time of a thread between two samples.
-
-        Args:
-            cores: number of cores that all threads together use.
-        """
+        """Return the CPU time of a thread between two samples, if all threads together use so many cores."""
         return int(max(1e9 / self._each_hz, cores * 1e9 / self._total_hz))
 
 

@@ -65,11 +65,7 @@ class Changes:
 
 
 class Finder:
-    """Remembers the dumps that were found, and the state of their files.
-
-    Args:
-        files: names of the files of dumps.
-    """
+    """Remembers the dumps that were found (files of these names), and the state of their files."""
 
     def __init__(self, files: Sequence[DumpFiles]) -> None:
         self._payloads = {one.manifest: one.payload for one in files}
@@ -159,11 +155,7 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[[], T], newer: threading.Event | None = None) -> T | None:
-    """Run a function in a thread until it is done, `newer` is set, or the caller is cancelled.
-
-    Returns:
-        Its result; None if it was cancelled.
-    """
+    """Run a function in a thread; return None if it was cancelled: `newer` was set, or the caller was cancelled."""
     end = threading.Event()
     stops = (end, newer) if newer is not None else (end,)
 
@@ -318,11 +310,7 @@ class ValuesAdapter(PolledAdapter):
         return found, listed(self._readers, path, name, differing)
 
     async def _changed(self, context: Context) -> list[str]:
-        """Report changes.
-
-        Returns:
-            The dumps to compare again.
-        """
+        """Report changes; return the dumps to compare again."""
         folders, named = folders_of(context), named_in(context)
         changes = await asyncio.to_thread(self._finder.changes, folders, named)
         for path in changes.replaced:

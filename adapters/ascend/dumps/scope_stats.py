@@ -44,11 +44,7 @@ class _Sample(Struct):
 
 
 class Scope(Struct, frozen=True):
-    """An open scope.
-
-    Attributes:
-        site: `orchestration.cpp:77`.
-    """
+    """An open scope, with its site, as `orchestration.cpp:77`."""
 
     site: str
     depth: int
@@ -56,11 +52,7 @@ class Scope(Struct, frozen=True):
 
 
 class Peak(Struct, frozen=True):
-    """The most of one resource that a scope may have held.
-
-    Attributes:
-        size: capacity.
-    """
+    """The most of one resource that a scope may have held, and its capacity."""
 
     what: Full
     ring: int

@@ -41,11 +41,7 @@ _KEYS_MAX: Final = 1024  # PTHREAD_KEYS_MAX
 
 
 class CoreThread(NamedTuple):
-    """A core's thread.
-
-    Attributes:
-        registers: address of the core's simulated registers.
-    """
+    """A core's thread, and the address of the core's simulated registers."""
 
     core: int
     registers: int

@@ -15,11 +15,7 @@ from livedbg.linux import memory
 
 
 class Block:
-    """One range of a process's memory.
-
-    Attributes:
-        data: from the first read.
-    """
+    """One range of a process's memory, with the data of the first read."""
 
     __slots__ = ("address", "again", "data")
 

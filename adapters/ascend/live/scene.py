@@ -170,10 +170,8 @@ def read_cores(
 
 
 def deferred_tasks(layout: Layout, image: Image, waits: int) -> dict[int, tuple[Block, tuple[Condition, ...]]]:
-    """Map each task whose kernel has returned to its asynchronous waits (simpler pto_async_wait.h), with their block.
-
-    Args:
-        waits: address of the list.
+    """Map tasks whose kernels have returned to their asynchronous waits (simpler pto_async_wait.h), with their
+    block.
     """
     count, entries, ident = (layout.get(name) for name in ("waits.count", "waits.entries", "entry.task"))
     returned = layout.get("entry.kernel_returned")
@@ -237,10 +235,8 @@ class WaiterLists:
         self._known.pop(raw, None)
 
     def read(self, image: Image, heads: dict[int, int]) -> dict[int, tuple[int, ...]]:
-        """Return the slot addresses of tasks' dependents, newest first; only new or longer lists.
-
-        Args:
-            heads: addresses of the first entries, by task.
+        """Return the slot addresses of tasks' dependents, newest first, of new or longer lists; `heads` are first
+        entries.
         """
         if self._places is None:
             return {}

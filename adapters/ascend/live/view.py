@@ -33,11 +33,7 @@ _MOST: Final = 20_000  # edges; where there would be more, each ready task has o
 
 
 class CoreQueues:
-    """Edges from queues for cores, in one run.
-
-    Args:
-        source: name of their source, for the evidence.
-    """
+    """Edges from queues for cores, in one run; `source` is named in the evidence."""
 
     def __init__(self, names: Names, source: str) -> None:
         self._names, self._source = names, source

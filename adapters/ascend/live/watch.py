@@ -60,10 +60,8 @@ class Library(Struct, frozen=True):
 
 
 class LibraryFinder(Struct):
-    """Searches the mapped files of processes; each file once.
-
-    Attributes:
-        stripped: libraries of the simulator that have no symbols, by process.
+    """Searches the mapped files of processes, each once; `stripped` has simulator libraries without symbols, by
+    process.
     """
 
     stripped: dict[int, str] = field(default_factory=dict)

@@ -174,11 +174,7 @@ def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
 
 
 def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> Finding:
-    """Return the finding for kernels that returned after the watchdog ended the run: slow, not stuck.
-
-    Args:
-        tasks: the tasks that were running.
-    """
+    """Return the finding for running kernels that returned after the watchdog ended the run: slow, not stuck."""
     one, many = "Its kernel has returned since, so it was slow", "Their kernels have returned since, so they were slow"
     values = {
         "who": f"{'Task' if len(tasks) == 1 else 'Tasks'} {names_of(tasks)}",

@@ -138,11 +138,9 @@ class JobDiagnostics(Struct, frozen=True):
         return f"{self.run.limit_s:g} s ({self.run.limit_by})" if self.run.limit_s else ""
 
     def count_behind(self, roots: Sequence[Task], state: RuleInput) -> tuple[int, int, bool]:
-        """Count the tasks that wait behind the roots.
+        """Count the tasks behind the roots: all, those that wait directly, and whether the latter is known.
 
-        Returns:
-            All of them (by the runtime's count if its lists are cut); those that wait directly; and whether the second
-            number is known.
+        If the lists are cut, the total is the runtime's count.
         """
         ids = {task.id for task in roots}
         edges = state.snapshot.edges

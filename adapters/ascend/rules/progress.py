@@ -122,10 +122,8 @@ def _slow_or_stuck(job: JobDiagnostics) -> str:
 
 
 def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> Finding:
-    """Return the finding for a log that ends while the orchestration code runs on the host.
-
-    Args:
-        alive: a living process may write the log.
+    """Return the finding for a log that ends in the orchestration code on the host; `alive` if it may still be
+    written.
     """
     values = {"died": "" if alive else " It hung, or died: no exit status."}
     open_ = {} if alive else {"state": VerdictState.UNKNOWN, "decides": True}

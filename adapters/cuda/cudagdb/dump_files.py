@@ -130,11 +130,7 @@ def _resolved(folder: Path) -> Path:
 
 
 class DumpWatch:
-    """Watches the dumps of one process.
-
-    Args:
-        files: their possible names.
-    """
+    """Watches the dumps of one process, by their possible names."""
 
     def __init__(self, pid: int, files: DumpFiles) -> None:
         self._pid = pid

@@ -48,10 +48,8 @@ class _Job(Generic[T]):
         self.answer: asyncio.Future[T] = loop.create_future()
 
     def run(self, over: Callable[[], None]) -> None:
-        """Make the call (in the worker's thread).
-
-        Args:
-            over: called before the answer is delivered, so that its receiver may ask again at once.
+        """Make the call in the worker's thread; `over` is called before the answer is delivered, so that one may ask
+        again.
         """
         try:
             result = self._call()
@@ -145,11 +143,7 @@ class GpuEvents:
         self._shown = Publisher("nvml/processes")
 
     def changes(self, sample: Sample, pids: frozenset[int], stamp: Stamp) -> list[Event]:
-        """Return the events of one sample.
-
-        Args:
-            pids: the observed processes.
-        """
+        """Return the events of one sample for the observed processes."""
         resources, edges, counters = [], [], dict[tuple[str, str], tuple[float, float | None]]()
         for gpu in sample.gpus:
             resource = self._resource(gpu)

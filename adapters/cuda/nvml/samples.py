@@ -6,11 +6,7 @@ from msgspec import Struct, field
 
 
 class NvmlTrouble(Exception):
-    """NVML is there and does not answer as it should.
-
-    Args:
-        code: a stable word.
-    """
+    """NVML is there but does not answer as it should; `code` is stable."""
 
     def __init__(self, code: str, sentence: str, remedy: str) -> None:
         super().__init__(sentence)

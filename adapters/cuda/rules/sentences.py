@@ -39,11 +39,7 @@ PIN_DOWN: Final = (
 
 
 class CudaContext(Struct, frozen=True):
-    """The errors of one process, in log order.
-
-    Attributes:
-        name: its log, and its rank or worker there.
-    """
+    """The errors of one process, in log order; `name` is its log, and its rank or worker there."""
 
     name: str
     errors: Sequence[Diagnostic]

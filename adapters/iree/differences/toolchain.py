@@ -240,10 +240,8 @@ def calls_in(python: str, flow: Path) -> list[DispatchCall]:
 
 
 def place_of(operations: Sequence[Operation], *, full: bool = False) -> str:
-    """Return the first operation with the lines of all fused ones: `linalg.generic at m.mlir:14, :20`; "" if unknown.
-
-    Args:
-        full: use the file's whole path.
+    """Return the first operation with the lines of all fused ones: `linalg.generic at m.mlir:14, :20`; "" if
+    unknown.
     """
     placed = [one for one in operations if one.file]
     if not placed:
@@ -255,11 +253,9 @@ def place_of(operations: Sequence[Operation], *, full: bool = False) -> str:
 
 
 class Both(Struct, frozen=True):
-    """The calls of two sides.
+    """The calls of two sides, and their mates (`counterparts`).
 
-    Attributes:
-        mates: see `counterparts`; None if a side could not be read, or both are of one module: then only equal names
-            are known.
+    `mates` is None if a side could not be read, or both are of one module: then only equal names are known.
     """
 
     sides: tuple[tuple[DispatchCall, ...], tuple[DispatchCall, ...]] = ((), ())

@@ -168,11 +168,7 @@ def _waited(process: subprocess.Popen[bytes], calls: Path, limit_s: float, still
 
 
 def read_trace(folder: Path, failure: str) -> Trace:
-    """Read the record of a run.
-
-    Args:
-        failure: how it failed, or "".
-    """
+    """Read the record of a run; `failure` says how it failed, or is ""."""
     trace = Trace(folder, failure=failure)
     decoder = msgspec.json.Decoder(ready(_Line))
     lines = (folder / _CALLS).read_bytes().splitlines() if (folder / _CALLS).exists() else []

@@ -194,11 +194,7 @@ _WATCHED_S: Final = 30.0
 
 
 class Ground:
-    """Input of one step.
-
-    Args:
-        book: for its findings.
-    """
+    """Input of one step, and the book for its findings."""
 
     def __init__(self, ask: StepAsk, book: Notebook) -> None:
         self.ask = ask

@@ -46,11 +46,7 @@ class Note(Struct):
 
 
 class Notebook:
-    """Collects findings, and writes them at once.
-
-    Args:
-        folder: of the step.
-    """
+    """Collects findings, and writes them at once into the step's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.note = Note()

@@ -83,11 +83,7 @@ class Image:
         return found
 
     def pointers(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Return (address, value) of pointers into some ranges, in address order.
-
-        Args:
-            ranges: begin and end of each, in ascending order.
-        """
+        """Return (address, value) of pointers into some ranges (begin, end), both in address order."""
         found: list[tuple[int, int]] = []
         begins = np.array([begin for begin, _ in ranges], np.uint64)
         ends = np.array([end for _, end in ranges], np.uint64)

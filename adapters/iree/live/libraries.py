@@ -217,11 +217,7 @@ _LEAST, _MOST = 64, 16384  # bytes of a pipeline
 
 
 class Code(Struct, frozen=True):
-    """The code of one dispatch.
-
-    Attributes:
-        proof: address and value of the words that prove it.
-    """
+    """The code of one dispatch; `proof` has address and value of the words that prove it."""
 
     start: int
     end: int

@@ -67,11 +67,7 @@ class Sampled(Struct):
 
 
 class Loops:
-    """Workers of one process.
-
-    Attributes:
-        sampled: tid -> the dispatch of the newest sample of the last scan, and where in it.
-    """
+    """Workers of one process; `sampled` maps tids to the dispatch of their newest sample, and where in it."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

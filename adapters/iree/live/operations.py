@@ -313,11 +313,7 @@ def _others(one: Operation, operations: Mapping[int, Operation]) -> Iterator[Ope
 
 
 class Names:
-    """Task names of one process, with stable numbers.
-
-    Args:
-        prefix: put before each name if several processes have tasks.
-    """
+    """Task names of one process, with stable numbers, and a prefix if several processes have tasks."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix

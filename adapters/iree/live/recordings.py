@@ -290,11 +290,7 @@ def lines_of(running: Sequence[OnStack]) -> str:
 
 
 class Loose:
-    """Dispatches of one process that no operation explains.
-
-    Args:
-        owner: id of the process.
-    """
+    """Dispatches of a process (`owner`) that no operation explains."""
 
     def __init__(self, names: Names, owner: str) -> None:
         self._names = names

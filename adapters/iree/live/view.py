@@ -120,11 +120,7 @@ class _Seen(Struct):
 
 
 class View:
-    """The scans of one process.
-
-    Args:
-        prefix: of its tasks' names, if several processes have tasks.
-    """
+    """The scans of one process; its tasks' names have a prefix if several processes have tasks."""
 
     def __init__(self, host: str, process: Process, prefix: str = "") -> None:
         self._host = host

@@ -79,11 +79,7 @@ class Tensor(Struct, frozen=True):
 
 
 class Expression(Struct, frozen=True):
-    """One expression of a group, parsed on demand.
-
-    Attributes:
-        number: its name, the `(N)` below it.
-    """
+    """One expression of a group, parsed on demand; `number` is its name, the `(N)` below it."""
 
     number: int
     text: str
@@ -189,11 +185,7 @@ def _halves(text: str) -> tuple[str, str, str]:
 
 
 def _outside_brackets(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the first match of a sign outside of all brackets.
-
-    Args:
-        pattern: matches brackets and the signs.
-    """
+    """Return the first match of a sign outside of all brackets; the pattern matches brackets and signs."""
     depth = 0
     for match in pattern.finditer(text):
         if match[0] in "([{":

@@ -346,11 +346,7 @@ class Scanner:
         return self._block if isinstance(self._block, SegmentedBlock | DomainsBlock) else None
 
     def feed(self, line: str, number: int | None = None) -> Sequence[Statement]:
-        """Process a line; return the completed statements.
-
-        Args:
-            line: without its end and without a launcher's prefix.
-        """
+        """Process a line (without its end or a launcher's prefix); return the completed statements."""
         found: list[Statement] = []
         if self._block is not None:
             if self._block.feed(line, number):
@@ -361,11 +357,7 @@ class Scanner:
         return found
 
     def feed_lines(self, lines: list[str], number: int) -> tuple[int, list[Statement]]:
-        """Process lines until no statement is being read; return how many were taken, and the completed statements.
-
-        Args:
-            number: of the first line.
-        """
+        """Process lines until no statement is being read; return how many were taken, and the completed statements."""
         found: list[Statement] = []
         for count, line in enumerate(lines):
             if self._block is None or not self._block.feed(line, number + count):

@@ -102,11 +102,7 @@ def _reach(number: int, arcs: list[tuple[int, int]]) -> set[int]:
 
 
 def parse_segments(lines: Iterable[str]) -> SegmentedFusion:
-    """Parse the groups and edges of a dump.
-
-    Args:
-        lines: from `Segmented_Fusion{` on; may be truncated.
-    """
+    """Parse the groups and edges of a dump from `Segmented_Fusion{` on; it may be truncated."""
     fusion = SegmentedFusion()
     edges: list[str] = []
     heads: list[tuple[str, frozenset[int]]] = []

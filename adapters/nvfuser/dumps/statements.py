@@ -122,21 +122,16 @@ class Definition(Struct, frozen=True):
 
 
 class Whole(Struct):
-    """The inputs of the fusion being segmented, in the order of its arguments.
-
-    Attributes:
-        inputs: tensors, and names of numbers (`d10`).
-    """
+    """The inputs of the fusion being segmented, in argument order: tensors, and names of numbers (`d10`)."""
 
     line: int | None
     inputs: list[Tensor | str] = field(default_factory=list)
 
 
 class Domain(Struct, frozen=True):
-    """The axes of a tensor as printed in the whole fusion's transforms, each its kind and number (`i3`), in order.
+    """The axes of a tensor as printed in the whole fusion's transforms: kind and number (`i3`).
 
-    Attributes:
-        said: of `logical`, `root`, `allocation` and `contiguity`, as printed; parsed on demand.
+    `said` has `logical`, `root`, `allocation` and `contiguity` as printed; they are parsed on demand.
     """
 
     said: tuple[str, str, str, str] = ("", "", "", "")

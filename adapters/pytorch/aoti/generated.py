@@ -122,11 +122,7 @@ class Generated(Struct, frozen=True, kw_only=True):
 
 
 def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
-    """Parse a `.wrapper.cpp`.
-
-    Args:
-        nodes: the `.wrapper.json` next to it, with the calls of custom operators.
-    """
+    """Parse a `.wrapper.cpp`; `nodes` is the `.wrapper.json` next to it, with the calls of custom operators."""
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if _START.search(line)), len(lines))
     body = "\n".join(lines[start:])

@@ -81,11 +81,7 @@ class Line(Struct, frozen=True, kw_only=True):
 
 
 def rows_of(lines: Sequence[Line], value: str = "") -> Iterator[tuple[str, str]]:
-    """Yield labelled lines for display.
-
-    Args:
-        value: the bad value that their kernel made.
-    """
+    """Yield labelled lines for display; `value` is the bad value that their kernel made."""
     for number, line in enumerate(lines[:_MOST]):
         why = f" ({line.maker} can make NaN of finite numbers)" if value == "NaN" and line.maker else ""
         yield "also" if number else "model", f"{line.told}{why}"

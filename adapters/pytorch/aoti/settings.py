@@ -47,11 +47,7 @@ def unknown_settings(environment: Mapping[str, str], loaded: Iterable[str]) -> I
 
 
 def names_in(folder: Path, asked: Iterable[str], readers: Iterable[str]) -> set[str] | None:
-    """Return the names that torch's files contain; None if no file can be read.
-
-    Args:
-        readers: globs of the files, in that folder.
-    """
+    """Return the names in torch's files (globs below its folder); None if no file can be read."""
     left, found, any_read = set(asked), set[str](), False
     for pattern in readers:
         for path in target_files.matching(folder, pattern):

@@ -155,11 +155,7 @@ class Peeks:
         self._before: Mapping[str, int] = {}
 
     def take(self, counts: Mapping[str, int]) -> bool:
-        """Return whether every rank has enqueued something since the last call; False without ranks.
-
-        Args:
-            counts: by process, of all ranks.
-        """
+        """Return whether each rank's count (by process) has increased since the last call; False without ranks."""
         before, self._before = self._before, dict(counts)
         return bool(counts) and all(count > before.get(process, count) for process, count in counts.items())
 

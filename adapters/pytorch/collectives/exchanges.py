@@ -83,11 +83,7 @@ def said_by(stack: Stack | None, call: PythonCall) -> PythonCall | None:
 
 
 def root_of(look: Look, thread: int, name: str) -> int | None:
-    """Return the root of a collective that a thread is in; None if not known.
-
-    Args:
-        thread: its pthread_self(3).
-    """
+    """Return the root of a collective that a thread (pthread_self(3)) is in; None if not known."""
     return next((call.peer for call in look.calls if call.ident == thread and call.name == name), None)
 
 

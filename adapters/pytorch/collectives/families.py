@@ -54,11 +54,7 @@ class Ended:
         self._known: dict[tuple[object, int], str] = {}
 
     def of(self, job: Sequence[RankSeen], key: object, snapshot: Snapshot) -> dict[int, str]:
-        """Return the ranks of a job whose process has ended (F2), each with that process; "" if not known.
-
-        Args:
-            job: the seen ranks.
-        """
+        """Return the ranks of a job whose process has ended (F2), each with that process; "" if not known."""
         self._known |= {(key, rank.look.rank): rank.look.process for rank in job}
         seen = {rank.look.rank for rank in job}
         gone = {

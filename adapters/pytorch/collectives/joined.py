@@ -142,11 +142,7 @@ def standing(before: Look | None, now: Look) -> tuple[Entry, ...]:
 
 
 def join(looks: Sequence[Look], pending: Mapping[int, Sequence[Entry]]) -> list[Standing]:
-    """Return the collectives that are pending for at least one rank of a job, oldest first.
-
-    Args:
-        pending: its pending entries, by rank.
-    """
+    """Return the collectives that are pending for at least one rank of a job, oldest first."""
     by_rank = {look.rank: look for look in looks}
     found: dict[tuple[str, str, int], dict[int, Entry]] = {}
     for rank, entries in pending.items():

@@ -126,11 +126,7 @@ class Meeting(Struct, frozen=True):
 
 
 def meeting_of(pid: int, environment: Mapping[str, str], known: Iterable[int] = ()) -> Meeting | None:
-    """Return the rendezvous of a rank; None if its environment does not give it.
-
-    Args:
-        known: the pids of all known ranks.
-    """
+    """Return the rendezvous of a rank, given the pids of all ranks; None if its environment does not give it."""
     address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
     if not address or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         return None
@@ -331,11 +327,7 @@ def exchange_task(
 
 
 def with_meeting(task: Task, waiting: Iterable[str], snapshot: Snapshot) -> Task:
-    """Add the rendezvous to the task of `init_process_group`.
-
-    Args:
-        waiting: the processes that wait in it.
-    """
+    """Add the rendezvous to the task of `init_process_group`, in which some processes wait."""
     there = [snapshot.processes[one] for one in sorted(waiting)]
     place = meeting_of(there[0].pid, there[0].environment, [one.pid for one in there])
     if place is None:

@@ -91,8 +91,7 @@ def run_of(error_file: str) -> Run | None:
 def first_failures(run: Run, root: Path) -> list[Failure]:
     """Return the first failure of each start of a run, as far as known (L2), oldest start first.
 
-    Args:
-        root: base of the run's folder: `/proc/PID/root`, or `/proc/PID/cwd`.
+    The run's folder is below `root`: `/proc/PID/root`, or `/proc/PID/cwd`.
     """
     found = []
     for start in range(max(0, run.start + 1 - _STARTS), run.start + 1):

@@ -24,11 +24,7 @@ class Said(NamedTuple):
 
 
 def compared(before: RasReply | None, now: RasReply) -> list[Said]:
-    """Return the statements of the newest reply.
-
-    Args:
-        before: None for the first reply: then no rank is called behind.
-    """
+    """Return the statements of the newest reply; if it is the first (`before` is None), no rank is called behind."""
     return [*_dead(now), *_missing(now), *(_behind(before, now) if before is not None else ())]
 
 

@@ -110,11 +110,7 @@ _OWN: Final = ("_gather_to_leader", "_broadcast_to_followers", "_update_group_me
 
 
 class RpcRank(Struct, frozen=True):
-    """A worker at one moment.
-
-    Attributes:
-        tids: thread ids by pthread_self(3).
-    """
+    """A worker at one moment, with its thread ids by pthread_self(3)."""
 
     rank: int
     process: str
@@ -124,10 +120,8 @@ class RpcRank(Struct, frozen=True):
 
 
 def rpc_events(ranks: Sequence[RpcRank], before: Mapping[str, tuple[RpcThread, ...]]) -> tuple[list[Task], list[Edge]]:
-    """Return the pending requests and the ranks in `shutdown`.
-
-    Args:
-        before: the threads of each process in the last sample.
+    """Return the pending requests and the ranks in `shutdown`; `before` has each process's threads in the last
+    sample.
     """
     tasks: list[Task] = []
     edges: list[Edge] = []

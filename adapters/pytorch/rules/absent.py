@@ -62,11 +62,7 @@ class Absence(NamedTuple):
 
 
 def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
-    """Describe the activity of an absent rank, including a full descriptor table.
-
-    Args:
-        handles: the signals that it handles.
-    """
+    """Describe the activity of an absent rank, including a full descriptor table and the signals that it handles."""
     found = _absence_of(process, state, handles)
     full = limit_reached(process, state.snapshot)
     if full is None or found.state is VerdictState.RUNNING or process == found.entity:
@@ -198,11 +194,7 @@ def _parent_at_work(process: str, state: RuleInput) -> str:
 
 
 def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
-    """Return which other thread may end the wait: ` in feed (train.py:3)`, or ` ` if unknown; "" for none.
-
-    Args:
-        threads: the waiting threads, by process.
-    """
+    """Return which other thread may end the wait: ` in feed (train.py:3)`, or ` ` if unknown; "" for none."""
     for process, waiting in threads.items():
         known = state.snapshot.processes.get(process)
         others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]

@@ -154,11 +154,7 @@ def key_words(keys: Sequence[str]) -> str:
 
 
 def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:
-    """Return `rank 2`, `ranks 0, 1, 3`, `ranks 0-6, 9`.
-
-    Args:
-        start: it begins a sentence.
-    """
+    """Return `rank 2`, `ranks 0, 1, 3`, `ranks 0-6, 9`; with `start`, to begin a sentence."""
     numbers = sorted(set(ranks))
     word = "rank" if len(numbers) == 1 else "ranks"
     return f"{word.capitalize() if start else word} {', '.join(_runs(numbers))}"

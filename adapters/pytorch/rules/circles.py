@@ -19,11 +19,7 @@ def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
 
 
 def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
-    """Return a wait cycle of threads through `start`; [] if there is none.
-
-    Args:
-        waits: the calls in which threads wait, by process.
-    """
+    """Return a wait cycle of threads through `start`, [] if there is none; `waits` has their calls by process."""
     before: dict[str, str] = {}
     todo = [start]
     while todo:
@@ -57,10 +53,8 @@ def held_up_in_another(call: Call, rank: int, waits: dict[str, list[Call]]) -> b
 
 
 def ranks_behind(rank: int, waits: Iterable[tuple[Collection[int], Collection[int]]]) -> list[int]:
-    """Return the ranks that wait for `rank`, directly or indirectly.
-
-    Args:
-        waits: for each call: its waiting and its absent ranks.
+    """Return the ranks that wait for `rank`, directly or indirectly, given the waiting and absent ranks of each
+    call.
     """
     known = list(waits)
     found: set[int] = set()

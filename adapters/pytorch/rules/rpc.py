@@ -35,11 +35,7 @@ _SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: 
 
 
 class _End(NamedTuple):
-    """The cause that blocks a request.
-
-    Attributes:
-        what: continues `worker1 carries it out: `.
-    """
+    """The cause that blocks a request; `what` continues `worker1 carries it out: `."""
 
     what: str
     state: VerdictState

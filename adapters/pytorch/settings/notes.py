@@ -50,11 +50,7 @@ class Known(Struct, frozen=True, kw_only=True):
 def notes(
     environment: Mapping[str, str], known: Known, folder: Callable[[str], str | None]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the name of each setting without effect, and a sentence.
-
-    Args:
-        folder: returns the problem of a path's folder; None if files can be written there.
-    """
+    """Yield the name of each setting without effect, and a sentence; `folder` is `folder_problem` for the process."""
     asked = sorted(name for name in environment if name.startswith(PREFIXES))
     unknown = {name for name in asked if known.libraries and name not in known.names}
     for name in asked:
@@ -98,11 +94,7 @@ def _size(environment: Mapping[str, str], known: Known, unknown: set[str]) -> It
 
 
 def folder_problem(pid: int, path: str) -> str | None:
-    """Return the problem of a path's folder; None if it exists and somebody may write to it.
-
-    Args:
-        path: as the process names it.
-    """
+    """Return the problem of a folder, as the process names it; None if it exists and some user may write to it."""
     name = path.rpartition("/")[0]
     here = f"/proc/{pid}/root{name}" if path.startswith("/") else f"/proc/{pid}/cwd/{name}"
     try:

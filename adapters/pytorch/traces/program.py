@@ -35,11 +35,7 @@ class Place(NamedTuple):
 
 
 class Phase(Struct):
-    """An open phase.
-
-    Attributes:
-        within_ns: time of its ended inner phases.
-    """
+    """An open phase; `within_ns` is the time of its ended inner phases."""
 
     name: str
     since_wall_ns: int

@@ -26,11 +26,7 @@ _BREAKS_LIMIT: Final = 300
 
 
 class BreakReader:
-    """Reads one graph break, line by line.
-
-    Args:
-        key: the compilation, `0/0`.
-    """
+    """Reads one graph break of a compilation (`0/0`), line by line."""
 
     def __init__(self, key: str, wall_ns: int | None) -> None:
         self._key = key
