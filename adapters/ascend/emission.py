@@ -83,9 +83,7 @@ class Emitter:
         )
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
-        """Return the events since the last call; if `whole`, all input was read, and the conclusions are updated
-        too.
-        """
+        """Return the events since the last call; if `whole`, all input was read: update the conclusions too."""
         if whole:
             self.conclude()
         finished, self._finished = self._finished, []

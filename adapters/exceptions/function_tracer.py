@@ -202,9 +202,7 @@ class _Process:
 
 
 class PythonRaises:
-    """Traces Python exceptions as they are raised; `awaited`: an interpreter may be loaded, or started as a child,
-    later.
-    """
+    """Traces Python exceptions as they are raised; `awaited`: an interpreter may be loaded or started later."""
 
     functions = (FUNCTION,)
     only = RAISED

@@ -53,9 +53,7 @@ def loader_is_there() -> bool:
 
 
 def drivers(environment: Mapping[str, str]) -> list[Driver]:
-    """Return the drivers that the loader would try: those of `VK_DRIVER_FILES` (or `VK_ICD_FILENAMES`), or the
-    system's.
-    """
+    """Return the loader's drivers: those of `VK_DRIVER_FILES` (or `VK_ICD_FILENAMES`), or the system's."""
     named = environment.get("VK_DRIVER_FILES") or environment.get("VK_ICD_FILENAMES")
     paths = _listed(named) if named else _manifests(environment, "icd.d")
     found = []
@@ -204,9 +202,7 @@ def devices(ask: Callable[[], str]) -> Capability:
 
 
 def age(found: Sequence[Driver], uptime: str, now_s: float) -> Capability:
-    """Report when this host was booted (/proc/uptime) and its Vulkan drivers changed: a fault may come with an
-    update.
-    """
+    """Report when this host was booted (/proc/uptime) and its Vulkan drivers were changed, a possible cause."""
     up_s = float(uptime.split(maxsplit=1)[0])
     value = f"booted {_ago(up_s)}"
     newest = max(found, key=lambda one: one.changed_s, default=None)

@@ -110,9 +110,7 @@ class SourceFeed:
         return self._preview(self.tail.size)
 
     def keep_ending(self) -> int:
-        """Read and keep the end of the log, whatever its size; return how many bytes were kept; raise OSError on
-        failure.
-        """
+        """Read and keep the end of the log, whatever its size; return the number of bytes; raise OSError on failure."""
         if isinstance(self.tail, PackedFile) or not self.tail.size:
             return 0
         data = FileBytes(self.path)
@@ -168,9 +166,7 @@ class SourceFeed:
         return self._fed(self._assembler.feed(self._cutter.feed(piece.data)), stamp)
 
     def settle(self, stamp: Stamp, final: bool = False) -> list[LogRecord]:
-        """Flush held-back lines and records if the log was quiet long enough, or if nothing more will come
-        (`final`).
-        """
+        """Flush held-back lines and records if the log was quiet long enough, or is complete (`final`)."""
         quiet_s = time.monotonic() - self._last_data
         records: list[LogRecord] = []
         if final or (self._cutter.open and quiet_s >= _QUIET_LINE_S):

@@ -1,12 +1,10 @@
-"""Find out what could wake a process all of whose threads wait: for each thread, which processes could end its wait,
-and what else could.
+"""Find out what could wake a process all of whose threads wait: processes by thread, and anything else.
 
 How the kernel wakes a task, and where each way is checked:
 
     a futex word       the threads of the process; for a word in shared memory, of every process that maps it
                        (get_futex_key in kernel/futex/core.c); and a process that shares all of the memory (CLONE_VM)
-    a descriptor       the holders of its other end (fd_waits); an eventfd is also signalled by drivers, AIO and
-                       io_uring
+    a descriptor       the holders of its other end (fd_waits); an eventfd is also signalled by drivers, AIO, io_uring
     a child's end      the child; for a tracer, its tracees
     a file lock        its holders
     a signal           a handled one (wakers), an awaited one (sigwait, signalfd), a tracer

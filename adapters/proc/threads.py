@@ -126,9 +126,7 @@ class ThreadReader:
             self._drop(tid)
 
     def sample(self) -> tuple[list[ThreadSample], list[ThreadSample]]:
-        """Return all threads, and those that may have changed since the last sample; raise OSError if the process is
-        gone.
-        """
+        """Return all threads, and those that may have changed since the last sample; OSError if the process is gone."""
         self._turn += 1
         tids = procfs.thread_ids(self._pid)
         for tid in self._samples.keys() - set(tids):

@@ -109,9 +109,7 @@ def _watched(heap: HeapReader, watcher: int, kind: str, called: str) -> Await:
 
 
 def owner_of_lock(heap: HeapReader, what: Await) -> int | None:
-    """Return the greenlet that owns a gevent.RLock, None without an owner field; raise OSError if memory is
-    unreadable.
-    """
+    """Return the greenlet that owns a gevent.RLock, None without an owner field; OSError if memory is unreadable."""
     if what.kind != "pylock":
         return None
     return heap.attributes(what.address).get("_owner")

@@ -66,9 +66,7 @@ _CELL_AT = 16
 def lost_futures(
     heap: HeapReader, tasks: Iterable[LoopTask], awaits: Mapping[int, Await], unsure: Set[int]
 ) -> frozenset[int]:
-    """Return the addresses of the lost futures (R1); `unsure` are tasks that may go on, by a timer or as they
-    changed.
-    """
+    """Return the addresses of the lost futures (R1); `unsure` are tasks that may go on, by a timer or a change."""
     known = {task.address: task for task in tasks}
     waiters: dict[int, list[int]] = {}
     behind: dict[int, list[int]] = {}
@@ -187,9 +185,7 @@ def _read(
 
 
 def _timed(heap: HeapReader, found: EventLoops, awaits: Mapping[int, Await]) -> frozenset[int]:
-    """Return the tasks that a timer may wake or end, those they await, and those in their coroutines' variables
-    (L3).
-    """
+    """Return the tasks that a timer may wake or end, those they await, and those in their variables (L3)."""
     by_waiter: dict[int, list[int]] = {}
     known = {task.address: task for task in found.tasks}
     for task in found.tasks:

@@ -297,9 +297,7 @@ class ValuesAdapter(PolledAdapter):
             context.emit(DumpCompared(comparison=found, **context.stamp()))
 
     def _compared(self, name: str, golden: str) -> tuple[ValueComparison, ValueDump | None]:
-        """Return the differences, and the dump with all differing rows if its listing was incomplete. Runs in a
-        thread.
-        """
+        """Return the differences, and the dump with all differing rows if its listing was incomplete (in a thread)."""
         from livedbg.values.state import compared, listed
 
         path, listing = self._paths[name], self._listed[name]

@@ -64,9 +64,7 @@ class CoreThreads:
         return tuple(_whole(found) for found in self._sample())
 
     def remaining(self) -> dict[int, CoreThread]:
-        """Map tid to core for the remaining threads (C2), {} if there are several chips; raise OSError if it can't
-        be read.
-        """
+        """Map tid to core for the remaining threads (C2), {} for several chips; raise OSError if it can't be read."""
         found = self._sample()
         return found[0] if len(found) == 1 else {}
 

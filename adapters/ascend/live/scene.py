@@ -1,5 +1,6 @@
-"""Read the scheduler's state other than tasks: rings, ready queues, cores, asynchronous waits, error codes; and the
-dependents of tasks, from lists in their slots (simpler pto_runtime2_types.h, PTO2DepListEntry).
+"""Read the scheduler's state other than tasks: rings, queues, cores, asynchronous waits, error codes.
+
+Also dependents of tasks, from lists in their slots (simpler pto_runtime2_types.h, PTO2DepListEntry).
 """
 
 from __future__ import annotations
@@ -170,9 +171,7 @@ def read_cores(
 
 
 def deferred_tasks(layout: Layout, image: Image, waits: int) -> dict[int, tuple[Block, tuple[Condition, ...]]]:
-    """Map tasks whose kernels have returned to their asynchronous waits (simpler pto_async_wait.h), with their
-    block.
-    """
+    """Map tasks whose kernels have returned to their asynchronous waits, with their block (pto_async_wait.h)."""
     count, entries, ident = (layout.get(name) for name in ("waits.count", "waits.entries", "entry.task"))
     returned = layout.get("entry.kernel_returned")
     if count is None or entries is None or ident is None:
@@ -235,9 +234,7 @@ class WaiterLists:
         self._known.pop(raw, None)
 
     def read(self, image: Image, heads: dict[int, int]) -> dict[int, tuple[int, ...]]:
-        """Return the slot addresses of tasks' dependents, newest first, of new or longer lists; `heads` are first
-        entries.
-        """
+        """Return the slots of tasks' dependents, newest first, of new or longer lists; `heads` are first entries."""
         if self._places is None:
             return {}
         pages: dict[int, bytes | None] = {}

@@ -60,9 +60,7 @@ class Library(Struct, frozen=True):
 
 
 class LibraryFinder(Struct):
-    """Searches the mapped files of processes, each once; `stripped` has simulator libraries without symbols, by
-    process.
-    """
+    """Searches the mapped files of processes, each once; `stripped` has simulators without symbols, by process."""
 
     stripped: dict[int, str] = field(default_factory=dict)
     _keys: dict[tuple[str, str, int], str | None] = field(default_factory=dict)

@@ -122,9 +122,7 @@ def _slow_or_stuck(job: JobDiagnostics) -> str:
 
 
 def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> Finding:
-    """Return the finding for a log that ends in the orchestration code on the host; `alive` if it may still be
-    written.
-    """
+    """Return the finding for a log that ends in the host's orchestration code; `alive` if it may go on."""
     values = {"died": "" if alive else " It hung, or died: no exit status."}
     open_ = {} if alive else {"state": VerdictState.UNKNOWN, "decides": True}
     ids, proofs = (job.orchestrator,), evidence(job.state)

@@ -48,8 +48,8 @@ class _Job(Generic[T]):
         self.answer: asyncio.Future[T] = loop.create_future()
 
     def run(self, over: Callable[[], None]) -> None:
-        """Make the call in the worker's thread; `over` is called before the answer is delivered, so that one may ask
-        again.
+        """Make the call in the worker's thread; `over` is called before the answer is delivered, to allow another
+        one.
         """
         try:
             result = self._call()

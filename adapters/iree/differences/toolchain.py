@@ -240,9 +240,7 @@ def calls_in(python: str, flow: Path) -> list[DispatchCall]:
 
 
 def place_of(operations: Sequence[Operation], *, full: bool = False) -> str:
-    """Return the first operation with the lines of all fused ones: `linalg.generic at m.mlir:14, :20`; "" if
-    unknown.
-    """
+    """Return the first operation with the lines of all fused ones: `linalg.generic at m.mlir:14, :20`, or ""."""
     placed = [one for one in operations if one.file]
     if not placed:
         return ""

@@ -258,8 +258,8 @@ class Ground:
         return not self.inputs
 
     def side(self, name: str = "A", device: str = "", flags: Sequence[str] | None = None) -> Side:
-        """Return how the program's module is compiled and run, or another way; raise LivedbgError for lack of tool
-        or device.
+        """Return the compiler, runtime and flags of the program, or changed ones; raise LivedbgError if one is
+        missing.
         """
         device = device or self.device
         own = self.flags if flags is None else tuple(flags)

@@ -112,9 +112,7 @@ class Script(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """A Python definition without a script: `python_definition`, or until February 2026
-    `python_definition_segments`.
-    """
+    """A Python definition without a script: `python_definition`, formerly `python_definition_segments` too."""
 
     text: str
     group: int | None

@@ -225,9 +225,7 @@ class NcclRasAdapter(PolledAdapter):
 
 
 def address(context: Context) -> tuple[str, int]:
-    """Return the address from the option, a process's NCCL_RAS_ADDR, or NCCL's default; raise SourceError if
-    invalid.
-    """
+    """Return the address: the option's, NCCL_RAS_ADDR's, or NCCL's default; raise SourceError if invalid."""
     named = context.request.asked(NAME) or next(
         (text for one in _living(context) if (text := one.environment.get("NCCL_RAS_ADDR"))), f"localhost:{PORT}"
     )

@@ -120,9 +120,7 @@ class RpcRank(Struct, frozen=True):
 
 
 def rpc_events(ranks: Sequence[RpcRank], before: Mapping[str, tuple[RpcThread, ...]]) -> tuple[list[Task], list[Edge]]:
-    """Return the pending requests and the ranks in `shutdown`; `before` has each process's threads in the last
-    sample.
-    """
+    """Return the pending requests and the ranks in `shutdown`; `before` has the threads of the last sample."""
     tasks: list[Task] = []
     edges: list[Edge] = []
     for one in ranks:

@@ -53,9 +53,7 @@ def held_up_in_another(call: Call, rank: int, waits: dict[str, list[Call]]) -> b
 
 
 def ranks_behind(rank: int, waits: Iterable[tuple[Collection[int], Collection[int]]]) -> list[int]:
-    """Return the ranks that wait for `rank`, directly or indirectly, given the waiting and absent ranks of each
-    call.
-    """
+    """Return the ranks that wait for `rank`, directly or indirectly, by the waiting and absent ranks of each call."""
     known = list(waits)
     found: set[int] = set()
     todo = {rank}
