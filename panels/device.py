@@ -39,12 +39,7 @@ _Item = DeviceState | DeviceFault | DeviceUnit | DeviceKernel | DevicePlace
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row.
-
-    Attributes:
-        state: the device state that it belongs to.
-        kernel: for a place, its kernel.
-    """
+    """A row of a device state, and the kernel if it is a place."""
 
     item: _Item
     state: DeviceState

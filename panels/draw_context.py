@@ -177,12 +177,7 @@ def _short(entity: str) -> str:
 
 @dataclass(frozen=True)
 class DrawContext:
-    """Immutable; a new one for every change of state, selection or theme.
-
-    Attributes:
-        selection: the selected entity, for all panels.
-        recorded: it shows a recording: no requests are possible.
-    """
+    """The data for drawing all panels; immutable: a new one for every change of state, selection or theme."""
 
     update: Update = NOTHING_YET
     selection: str | None = None

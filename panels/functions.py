@@ -38,12 +38,7 @@ def profile_lines(context: DrawContext, entity: str) -> Iterator[SheetLine]:
 
 
 def slices_since(shot: Snapshot, span_ns: int, entity: str | None = None) -> list[ProfileSlice]:
-    """Return the samples that are recent enough.
-
-    Args:
-        span_ns: maximum age, by the newest event of their host.
-        entity: the thread or process; None for all.
-    """
+    """Return recent samples of a thread or process (None: all), by the newest event of their host."""
     found: list[ProfileSlice] = []
     for thread, kept in shot.profiles.items():
         if entity is None or entity in (thread, ids.process_of(thread)):

@@ -23,12 +23,7 @@ _NEAR: Final = 256
 
 @dataclass(slots=True)
 class Said:
-    """One row.
-
-    Attributes:
-        record: the first of several equal records.
-        ranks: of all of them.
-    """
+    """One row: the first of several equal records, and the ranks of all."""
 
     record: LogRecord
     ranks: set[int] = field(default_factory=set)

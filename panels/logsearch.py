@@ -177,12 +177,7 @@ class LogSearch:
         self.step.find(self.text, max(line, 0), backwards=step < 0)
 
     def summary(self, source: str, line: int, whole: bool) -> str:
-        """Return `match 2 of 17`; over several logs `17 matches in 2 logs`.
-
-        Args:
-            line: the line under the cursor.
-            whole: all logs were searched.
-        """
+        """Return `match 2 of 17` for the line under the cursor; over several logs (`whole`) `17 matches in 2 logs`."""
         places = self.places
         if places is None:
             return ""

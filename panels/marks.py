@@ -55,12 +55,7 @@ ASCII: Final = Glyphs(
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A state for the screen.
-
-    Attributes:
-        glyph: name of the field of Glyphs.
-        order: sorts important states to the top.
-    """
+    """A state for the screen: a field of Glyphs, and a key that sorts important states to the top."""
 
     glyph: str
     word: str

@@ -36,12 +36,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """One theme's colours, as `#rrggbb`.
-
-    Attributes:
-        title: for the menu.
-        ansi: the same roles in the 16 colours of an old terminal (ANSI numbers).
-    """
+    """One theme's colours, as `#rrggbb`, and its roles in the 16 ANSI colours of an old terminal."""
 
     name: str
     title: str

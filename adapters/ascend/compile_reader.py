@@ -176,12 +176,7 @@ class CompileReader:
         self._wall_ns: int | None = None
 
     def take(self, line: str, where: tuple[str, int | None], wall_ns: int | None) -> bool:
-        """Process one line; return whether something new was found.
-
-        Args:
-            line: sanitised, without its newline.
-            where: name of the log, and line number.
-        """
+        """Process one sanitised line; return whether something new was found."""
         self._where, self._wall_ns = (where, line), wall_ns
         learnt = self._of_table(line) if self._table else None
         if learnt is None:

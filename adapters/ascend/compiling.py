@@ -30,12 +30,7 @@ _REPORT: Final = "codegen_errors.txt"
 
 
 class CompileDecoder(LogDecoder):
-    """Decodes compiler errors; the adapter emits them, once it has looked for the dumps.
-
-    Attributes:
-        news: something was added since the last call of `events`.
-        ended: all logs have been read to their end.
-    """
+    """Decodes compiler errors; the adapter emits the news, once all logs are read and it has searched for dumps."""
 
     name = "pypto"
 

@@ -124,12 +124,7 @@ Fields = dict[str, str | None]
 
 
 class Message(NamedTuple):
-    """A decoded message.
-
-    Attributes:
-        kind: see `handlers`.
-        fields: the named groups of its form.
-    """
+    """A decoded message: its kind (`handlers`), and the named groups of its form."""
 
     kind: str
     fields: Fields
@@ -156,12 +151,7 @@ def exact() -> Mapping[bytes, re.Pattern[bytes]]:
 
 
 def classify(message: str, tagged: bool) -> Message | None:
-    """Return the message of a line, or None if it is not the runtime's.
-
-    Args:
-        message: one line (without its head if it is tagged).
-        tagged: the line has the runtime's level tag.
-    """
+    """Return the message of a line, without its head if it has the runtime's tag; None if it is not the runtime's."""
     for form in sorted(forms().of(message), key=lambda form: message.find(form.word)):
         if tagged or form.bare:
             fields = form.fields(message)

@@ -208,11 +208,9 @@ def quoted(place: Place, folders: Iterable[Path]) -> tuple[str, Place | None]:
 
 
 def change_of(files: Sequence[Path], message: str) -> PassChange | None:
-    """Return the last change before an error, or None if no two dumps differ. Blocking.
+    """Return the last change in some dumps (oldest first) before an error, or None if none differ. Blocking.
 
-    Args:
-        files: the dumps, oldest first, ending with the failed pass or the last one that ended.
-        message: of the error; names in it are searched for in the difference.
+    Names in the error's message are searched for in the difference.
     """
     texts: dict[Path, list[str]] = {}
     recent = list(files)[-_BACK:]

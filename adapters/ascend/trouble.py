@@ -121,11 +121,8 @@ _RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 1
 
 
 class Fatal(Struct):
-    """A FATAL of the orchestrator or the scheduler.
-
-    Attributes:
-        code: its number, 0 if only the text is known.
-        func: the function that logged it.
+    """A FATAL of the orchestrator or the scheduler: its number (0 if only the text is known), text and logging
+    function.
     """
 
     code: int
@@ -143,12 +140,7 @@ class TensorWait(Struct):
 
 
 class Crash(Struct):
-    """An end of the process by a signal or an exception.
-
-    Attributes:
-        what: `std::runtime_error`, `SIGSEGV`, …
-        message: its `what()`, or "".
-    """
+    """An end of the process by a signal (`SIGSEGV`) or an exception (`std::runtime_error`, with its `what()`)."""
 
     what: str
     message: str

@@ -74,12 +74,7 @@ _CLOSE: Final = 1.25  # a measured time of up to so many times a limit is no rea
 
 
 def limit_of(key: str, environment: Mapping[str, str] | None) -> Limit:
-    """Return the limit of a watchdog.
-
-    Args:
-        key: of `watchdogs`.
-        environment: start environment of the process; None if not known.
-    """
+    """Return the limit of one of `watchdogs`, by the process's start environment (None if not known)."""
     dog = watchdogs()[key]
     if not dog.variable:
         return Limit(dog.default_s, f"compiled in as {dog.where}")
@@ -115,12 +110,7 @@ def _ordered(set_to: Mapping[str, tuple[str, int]]) -> bool:
 
 
 def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None, simulator: bool | None) -> str:
-    """Return a sentence on the watchdogs with a longer limit; "" if there is none.
-
-    Args:
-        key: the watchdog that fired.
-        simulator: None if unknown.
-    """
+    """Return a sentence on the watchdogs with a longer limit than the one that fired; "" if there is none."""
     later = []
     for other, dog in watchdogs().items():
         limit = limit_of(other, environment)
@@ -162,12 +152,7 @@ class Fired(Struct, frozen=True):
 
 
 class Timeouts(Struct):
-    """The watchdogs that fired in a run, in log order.
-
-    Attributes:
-        simulator: None if not known yet.
-        ignored: the runtime's text on settings that it doesn't accept.
-    """
+    """The watchdogs that fired in a run, in log order, and the runtime's text on settings that it ignores."""
 
     fired: list[Fired] = field(default_factory=list)
     simulator: bool | None = None

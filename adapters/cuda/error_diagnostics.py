@@ -40,12 +40,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Place of a log line.
-
-    Attributes:
-        file: name of the log.
-        log: id of the log.
-    """
+    """Place of a log line: name and id of the log, and number."""
 
     file: str
     text: str
@@ -128,12 +123,7 @@ class ErrorCounts:
         return entry.ids
 
     def again(self, name: str, block: Point, thread: Point, place: Place) -> tuple[str, ...] | None:
-        """Count a known statement once more (cheap: asserts come by the hundred thousand).
-
-        Args:
-            name: its first id.
-            place: of the line.
-        """
+        """Count a known statement (by its first id) once more: asserts come by the hundred thousand."""
         entry = self._entries.get(name.rpartition("/")[2])
         if entry is None or entry.threads is None or entry.blocks is None:
             return None

@@ -49,12 +49,7 @@ _ADJUSTED, _TYPE = -8, -80  # from the unwind header: adjustedPtr and exceptionT
 
 
 def read_call(pid: int, arguments: Sequence[int], moment: Moment) -> tuple[bytes, Mapping[str, Field]]:
-    """Return a call's raw data and fields, as a probe event would have read them.
-
-    Args:
-        arguments: the first four register arguments (System V ABI: rdi, rsi, rdx, rcx).
-        moment: meaning of the call.
-    """
+    """Return a call's raw data and fields as of a probe event, from the registers rdi, rsi, rdx, rcx (System V ABI)."""
     numbers: dict[str, int] = {}
     texts: dict[str, bytes] = {}
     if moment is Moment.CALL:
@@ -130,12 +125,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Process:
-    """An initial process; children are traced with it.
-
-    Attributes:
-        searched: its files that need not be searched again.
-        places: traced places.
-    """
+    """An initial process, whose children are traced with it, its searched files and traced places."""
 
     searched: set[tuple[str, int]] = field(default_factory=set)
     places: list[Found] = field(default_factory=list)

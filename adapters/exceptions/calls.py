@@ -95,12 +95,7 @@ _REGISTERS: Final = ("%di", "%si", "%dx", "%cx")
 
 
 def _thrown(type_info: str, thrown: str) -> tuple[str, ...]:
-    """Return the probe arguments that read an exception.
-
-    Args:
-        type_info: expression for its type_info.
-        thrown: expression for the object.
-    """
+    """Return the probe arguments that read an exception, given expressions for its type_info and the object."""
     return (
         f"type_info={type_info}:x64",
         *pieces("type", f"+8({type_info})", _TYPE),

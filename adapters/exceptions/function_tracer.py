@@ -219,11 +219,8 @@ class PythonRaises:
         return False
 
     def arguments(self, found: Found) -> Sequence[str]:
-        """Return what to read at the function, by the version of its file.
-
-        Raises:
-            NotTraceable: unsupported version.
-            OSError: the file is gone.
+        """Return what to read at the function; raise NotTraceable for an unsupported version, OSError if the file is
+        gone.
         """
         try:
             file = interpreter_in(found.place.path, FUNCTION, *_KINDS)

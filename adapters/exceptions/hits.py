@@ -42,12 +42,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Key of calls before a stack is unwound.
-
-    Attributes:
-        words: of its stack, that point into code.
-        python: key of its Python frames.
-    """
+    """Key of calls before a stack is unwound: words on the stack that point into code, and Python frames."""
 
     pid: int
     type: str
@@ -95,12 +90,7 @@ class Code:
 
 @dataclass(slots=True)
 class _Hit:
-    """One merged hit.
-
-    Attributes:
-        messages: hashes of several messages, up to a limit; None for one message.
-        from_several: calls from different places, so it has no stack.
-    """
+    """One merged hit; with several messages it keeps a limited set of hashes, with several places no stack."""
 
     number: int
     thread: str

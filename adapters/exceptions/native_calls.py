@@ -148,11 +148,8 @@ class Subject(Protocol):
         """Return whether the arguments have changed, at every place."""
 
     def arguments(self, found: Found) -> Sequence[str]:
-        """Return what the kernel should read at a place.
-
-        Raises:
-            NotTraceable: not known.
-            OSError: the file is gone.
+        """Return what the kernel should read at a place; raise NotTraceable if not known, OSError if the file is
+        gone.
         """
 
     def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call | None:

@@ -46,12 +46,7 @@ _NOT_SENT: Final = 1  # TRACE_SIGNAL_IGNORED (trace/events/signal.h)
 
 
 class Sent(NamedTuple):
-    """A signal on its way.
-
-    Attributes:
-        target: the process or thread that it was sent to.
-        by: text on its sender.
-    """
+    """A signal on its way to a process or thread, and a text on its sender."""
 
     number: int
     code: int
@@ -62,12 +57,7 @@ class Sent(NamedTuple):
 
 
 class Senders:
-    """The last sender of each signal to a process.
-
-    Args:
-        numbers: traced signals.
-        pid: only signals to this process; None for any, including its children.
-    """
+    """The last sender of each traced signal to a process; for None, to any, including its children."""
 
     def __init__(self, numbers: Collection[int], pid: int | None) -> None:
         self._numbers = frozenset(numbers)

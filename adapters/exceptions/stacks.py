@@ -37,12 +37,7 @@ _PLACES: Final = 4096
 
 
 class CallStacks:
-    """Stacks and code layouts of a process and its children.
-
-    Args:
-        pool: of unwinders; None for no unwinding.
-        follow: include children.
-    """
+    """Stacks and code layouts of a process and (`follow`) its children; without a pool nothing is unwound."""
 
     def __init__(self, pid: int, pool: UnwinderPool | None, *, follow: bool) -> None:
         self._pid = pid

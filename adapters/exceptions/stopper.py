@@ -168,12 +168,7 @@ _UNWANTED_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A present or former stop of a thread.
-
-    Attributes:
-        whole: the stack's outermost frame was reached.
-        wall_ns: start of the stop.
-    """
+    """A present or former stop of a thread, its stack, complete or not, and its start."""
 
     tid: int
     call: Call

@@ -89,11 +89,8 @@ class _Log(Struct):
 
 
 class TraceDecoder(LogDecoder):
-    """Decodes the output of such modules on standard error.
-
-    Args:
-        graph: returns the dispatch graph of the module, if there is one.
-        sources: returns the dumped sources of its dispatches, by name.
+    """Decodes the output of such modules on standard error, with the dispatch graph and sources that the arguments
+    return.
     """
 
     name: ClassVar[str] = "iree-trace"

@@ -142,12 +142,7 @@ def versions(names: Iterable[str]) -> dict[str, str]:
 
 
 def wheels(found: Mapping[str, str], there: bool) -> Capability:
-    """Check that compiler and runtime have one version: a module of another version is refused, or runs wrong.
-
-    Args:
-        found: versions by distribution.
-        there: IREE is on this host.
-    """
+    """Check that compiler and runtime have one version: a module of another version is refused, or runs wrong."""
     compiler = next((found[name] for name in COMPILERS if name in found), "")
     runtime = next((found[name] for name in RUNTIMES if name in found), "")
     enables = "livedbg diff-run; modules that their runtime accepts"
@@ -163,12 +158,7 @@ def wheels(found: Mapping[str, str], there: bool) -> Capability:
 
 
 def vulkan(environment: Mapping[str, str], there: bool) -> Capability:
-    """Check the loader, its drivers, and the validation layer.
-
-    Args:
-        environment: of this process; may replace the drivers and layers.
-        there: IREE is on this host.
-    """
+    """Check the loader, its drivers, which the environment may replace, and the validation layer."""
     enables = "IREE's vulkan device, and the recipe for its validation layer"
     if not loader_is_there():
         return Capability(
@@ -235,12 +225,7 @@ def clocks(root: Path) -> Capability:
 
 
 def load(average: float, cores: int) -> Capability:
-    """Check whether this host is too busy for reliable time-outs.
-
-    Args:
-        average: runnable tasks, over a minute.
-        cores: usable by this process.
-    """
+    """Check whether this host is too busy for reliable time-outs, by its mean runnable tasks and usable cores."""
     value = f"{average:.1f} runnable tasks on {cores} cores"
     busy = average > _BUSY * cores
     fix = "wait until other jobs have ended, or allow longer time-outs" if busy else ""

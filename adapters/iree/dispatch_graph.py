@@ -108,12 +108,7 @@ _EVIDENCE: Final = "dispatches.dot: it takes the result as an operand"
 
 
 class DispatchGraph(Struct, frozen=True):
-    """A dispatch graph.
-
-    Attributes:
-        names: the dispatch of each node, in program order.
-        needs: the nodes whose results a node takes.
-    """
+    """A dispatch graph: each node's dispatch, in program order, and the nodes whose results it takes."""
 
     names: dict[int, str]
     needs: dict[int, frozenset[int]]

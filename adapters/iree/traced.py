@@ -22,12 +22,7 @@ _MOST: Final = 1 << 20  # characters of values that are read
 
 
 class Header(Struct, frozen=True):
-    """The first line of a block.
-
-    Attributes:
-        dispatch: name of its function.
-        inputs: the block has inputs, not outputs.
-    """
+    """The first line of a block: its dispatch, and whether inputs or outputs follow."""
 
     dispatch: str
     inputs: bool

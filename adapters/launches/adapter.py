@@ -130,12 +130,7 @@ class LaunchesAdapter(PolledAdapter):
         return _CHECK_S
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Start or stop tracing.
-
-        Raises:
-            TouchRefused: intrusive actions are forbidden.
-            TargetError: the process can't be traced.
-        """
+        """Start or stop tracing; raise TouchRefused if it is forbidden, TargetError if it fails."""
         assert isinstance(intent, WatchLaunches)
         known = self._watched.get(intent.process)
         if not intent.on:

@@ -77,12 +77,7 @@ class Budget:
         return self.rate_per_s * self._cost_ns(detail) / 1e9
 
     def saw(self, rate_per_s: float, now_s: float) -> Detail:
-        """Take a measured rate, and return the detail for it.
-
-        Args:
-            rate_per_s: launches per second, of all threads.
-            now_s: of a monotonic clock.
-        """
+        """Take a measured rate (launches per second, of all threads), and return the detail for it."""
         self.rate_per_s = rate_per_s
         if rate_per_s > self.most_per_s(Detail.COUNT):
             self.detail = Detail.OFF
@@ -133,12 +128,7 @@ class LaunchCount:
         return self._sure + self._in_tallies()
 
     def sampled(self, calls: Iterable[LaunchCall], lost: int) -> None:
-        """Count calls by their samples.
-
-        Args:
-            calls: launches and lookups, including those that a tally has counted.
-            lost: calls that the kernel dropped, of unknown kind.
-        """
+        """Count launches by their sampled calls, and `lost` ones, which the kernel dropped, of unknown kind."""
         self._sure += lost + sum(self._from_ns <= call.mono_ns < self._until_ns for call in calls if not call.is_lookup)
 
     def tally(self, sources: Sequence[Source], threads: Callable[[], Iterable[int]], *, sampled: bool) -> None:

@@ -40,12 +40,7 @@ _NAMED: Final = 5
 
 
 def damaged(source: LogSource, problem: str, size: int, stamp: Stamp) -> Event:
-    """Return the status of a packed log that is truncated or corrupt.
-
-    Args:
-        problem: see `Unpacked.problem`.
-        size: bytes that were unpacked.
-    """
+    """Return the status of a packed log that is truncated or corrupt after `size` unpacked bytes."""
     much = f"it was read up to there ({byte_size(size)})" if size else "nothing of it can be read"
     sentence = f"{source.name} {problem}: {much}."
     return status_event(source, SourceHealth.DEGRADED, stamp, sentence, code="damaged")

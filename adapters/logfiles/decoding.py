@@ -264,11 +264,8 @@ class Decoding:
 
 
 def _of_each(records: Sequence[LogRecord], found: Iterable[tuple[int, int, int]]) -> list[tuple[int, ...]]:
-    """Return the words that were found in each record.
-
-    Args:
-        records: their texts were joined by one character.
-        found: word, begin and end of each match, sorted by end.
+    """Return the words in each of several records whose texts were joined by one character; `found` is sorted by
+    end.
     """
     words: list[tuple[int, ...]] = [()] * len(records)
     number, end = -1, -1

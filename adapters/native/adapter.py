@@ -58,12 +58,7 @@ class Due(NamedTuple):
 
 
 def due(process: Process, snapshot: Snapshot, taken: Mapping[str, object]) -> Due:
-    """Return the threads of a process of which a new stack would be news.
-
-    Args:
-        snapshot: as of the last samples (`Snapshot.as_of_looks`).
-        taken: thread -> its wait when its stack was taken.
-    """
+    """Return the threads of which a new stack would be news; `taken` has each thread's wait at its last stack."""
     found: list[tuple[Thread, object]] = []
     lasting, long, now_ns = False, False, snapshot.now(process.host).mono_ns
     for thread in snapshot.threads_of(process.id):
@@ -163,12 +158,7 @@ class NativeAdapter(PolledAdapter):
         return True
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Take stacks on request.
-
-        Raises:
-            ToolMissing: there is no unwinder.
-            LivedbgError: the stacks can't be taken.
-        """
+        """Take stacks on request; raise ToolMissing without an unwinder, LivedbgError on failure."""
         assert isinstance(intent, WantStacks)
         if not intent.native:
             return

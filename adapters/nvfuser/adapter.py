@@ -67,11 +67,8 @@ class TraceWatch:
         self._find_at = 0.0
 
     def read(self, paths: Iterable[str], for_s: float) -> bool:
-        """Find traces below some paths, and continue reading them; return whether there is more. Blocking.
-
-        Args:
-            paths: files, folders and patterns.
-            for_s: time to read.
+        """Find traces below files, folders and patterns, and read on for some time; return whether there is more.
+        Blocking.
         """
         begun, watch = time.monotonic(), Stopwatch()
         if begun >= self._find_at:

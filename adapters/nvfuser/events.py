@@ -163,12 +163,7 @@ _TEXT = 400
 
 
 class Emitter:
-    """Emits one job.
-
-    Args:
-        label: distinguishes it in ids, or "".
-        writer: see `Diagnostic.writer`.
-    """
+    """Emits one job; `label` distinguishes it in ids."""
 
     def __init__(self, job: Job, label: str, writer: str = "") -> None:
         self.job = job

@@ -44,12 +44,7 @@ class LogFollower:
         self.problems: dict[str, str] = {}
 
     def read(self, for_s: float, final: bool) -> bool:
-        """Read for some time; return whether there is more.
-
-        Args:
-            for_s: how long.
-            final: nothing more comes: current statements are ended.
-        """
+        """Read for some time; return whether there is more. If `final`, current statements are ended."""
         deadline = time.monotonic() + for_s
         with self._model.lock:
             wanted = dict(self._model.wanted)

@@ -42,12 +42,7 @@ class NvfuserModel:
             self.wanted.setdefault(source.id, source)
 
     def take(self, source: LogSource, said: Said, live: bool, wall_ns: int) -> None:
-        """Process a statement of a log.
-
-        Args:
-            live: it was not there yet when the log was first read.
-            wall_ns: now.
-        """
+        """Process a statement of a log; `live` if it was written after the log was first read."""
         emitter = self._emitter(source, said.prefix)
         if emitter is not None:
             path = source.path or ""

@@ -53,12 +53,7 @@ NOWHERE: Final = Mark("")
 
 
 class Place(Struct, frozen=True):
-    """The log that contains a statement.
-
-    Attributes:
-        wall_ns: now, if the statement was read as it was written; else None.
-        log: id of the log.
-    """
+    """The log that contains a statement, and the time if it was read as it was written."""
 
     name: str
     path: str = ""

@@ -64,12 +64,7 @@ class MessageWaits:
         return (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
 
     def system_v(self, words: str, number: int, timed: bool, *, queue: bool) -> Wait:
-        """Return the wait of a msgrcv(2), msgsnd(2) or semop(2) call.
-
-        Args:
-            words: the call in a user's words.
-            number: id of the queue or semaphore set.
-        """
+        """Return the wait of a msgrcv(2), msgsnd(2) or semop(2) call for the queue or semaphore set with an id."""
         what = f"message queue {number}" if queue else f"semaphore set {number}"
         anybody = f"any process that may use {what}{self._last(number) if queue else ''}"
         return Wait(words, timed, outside=anybody, kind=WaitKind.SYSTEM_V)

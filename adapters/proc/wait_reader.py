@@ -109,12 +109,7 @@ class LockWaits:
         return data
 
     def describe(self, call: BlockedSyscall, around: bytes | None, tid: int) -> Wait:
-        """Return the wait of one thread.
-
-        Args:
-            call: its futex call.
-            around: the memory around the futex word, from `read_around`.
-        """
+        """Return the wait of a thread in a futex call; `around` is the memory around the word, from `read_around`."""
         futex = FutexCall.of(call)
         found = self._classify(futex, around)
         if found.kind == "parked" and self._in_users_frame(call):

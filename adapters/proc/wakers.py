@@ -90,12 +90,9 @@ def outside(found: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -
 
 
 def unseen_end(pipe: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -> str:
-    """Return what could end a pipe wait besides the visible processes at the other end; "" for nothing.
+    """Return what could end a pipe wait besides the visible processes (`pids`) at the other end; "" for nothing.
 
-    Args:
-        holders: all its holders.
-        pids: the processes that have its other end. If there are none, an invisible process has it: otherwise the
-            pipe would be at its end.
+    If there are none, an invisible process has it: otherwise the pipe would be at its end.
     """
     if not any(pids):
         return f"no process that can be seen has the other end of {pipe.kind} {pipe.fd}"

@@ -210,12 +210,7 @@ class Waiters:
         yield from bound
 
     def _bound(self, items: Sequence[int], wanted: str = "") -> Iterator[tuple[int, bool, int]]:
-        """Yield (object, is a method, its `__self__`) in one batch.
-
-        Args:
-            items: the objects.
-            wanted: keep only types whose name ends with this.
-        """
+        """Yield (object, is a method, its `__self__`) in one batch, of types whose name ends with `wanted`."""
         places = [item for item in items if is_pointer(item)]
         for item, head in zip(places, self._heap.objects.heads(places), strict=True):
             kind = self._heap.objects.type_name(head) if head is not None else ""
@@ -282,12 +277,7 @@ _MAIN: Final = "main"
 
 
 class _Group:
-    """The greenlets of one thread.
-
-    Args:
-        members: all of them, without the hub.
-        hub: gevent's, if there is one.
-    """
+    """The greenlets of one thread, without gevent's hub, and that hub, if there is one."""
 
     def __init__(self, main: int, members: Sequence[Greenlet], hub: Greenlet | None, thread: PyThread) -> None:
         self.main = main

@@ -16,12 +16,7 @@ from livedbg.cpython.threads import PyFrame, PyThread
 
 
 class Held(NamedTuple):
-    """A thread that holds a lock.
-
-    Attributes:
-        where: the frame that took it, for users.
-        inferred: concluded from the frame; False if the lock names its owner.
-    """
+    """A thread that holds a lock, with the frame that took it, or from which that was inferred."""
 
     tid: int
     where: str

@@ -85,12 +85,7 @@ _STILL_NS: Final = 1_000_000_000
 
 
 class Movement(NamedTuple):
-    """The movement of one process.
-
-    Attributes:
-        signature: when each of its threads last moved; None if not known.
-        still: threads that samples have not seen move for a while.
-    """
+    """The movement of one process: when each thread last moved, and threads that samples see still for a while."""
 
     signature: object
     still: frozenset[str] = frozenset()

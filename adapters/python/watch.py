@@ -128,12 +128,7 @@ class PythonState:
         self._part_of("sem", wait.word, target)
 
     def owner_by_py_spy(self, runtime: int, tid: int) -> None:
-        """Add the GIL's holder if only py-spy knows it (Python up to 3.10).
-
-        Args:
-            runtime: address of `_PyRuntime`, which holds the GIL from 3.7 on.
-            tid: the GIL's owner according to py-spy.
-        """
+        """Add the GIL's holder if only py-spy knows it (Python up to 3.10); from 3.7 on `_PyRuntime` has the GIL."""
         gil = self._id("gil", runtime)
         self.resources[gil] = Resource(
             id=gil, kind="gil", name="GIL", state="held", attributes={"waiters": "not known for this Python version"}

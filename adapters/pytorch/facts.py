@@ -119,12 +119,7 @@ class DumpFacts(Facts, frozen=True, kw_only=True, tag="pytorch.dump"):
 
 
 class LoggedCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.logged"):
-    """Facts that a watchdog logs of a collective.
-
-    Attributes:
-        rank, job_rank: of the logging rank, in the group and in the job.
-        enqueued: the last one that the rank has enqueued.
-    """
+    """Facts that a watchdog logs of a collective: the rank in group and job, and its last enqueued collective."""
 
     rank: int | None = None
     job_rank: int | None = field(default=None, name="job rank")

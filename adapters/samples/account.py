@@ -102,12 +102,7 @@ class Pace:
         self._samples = 0
 
     def cost(self, cpu_s: float, samples: int) -> None:
-        """Note the cost so far.
-
-        Args:
-            cpu_s: our total CPU time.
-            samples: total number of samples.
-        """
+        """Note our total CPU time and number of samples so far."""
         taken = samples - self._samples
         if taken < _FEW:
             return
@@ -128,12 +123,7 @@ class Troubles:
         self._refused, self._failed = Statuses(source), Statuses(source)
 
     def deny(self, context: Context, error: NoPerf, instead: str = "") -> None:
-        """Report that there are no samples, and why.
-
-        Args:
-            error: of the kernel.
-            instead: a sentence on the alternative.
-        """
+        """Report that there are no samples, with the kernel's reason, and a sentence on what is done instead."""
         why = _refusal(context, error)
         sentence = f"{why.sentence} {instead}" if instead else why.sentence
         self._refused.only(context, "", {why.code: (sentence, why.remedy)})

@@ -72,12 +72,7 @@ class Faster:
             await self._asked.wait()
 
     async def sample(self, context: Context, pool: UnwinderPool, account: SampleAccount) -> None:
-        """Sample until no request is pending.
-
-        Raises:
-            NoPerf: not allowed.
-            LivedbgError: samples can't be unwound.
-        """
+        """Sample until no request is pending; raise NoPerf if not allowed, LivedbgError if unwinding fails."""
         self._works = True
         try:
             pace = Pace(_EACH_HZ, _TOTAL_HZ, _SHARE)

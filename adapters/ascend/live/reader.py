@@ -42,12 +42,7 @@ _TRIES: Final = 4
 
 
 class SchedulerReader:
-    """Reads one process's scheduler.
-
-    Args:
-        address: of its executor.
-        layout: with no needed field missing.
-    """
+    """Reads one process's scheduler, by the address of its executor and a layout without missing fields."""
 
     def __init__(self, pid: int, address: int, layout: Layout) -> None:
         self._pid, self._address, self._layout = pid, address, layout

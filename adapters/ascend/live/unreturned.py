@@ -47,12 +47,7 @@ class Unreturned(NamedTuple):
 def read_unreturned(
     image: Image, layout: Layout, executor: int, threads: Mapping[int, CoreThread], mapped: Sequence[MappedRange]
 ) -> list[Unreturned]:
-    """Return the cores that have acknowledged a task and not reported its end.
-
-    Args:
-        executor: address of the executor.
-        threads: the remaining core threads, by tid.
-    """
+    """Return the cores of remaining threads that have acknowledged a task and not reported its end."""
     records = layout.get("executor.dispatched")
     names = image.read([(thread.registers + _COND, 4) for thread in threads.values()])
     found = []

@@ -121,12 +121,7 @@ class _Scheduler(Struct):
 
 
 class _Seen(Struct):
-    """A searched process.
-
-    Attributes:
-        next_s: time.monotonic() of the next search if nothing was found.
-        pause_s: current pause between searches.
-    """
+    """A searched process, and when to search it again (time.monotonic()) if nothing was found."""
 
     next_s: float = 0.0
     pause_s: float = SEARCH_S
@@ -326,12 +321,7 @@ class LiveWatch(Polled):
         return any(other.job is job for seen in self._seen.values() for other in seen.schedulers.values())
 
     def _job_of_chip(self, process: Process, number: int, shared: Job | None) -> Job:
-        """Create the job of one of several chips.
-
-        Args:
-            number: index of the scheduler in the process.
-            shared: the job of the chips' common log; None if there is none.
-        """
+        """Create the job of the n-th of several chips, which may share a log."""
         name = f"dev{shared.chips[process.pid]}" if shared is not None else f"pid{process.pid}"
         job = self._model.job(f"{name}.{number}" if number else name)
         if shared is not None:  # the log that they share has gone quiet for each of them

@@ -65,12 +65,7 @@ TABLES: Final[Mapping[str, re.Pattern[str]]] = {name: lazy_re(f"{_CURRENT}{shape
 
 
 def console_rows(table: str, text: str) -> list[dict[str, str]]:
-    """Return the rows of a table in cuda-gdb's output.
-
-    Args:
-        table: one of TABLES.
-        text: of `info cuda TABLE`.
-    """
+    """Return the rows of a table (one of TABLES) in the output of `info cuda TABLE`."""
     shape = TABLES[table]
     shared: dict[str, str] = {}
     rows: list[dict[str, str]] = []

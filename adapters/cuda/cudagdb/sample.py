@@ -107,12 +107,7 @@ _LINE: Final = lazy_re(r'^Line (\d{1,18}) of "([^"\n]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """Symbol of an address.
-
-    Attributes:
-        function: with its offset, `spin(int*)+64`, if there is no line.
-        instruction: queried for the first few only.
-    """
+    """Symbol of an address: `spin(int*)+64` if there is no line; the first few have their instruction."""
 
     function: str = ""
     file: str | None = None

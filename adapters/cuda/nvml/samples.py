@@ -16,12 +16,7 @@ class NvmlTrouble(Exception):
 
 
 class Gpu(Struct, frozen=True):
-    """Constant properties of a GPU.
-
-    Attributes:
-        bus: its PCI address.
-        memory_bytes: total.
-    """
+    """Constant properties of a GPU, with its PCI address and total memory."""
 
     index: int
     name: str = ""

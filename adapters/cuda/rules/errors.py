@@ -47,12 +47,7 @@ _SHOWN: Final = 10  # faults of one context that are findings of their own
 
 
 class CudaRule(Struct, frozen=True):
-    """A rule applied to the errors of each process.
-
-    Attributes:
-        find: yields the findings.
-        alive: sentence on a process that outlives the error.
-    """
+    """A rule applied to the errors of each process, and a sentence on a process that outlives them."""
 
     name: str
     doc: str

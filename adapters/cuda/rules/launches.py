@@ -55,12 +55,7 @@ _LAUNCH_THREADS_SECOND_NS: Final = 1_000_000_000
 
 
 class SilentThread(NamedTuple):
-    """A thread that has launched nothing for unusually long, in a single wait.
-
-    Attributes:
-        lasted_ns: how long, at least.
-        per_s: mean launch rate before that.
-    """
+    """A thread that has launched nothing for unusually long, in one wait; with that time, and its rate before."""
 
     thread: Thread
     lasted_ns: int

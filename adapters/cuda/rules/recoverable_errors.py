@@ -199,12 +199,7 @@ def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding
 
 
 def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before: Sequence[Diagnostic]) -> Finding:
-    """Return the finding for an Xid.
-
-    Args:
-        in_program: a program's log reports a fault.
-        before: the Xids before it.
-    """
+    """Return the finding for an Xid, given those before it; `in_program` if a program's log reports a fault."""
     facts = about(error)
     kind, pid = facts.kind, facts.pid
     ours = {str(process.pid) for process in state.snapshot.processes.values() if process.target}

@@ -122,11 +122,8 @@ def differing_runs(
 def small_differences(
     one: Trace, other: Trace, first: CallDifference | None, runs: int, mates: Mapping[str, str] | None
 ) -> CallDifference | None:
-    """Return the dispatch that made different bits from equal ones, if that spreads to the first that differs.
-
-    Args:
-        first: the first dispatch that differs beyond the tolerance.
-        one, other, runs, mates: as for the comparison.
+    """Return the dispatch that made different bits from equal ones, if that spreads to `first`, beyond the
+    tolerance.
     """
     if first is None or first.fate != "culprit":
         return None

@@ -164,12 +164,7 @@ class Side(Struct, frozen=True):
 
 
 def target_flags(device: str, hardware: str, flags: Sequence[str]) -> list[str]:
-    """Return the flags that compile for a device; [] if the user's flags name a target.
-
-    Args:
-        hardware: the runtime's name for the device, or "".
-        flags: the user's.
-    """
+    """Return the flags that compile for a device or its hardware; [] if the user's flags name a target."""
     if any(flag.startswith(("--iree-hal-target-device", "--iree-hal-target-backends")) for flag in flags):
         return []
     driver = device.partition("://")[0]
@@ -229,12 +224,7 @@ class DispatchCall(Struct, frozen=True):
 
 
 def calls_in(python: str, flow: Path) -> list[DispatchCall]:
-    """Return the calls of a module in the flow phase; [] without IREE's parser.
-
-    Args:
-        python: with `iree.compiler`.
-        flow: the module's text.
-    """
+    """Return the calls of a module in the flow phase; [] if `python` lacks IREE's parser."""
     decoder = msgspec.json.Decoder(ready(DispatchCall))
     return [decoder.decode(line) for line in read_flow(python, flow)]
 
@@ -269,11 +259,8 @@ class Both(Struct, frozen=True):
 
 
 def calls_of_both(pythons: tuple[str, str], flows: tuple[Path, Path]) -> Both:
-    """Read the modules of two sides in the flow phase; only once if they are equal.
-
-    Args:
-        pythons: with `iree.compiler`, of each side.
-        flows: the modules' texts.
+    """Read the modules of two sides in the flow phase, with Pythons that have `iree.compiler`; once if they are
+    equal.
     """
     one = tuple(calls_in(pythons[0], flows[0]))
     same = flows[0].read_bytes() == flows[1].read_bytes()

@@ -37,12 +37,7 @@ class Dispatch(Struct, frozen=True):
 
 
 class Dispatches(Struct, frozen=True):
-    """The calls of a function.
-
-    Attributes:
-        flow: the module's text in the flow phase.
-        function: the calling function; torch's functions have their code in `NAME$async`.
-    """
+    """The calls of a function in the flow phase; torch's functions have their code in `NAME$async`."""
 
     flow: Path
     function: str = ""

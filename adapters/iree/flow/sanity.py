@@ -146,11 +146,8 @@ print(json.dumps(found))
 
 
 def environment_lines(python: str, device: str, *, known: bool) -> Iterator[tuple[str, str]]:
-    """Yield versions, requirements of the device, and causes of unreliable times.
-
-    Args:
-        python: of the program.
-        known: it is the program's, not ours.
+    """Yield versions (of `python`, the program's if known), the device's requirements, and causes of unreliable
+    times.
     """
     facts = [wheels(_versions(python), True), load(os.getloadavg()[0], cores())]
     if device.startswith("vulkan"):

@@ -65,12 +65,7 @@ class Dispatch(Struct, frozen=True):
 
 
 class Library(Struct, frozen=True):
-    """One executable library in a process's memory.
-
-    Attributes:
-        version: of its table.
-        dispatches: by address; none if the version is unknown (L1).
-    """
+    """One executable library in a process's memory: dispatches by address, none for an unknown version (L1)."""
 
     start: int
     end: int
@@ -233,12 +228,7 @@ def code_mappings(mappings: Sequence[Mapped]) -> tuple[tuple[int, int], ...]:
 
 
 def read_code(image: Image, places: Sequence[tuple[int, int]], pipelines: Mapping[int, Dispatch]) -> tuple[Code, ...]:
-    """Return the code of some pipelines, as far as compiled.
-
-    Args:
-        places: begin and end of possible code, in ascending order.
-        pipelines: dispatches by pipeline handle.
-    """
+    """Return the code of some pipelines, as far as compiled, in ranges of possible code in ascending order."""
     shaders = _words_of(image, pipelines)
     if not shaders or not places:
         return ()

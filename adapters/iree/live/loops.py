@@ -54,12 +54,7 @@ class Loop(Struct, frozen=True):
 
 
 class Sampled(Struct):
-    """Newest samples of a thread.
-
-    Attributes:
-        mono_ns: CLOCK_MONOTONIC of the newest one.
-        addresses: instructions of the dispatch, each once.
-    """
+    """The newest samples of a thread: CLOCK_MONOTONIC, and the instructions of the dispatch, each once."""
 
     dispatch: Dispatch
     mono_ns: int
@@ -77,11 +72,8 @@ class Loops:
     async def look(
         self, context: Context, threads: Mapping[int, str], at: Callable[[int], Dispatch | None]
     ) -> dict[int, Loop]:
-        """Sample some threads for a moment; return those that repeat themselves, by tid.
-
-        Args:
-            threads: thread ids by tid.
-            at: returns the dispatch whose code contains an address.
+        """Sample some threads (by tid) for a moment, in dispatches that `at` finds; return those that repeat
+        themselves.
         """
         self._repeats.keep(threads)
         self.sampled = {}
@@ -168,12 +160,7 @@ class OnStack(Struct, frozen=True):
 def dispatches_on_stacks(
     process: str, at: Callable[[int], Dispatch | None], snapshot: Snapshot, *, in_callers: str
 ) -> list[OnStack]:
-    """Return the innermost dispatch on the newest stack of each living thread of a process.
-
-    Args:
-        at: returns the dispatch whose code contains an address.
-        in_callers: device that runs dispatches in the calling threads; "" if not known.
-    """
+    """Return the innermost dispatch on each living thread's newest stack; `at` finds one by address."""
     found = []
     for thread in snapshot.threads.values():
         stack = snapshot.stacks.get(thread.id)

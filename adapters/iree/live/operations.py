@@ -181,12 +181,7 @@ class Operation(Struct, frozen=True):
 
 
 def find_operations(image: Image, semaphores: Mapping[int, Semaphore], *, vulkan: bool) -> dict[int, Operation]:
-    """Return the operations with pending signals, by address.
-
-    Args:
-        semaphores: by address.
-        vulkan: the process has loaded Vulkan too.
-    """
+    """Return the operations with pending signals, by address; `vulkan` if the process has loaded Vulkan too."""
     arrays = {place - 8 * back for place, _ in image.places(semaphores) for back in range(_SLOTS)}
     local: dict[int, Operation] = {}
     submitted: dict[int, Operation] = {}

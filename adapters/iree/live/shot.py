@@ -176,12 +176,7 @@ class Shot(Struct, frozen=True):
 
 
 class Reader:
-    """Scans one process repeatedly.
-
-    Attributes:
-        libraries: dispatches by address, as of the last scan.
-        copied: bytes of memory copied so far.
-    """
+    """Scans one process repeatedly; has its dispatches by address, and the bytes copied so far."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid

@@ -40,12 +40,7 @@ class Waits(Struct, frozen=True):
 
 
 def waits_of(operations: Mapping[int, Operation], wanted: frozenset[Point]) -> Waits:
-    """Return who will signal the awaited points.
-
-    Args:
-        operations: the queued ones, by address.
-        wanted: points that host threads wait for.
-    """
+    """Return who will signal the points that operations and host threads (`wanted`) wait for."""
     signals: dict[int, list[tuple[int, int]]] = {}
     for one in operations.values():
         for point in one.signals:
@@ -140,7 +135,7 @@ def outsiders_of(process: str, stuck: Collection[str], waiting: Collection[str],
 
     Args:
         stuck: threads that wait for a value that no work in flight will reach.
-        waiting: threads that wait for a value that work in flight will reach.
+        waiting: those whose value it will reach.
     """
     behind = _behind(stuck, snapshot)
     found = [

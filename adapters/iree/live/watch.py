@@ -185,12 +185,7 @@ class _Watched(Struct):
 
 
 class LiveWatch:
-    """The runtimes of one session.
-
-    Args:
-        graph: returns the dispatch graph of the module, if there is one.
-        sources: returns the dumped sources of its dispatches, by name.
-    """
+    """The runtimes of one session, with the dispatch graph and sources that the arguments return."""
 
     def __init__(
         self,

@@ -114,12 +114,7 @@ def begins(line: str) -> bool:
 
 
 class FailureReader:
-    """Reads the lines of one error text.
-
-    Args:
-        line: the first line, which `begins`.
-        before: the lines just above, nearest last; they have a check's message.
-    """
+    """Reads the lines of one error text, given its first line and the lines above, which may have a check's message."""
 
     def __init__(self, line: str, number: int | None, before: list[str]) -> None:
         self._first = number

@@ -264,11 +264,8 @@ _DEVICE: Final = lazy_re(r"^#\s+\d{1,18}: (.*)$")
 
 
 class ScriptBlock:
-    """A reproduction script, with or without the imports above it, or a definition alone.
-
-    Args:
-        number: line of its beginning.
-        group: the defined segment, if the line above names it.
+    """A reproduction script, with or without its imports, or a definition alone, of a segment if the line above
+    names it.
     """
 
     def __init__(self, number: int | None, group: int | None = None) -> None:

@@ -107,12 +107,7 @@ def _plain(text: str) -> str:
 
 
 def compare(before: list[Failure], rerun: Rerun, limit_s: float) -> tuple[str, str]:
-    """Return whether it still fails: `same`, `different`, `passed` or `limit`, and a sentence.
-
-    Args:
-        before: the expected errors.
-        rerun: how it ended now.
-    """
+    """Return how a run compares with the expected errors: `same`, `different`, `passed` or `limit`, and a sentence."""
     now = [part for failure in rerun.failures for part in parts_of(failure)]
     if any(alike(old, new) for old in before for new in now):
         new = next(new for new in now if any(alike(old, new) for old in before))

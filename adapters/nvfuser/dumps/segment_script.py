@@ -38,12 +38,7 @@ class Built:
 
 
 def build_segment(cut: Cut, number: int) -> Built:
-    """Return a script for one group of a segmented fusion.
-
-    Args:
-        cut: the dump.
-        number: the group's id.
-    """
+    """Return a script for a group of a dumped, segmented fusion."""
     group = cut.fusion.groups[number]
     built = Built()
     if number in cut.definitions:

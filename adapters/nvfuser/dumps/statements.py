@@ -38,11 +38,8 @@ class Considered(Struct):
 
 
 class Kernel(Struct, frozen=True):
-    """A kernel's code was generated, and is being compiled.
-
-    Attributes:
-        name: `nvfuser_reduction_f0_c1_r0_g1`.
-        file: of its code, or "".
+    """A kernel (`nvfuser_reduction_f0_c1_r0_g1`) whose code was generated, into a file if named, and is being
+    compiled.
     """
 
     name: str

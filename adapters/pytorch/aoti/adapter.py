@@ -31,12 +31,7 @@ _LIBRARY: Final = ".wrapper.so"
 
 
 class _Seen(NamedTuple):
-    """A thread's newest stack.
-
-    Attributes:
-        frame: of generated code.
-        since_mono_ns: time of the first of the consecutive stacks in the same call.
-    """
+    """A thread's newest stack in generated code, and the time of the first consecutive one in the same call."""
 
     stack: Stack
     frame: Frame | None

@@ -26,12 +26,7 @@ _REPLACED: Final = {
 
 
 def unknown_settings(environment: Mapping[str, str], loaded: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each environment setting that the installed torch does not know.
-
-    Args:
-        environment: of the command.
-        loaded: files that its processes had mapped.
-    """
+    """Yield a sentence for each variable in a command's environment that the installed (loaded) torch does not know."""
     asked = sorted(name for name in environment if name.startswith(_PREFIXES))
     folder = next((Path(name).parents[1] for name in loaded if name.endswith("/torch/lib/libtorch_cpu.so")), None)
     if not asked or folder is None:

@@ -100,12 +100,7 @@ class Model(Struct, frozen=True, kw_only=True):
 
 
 class _Place(NamedTuple):
-    """A folder, archive or log with generated code.
-
-    Attributes:
-        name: display prefix of its file names.
-        files: readers by name.
-    """
+    """A folder, archive or log with generated code: a display prefix for its files, and their readers by name."""
 
     name: str
     files: Mapping[str, Callable[[], bytes]]
@@ -174,10 +169,7 @@ def code_of(library: Path) -> str:
 
 
 def keep(pid: int, name: str, folder: Path) -> None:
-    """Copy the code of a model when its library is mapped: the loader deletes it with its folder.
-
-    The linker opens the library too, before all files exist: the newest copy counts.
-    """
+    """Copy the code of a model when its library is mapped: the loader deletes it with its folder."""
     if not _may_be_model(name):
         return
     library = Path(f"/proc/{pid}/root{name}")

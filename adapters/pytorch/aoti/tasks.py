@@ -135,9 +135,8 @@ def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
 
 
 def in_model(snapshot: Snapshot) -> str:
-    """Return where a thread calls a model, as `, in FUNCTION (FILE:LINE)`, or "".
-
-    Even if the stack could not be unwound to the generated code, the caller of the model may be known.
+    """Return the caller of a model as `, in FUNCTION (FILE:LINE)`, even if the unwinder has not come to its code; or
+    "".
     """
     for thread in snapshot.threads.values():
         stack = snapshot.stacks.get(thread.id) if not thread.exited else None

@@ -92,12 +92,7 @@ def exchanges(
     stands: Mapping[int, Sequence[PythonCall]],
     crosses: Callable[[Look, Look], bool] = lambda *_: False,
 ) -> list[Exchange]:
-    """Return the blocked exchanges of a job.
-
-    Args:
-        stands: the blocked calls by rank.
-        crosses: returns whether bytes are in flight between two ranks.
-    """
+    """Return the blocked exchanges of a job; `crosses` tells if bytes are in flight between two ranks."""
     by_rank = {look.rank: look for look in looks}
     described = {e.group: named(e.description) for look in looks for e in look.entries if e.description}
     found = [*_messages(by_rank, stands, described), *_meetings(by_rank, stands, described), *_keys(by_rank, stands)]

@@ -116,11 +116,8 @@ def _head(heap: HeapReader, group: int) -> bytes:
 
 
 def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) -> int | None:
-    """Return the global rank that all groups of a process agree on; None if they don't, or without the world group.
-
-    Args:
-        groups: ranks by group name.
-        heads: the first bytes of each group's C++ object.
+    """Return the global rank that all groups agree on, by the heads of their C++ objects; None without the world
+    group.
     """
     if WORLD not in groups:
         return None

@@ -342,11 +342,8 @@ class CallReader:
 
 
 def method_wait(ident: int, call: MethodCall, groups: Groups) -> PythonCall | None:
-    """Return the wait for store keys or for a posted operation that a method call is; None for others.
-
-    Args:
-        ident: pthread_self(3) of its thread.
-        call: current call of its innermost frame.
+    """Return the wait of a thread (pthread_self(3)) for store keys or a posted operation in its innermost call, or
+    None.
     """
     if call.owner.endswith("Store") and call.method in _STORE_WAITS:
         return PythonCall(ident=ident, name=STORE, group=WORLD, peer=None, tag=None, objects=call.words)

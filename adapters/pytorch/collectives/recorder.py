@@ -129,12 +129,7 @@ class Ring(Struct, frozen=True, kw_only=True):
 
 
 class Recorder:
-    """The recorder of one library in one process.
-
-    Args:
-        pointer: address of the pointer to the recorder.
-        layout: of the loaded torch version.
-    """
+    """The recorder of one library in one process, by the address of the pointer to it."""
 
     def __init__(self, pid: int, pointer: int, layout: RecorderLayout) -> None:
         self._pid = pid

@@ -38,12 +38,7 @@ _ERROR: Final = lazy_re(r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: (.*))?")
 
 
 class Run(Struct, frozen=True):
-    """A run of the agent.
-
-    Attributes:
-        folder: of the run, as the worker names it: absolute, or relative to the agent's start folder.
-        start: which start the worker belongs to, from 0.
-    """
+    """A run of the agent: its folder as the worker names it (may be relative to the agent's), and the start, from 0."""
 
     folder: str
     start: int

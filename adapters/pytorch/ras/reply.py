@@ -26,12 +26,7 @@ class UnreadableReply(Exception):
 
 
 class RasRank(Struct, frozen=True, order=True):
-    """A rank of a communicator.
-
-    Attributes:
-        host: its node, as RAS names it.
-        pid: its process on that node.
-    """
+    """A rank of a communicator, with its node as RAS names it, and its pid there."""
 
     rank: int
     host: str = ""

@@ -186,12 +186,7 @@ def _agent_at(elf: ElfFile) -> int | None:
 
 
 def agent_worker(pid: int, pointer: int, rank: int | None) -> tuple[str, int] | None:
-    """Return the name and number of a process's worker; None if there is none (N1).
-
-    Args:
-        pointer: address of the pointer to its agent.
-        rank: None if not known.
-    """
+    """Return the name and number of the worker with an agent pointer; None if there is none (N1)."""
     try:
         (agent,) = struct.unpack("<Q", memory.read(pid, pointer, 8))
         if not agent:

@@ -162,12 +162,7 @@ def _on_queue(absence: Absence, end: Thread, state: RuleInput) -> bool:
 
 
 def another_may(process: str, absence: Absence, others: Iterable[str], state: RuleInput) -> str:
-    """Return a process that may end a wait for a shared object such as a FIFO or a semaphore; "" for none.
-
-    Args:
-        process: of a waiting rank.
-        others: processes of other absent ranks.
-    """
+    """Return a process that may end a rank's wait for a shared object such as a FIFO or a semaphore; "" for none."""
     thread = state.snapshot.threads.get(absence.entity)
     if thread is None:
         return ""

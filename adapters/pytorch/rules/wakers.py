@@ -105,11 +105,8 @@ def _only_waits_for_children(process: str, state: RuleInput) -> bool:
 
 
 def who_may_end(stuck: Collection[str], family: Collection[Thread], state: RuleInput) -> str:
-    """Return a thread that may still end a wait: `thread 4712 (prefetch) waits in sleep() in poll (train.py:9)`, or "".
-
-    Args:
-        stuck: the waiting threads.
-        family: threads of a rank and its children.
+    """Return a thread that may still end a wait: `thread 4712 (prefetch) waits in sleep() in poll (train.py:9)`; or
+    "".
     """
     for thread in family:
         if thread.id not in stuck and (does := _does(thread, family, state)):

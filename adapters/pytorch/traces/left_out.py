@@ -83,12 +83,7 @@ class LeftOut:
         self._lines: list[int] = []
 
     def take(self, header: str, text: str, record: LogRecord) -> Diagnostic | None:
-        """Process a line of torch; return the updated diagnostic, if the line adds to it.
-
-        Args:
-            header: of the line; it begins with the letter of its level.
-            text: the rest of the line.
-        """
+        """Process a line of torch, split into header (level first) and text; return the updated diagnostic, if any."""
         function = _FUNCTION.match(text)
         if function is not None:
             file = clean_line(function["file"], 400)
