@@ -121,9 +121,7 @@ _RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 1
 
 
 class Fatal(Struct):
-    """A FATAL of the orchestrator or the scheduler: its number (0 if only the text is known), text and logging
-    function.
-    """
+    """A FATAL of the orchestrator or the scheduler: number (0 if unknown), text and logging function."""
 
     code: int
     text: str
@@ -231,9 +229,7 @@ class Trouble(Struct):
             self.ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
 
     def resource_numbers(self, fields: Fields) -> None:
-        """Process `Requested: 65536 bytes`, `Pool used: 16 / 16`, `Needed: 4 entries`, `last_task_alive: 0 (stuck
-        here)` etc.
-        """
+        """Process `Requested: 65536 bytes`, `Pool used: 16 / 16`, `last_task_alive: 0 (stuck here)` etc."""
         ring, fatal = self.ring, self.fatal
         if ring is None:
             if fatal is not None and "used" in fields and "size" in fields:

@@ -219,9 +219,7 @@ class PythonRaises:
         return False
 
     def arguments(self, found: Found) -> Sequence[str]:
-        """Return what to read at the function; raise NotTraceable for an unsupported version, OSError if the file is
-        gone.
-        """
+        """Return what to read at the function; raise NotTraceable for its version, OSError if its file is gone."""
         try:
             file = interpreter_in(found.place.path, FUNCTION, *_KINDS)
         except ElfError as error:

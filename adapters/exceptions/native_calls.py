@@ -148,9 +148,7 @@ class Subject(Protocol):
         """Return whether the arguments have changed, at every place."""
 
     def arguments(self, found: Found) -> Sequence[str]:
-        """Return what the kernel should read at a place; raise NotTraceable if not known, OSError if the file is
-        gone.
-        """
+        """Return what the kernel should read at a place; raise NotTraceable, or OSError if the file is gone."""
 
     def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call | None:
         """Return the call of a sample; None if it is not of this subject."""

@@ -75,9 +75,7 @@ class StopPlaces:
         self._dropped: list[int] = []
 
     async def find(self) -> bool:
-        """Search new files for the functions; return whether there are new places; raise OSError if the process is
-        gone.
-        """
+        """Search new files for the functions; return whether there are new places; OSError if the process is gone."""
         found, _ = await asyncio.to_thread(find_places, self._pid, self._functions, self._searched)
         if not self._places:
             with contextlib.suppress(NoTracefs):

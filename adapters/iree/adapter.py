@@ -89,9 +89,7 @@ class _Log(Struct):
 
 
 class TraceDecoder(LogDecoder):
-    """Decodes the output of such modules on standard error, with the dispatch graph and sources that the arguments
-    return.
-    """
+    """Decodes the output of such modules; the arguments return the dispatch graph and the dumped sources."""
 
     name: ClassVar[str] = "iree-trace"
     triggers: ClassVar[tuple[bytes, ...]] = (

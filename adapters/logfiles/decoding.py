@@ -264,9 +264,7 @@ class Decoding:
 
 
 def _of_each(records: Sequence[LogRecord], found: Iterable[tuple[int, int, int]]) -> list[tuple[int, ...]]:
-    """Return the words in each of several records whose texts were joined by one character; `found` is sorted by
-    end.
-    """
+    """Return the words in each of several records, whose texts were joined by one character; `found` by end."""
     words: list[tuple[int, ...]] = [()] * len(records)
     number, end = -1, -1
     for word, begin, _ in found:

@@ -67,9 +67,7 @@ class TraceWatch:
         self._find_at = 0.0
 
     def read(self, paths: Iterable[str], for_s: float) -> bool:
-        """Find traces below files, folders and patterns, and read on for some time; return whether there is more.
-        Blocking.
-        """
+        """Find traces by files, folders and patterns, and read on for some time; return whether there is more."""
         begun, watch = time.monotonic(), Stopwatch()
         if begun >= self._find_at:
             for path in _candidates(paths):

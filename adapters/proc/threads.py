@@ -85,9 +85,7 @@ class ThreadNumbers:
         return next((pid for pid in procfs.child_pids(self._pid) if number in inner_tids(pid, [pid])), number)
 
     def find(self, number: int, *, elsewhere: bool) -> tuple[int, int] | None:
-        """Return (pid, tid) of the live thread with a number as stored in a lock, or None; `elsewhere` allows other
-        processes.
-        """
+        """Return (pid, tid) of the live thread with a number as stored in a lock; `elsewhere`: of any process."""
         tid = (number if number in self._tids else None) if self._same else self._inner.get(number)
         if tid is not None:
             return self._pid, tid

@@ -114,9 +114,7 @@ def _numbers(image: Image, address: int, array: Place, inner: Place) -> list[int
 
 
 def scheduler_threads(layout: Layout, data: bytes | None, count: int) -> dict[int, tuple[int, str]]:
-    """Map each core to the thread that drives it and its place in its cluster, from the bytes of all threads'
-    trackers.
-    """
+    """Map each core to the thread that drives it and its place in its cluster, by the threads' trackers."""
     trackers, clusters, cores = (layout.get(n) for n in ("executor.trackers", "tracker.clusters", "tracker.cores"))
     if data is None or trackers is None or clusters is None or cores is None:
         return {}

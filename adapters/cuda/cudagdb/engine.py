@@ -138,9 +138,7 @@ class Queries:
         return rows
 
     async def answer(self, command: str, what: str) -> Record | None:
-        """Return the answer to an MI command, None with a note if there is none; raise GdbGone if the debugger has
-        ended.
-        """
+        """Return the answer to an MI command, None with a note without one; raise GdbGone if the debugger has ended."""
         if self.left_s < _LEAST_S:
             self._too_late(what)
             return None

@@ -122,9 +122,7 @@ def differing_runs(
 def small_differences(
     one: Trace, other: Trace, first: CallDifference | None, runs: int, mates: Mapping[str, str] | None
 ) -> CallDifference | None:
-    """Return the dispatch that made different bits from equal ones, if that spreads to `first`, beyond the
-    tolerance.
-    """
+    """Return the dispatch that made different bits from equal ones, if that spreads to the first that differs."""
     if first is None or first.fate != "culprit":
         return None
     bits = differing_runs(one, other, Tolerance(0.0, 0.0), runs, mates)

@@ -259,9 +259,7 @@ class Both(Struct, frozen=True):
 
 
 def calls_of_both(pythons: tuple[str, str], flows: tuple[Path, Path]) -> Both:
-    """Read the modules of two sides in the flow phase, with Pythons that have `iree.compiler`; once if they are
-    equal.
-    """
+    """Read two sides' modules in the flow phase by Pythons with `iree.compiler`; only once if they are equal."""
     one = tuple(calls_in(pythons[0], flows[0]))
     same = flows[0].read_bytes() == flows[1].read_bytes()
     other = one if same else tuple(calls_in(pythons[1], flows[1]))

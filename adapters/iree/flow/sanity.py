@@ -146,9 +146,7 @@ print(json.dumps(found))
 
 
 def environment_lines(python: str, device: str, *, known: bool) -> Iterator[tuple[str, str]]:
-    """Yield versions (of `python`, the program's if known), the device's requirements, and causes of unreliable
-    times.
-    """
+    """Yield versions of the program's (or our) Python, the device's requirements, and causes of unreliable times."""
     facts = [wheels(_versions(python), True), load(os.getloadavg()[0], cores())]
     if device.startswith("vulkan"):
         facts += [vulkan(os.environ, True), devices(lambda: hardware_of(python, device))]

@@ -72,9 +72,7 @@ class Loops:
     async def look(
         self, context: Context, threads: Mapping[int, str], at: Callable[[int], Dispatch | None]
     ) -> dict[int, Loop]:
-        """Sample some threads (by tid) for a moment, in dispatches that `at` finds; return those that repeat
-        themselves.
-        """
+        """Sample some threads (by tid) in dispatches, which `at` finds; return those that repeat themselves."""
         self._repeats.keep(threads)
         self.sampled = {}
         if not supported() or context.request.options.get(SAMPLES) == "no":

@@ -269,9 +269,7 @@ _C10: Final = {
 
 
 def number_of(text: str, known: Mapping[str, Number]) -> Number | None:
-    """Return the value of `16`, `float(0.5)`, `i0`, `( ceilDiv(i0, 4) )`, `true`, … by known names; None if not
-    known.
-    """
+    """Return the value of `16`, `float(0.5)`, `i0`, `( ceilDiv(i0, 4) )` … by known names; None if not known."""
     text = _LITERAL.sub(lambda match: _plain(match[1]), text.strip())
     if text in {"true", "false"}:
         return text == "true"

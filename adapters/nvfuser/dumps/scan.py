@@ -264,9 +264,7 @@ _DEVICE: Final = lazy_re(r"^#\s+\d{1,18}: (.*)$")
 
 
 class ScriptBlock:
-    """A reproduction script, with or without its imports, or a definition alone, of a segment if the line above
-    names it.
-    """
+    """A reproduction script with or without its imports, or a definition alone, maybe of a segment."""
 
     def __init__(self, number: int | None, group: int | None = None) -> None:
         self._line = number

@@ -38,9 +38,7 @@ class Considered(Struct):
 
 
 class Kernel(Struct, frozen=True):
-    """A kernel (`nvfuser_reduction_f0_c1_r0_g1`) whose code was generated, into a file if named, and is being
-    compiled.
-    """
+    """A kernel (`nvfuser_reduction_f0_c1_r0_g1`) whose code was generated and is being compiled."""
 
     name: str
     scheduler: str

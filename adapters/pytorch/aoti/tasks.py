@@ -135,9 +135,7 @@ def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
 
 
 def in_model(snapshot: Snapshot) -> str:
-    """Return the caller of a model as `, in FUNCTION (FILE:LINE)`, even if the unwinder has not come to its code; or
-    "".
-    """
+    """Return the caller of a model as `, in FUNCTION (FILE:LINE)`, even with a stack cut before its code; or ""."""
     for thread in snapshot.threads.values():
         stack = snapshot.stacks.get(thread.id) if not thread.exited else None
         frames = stack.frames if stack is not None else ()

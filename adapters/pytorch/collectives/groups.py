@@ -116,9 +116,7 @@ def _head(heap: HeapReader, group: int) -> bytes:
 
 
 def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) -> int | None:
-    """Return the global rank that all groups agree on, by the heads of their C++ objects; None without the world
-    group.
-    """
+    """Return the global rank that the heads of all groups' C++ objects agree on; None without the world group."""
     if WORLD not in groups:
         return None
     said = set()

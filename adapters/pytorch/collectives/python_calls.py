@@ -342,9 +342,7 @@ class CallReader:
 
 
 def method_wait(ident: int, call: MethodCall, groups: Groups) -> PythonCall | None:
-    """Return the wait of a thread (pthread_self(3)) for store keys or a posted operation in its innermost call, or
-    None.
-    """
+    """Return the wait of a thread (pthread_self(3)) for store keys or a posted operation, by its innermost call."""
     if call.owner.endswith("Store") and call.method in _STORE_WAITS:
         return PythonCall(ident=ident, name=STORE, group=WORLD, peer=None, tag=None, objects=call.words)
     if call.owner == "Work" and call.method == "wait":

@@ -144,9 +144,7 @@ class Recorder:
         return self._word(at + self._layout.most) if at else None
 
     def count(self) -> int | None:
-        """Return the unchecked number of operations, None if there is none; raise OSError if the process can't be
-        read.
-        """
+        """Return the unchecked number of operations, None if there is none; OSError if the process can't be read."""
         at = self._word(self._pointer)
         return self._word(at + self._layout.count) if at else None
 

@@ -105,9 +105,7 @@ def _only_waits_for_children(process: str, state: RuleInput) -> bool:
 
 
 def who_may_end(stuck: Collection[str], family: Collection[Thread], state: RuleInput) -> str:
-    """Return a thread that may still end a wait: `thread 4712 (prefetch) waits in sleep() in poll (train.py:9)`; or
-    "".
-    """
+    """Return `thread 4712 (prefetch) waits in sleep() in poll (train.py:9)`, which may still end a wait; or ""."""
     for thread in family:
         if thread.id not in stuck and (does := _does(thread, family, state)):
             return f"{name_of(thread.id, state.snapshot)} {does}"
