@@ -24,13 +24,7 @@ _FINE: Final = (VerdictState.RUNNING, VerdictState.EXITED)
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """A place in code.
-
-    Attributes:
-        entity: the thread or task that is there, or the exception raised there.
-        frames: its stack, innermost first.
-        raised: the exception, if there is one.
-    """
+    """A place in code: the thread, task or exception that is there, and its stack, innermost first."""
 
     entity: str
     frame: Frame

@@ -34,13 +34,7 @@ _LARGEST: Final = 1 << 20
 
 
 class Driver(Struct, frozen=True):
-    """One driver's manifest.
-
-    Attributes:
-        name: of its file, without suffix.
-        library: its library can be loaded.
-        changed_s: ctime of the manifest; 0 if unknown.
-    """
+    """One driver's manifest: its name, whether its library can be loaded, and its ctime (0 if unknown)."""
 
     name: str
     library: bool

@@ -89,13 +89,7 @@ class Watched(Struct):
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def worth(self, now_s: float, *, lasting: bool, long: bool) -> bool:
-        """Return whether waits without a stack are worth a capture now.
-
-        Args:
-            now_s: on time.monotonic().
-            lasting: some wait is not brief.
-            long: some wait may soon be a stall.
-        """
+        """Return whether waits without a stack are worth a capture now; `lasting` and `long` as in `Due`."""
         if long and now_s >= self.long_s:
             return True
         return now_s >= self.next_s and (lasting or now_s >= self.brief_s)

@@ -25,13 +25,7 @@ _NOTES = 6
 
 
 def diagnostics(job: Job, records: Sequence[FusionRecord], scope: str, id_of: IdOf) -> Iterator[Diagnostic]:
-    """Yield the current diagnostics of a job.
-
-    Args:
-        records: fusions to include.
-        scope: prefix of its ids.
-        id_of: returns the id of a group's task.
-    """
+    """Yield the current diagnostics of a job for some fusions; `scope` is a prefix of its ids."""
     about = FusionFacts(scope=scope, script=bool(job.scripts))
     for record in records:
         for group in record.groups.values():

@@ -64,13 +64,7 @@ class JoinWait(NamedTuple):
 
 
 class Sample(Struct, frozen=True):
-    """One sample of a process.
-
-    Attributes:
-        threads: by our tid.
-        gils: by address.
-        holders: address of a GIL -> tid of its holder.
-    """
+    """One sample of a process: threads by tid, GILs by address, and the tids of their holders."""
 
     threads: Mapping[int, PyThread] = field(default_factory=dict)
     gils: Mapping[int, Gil] = field(default_factory=dict)

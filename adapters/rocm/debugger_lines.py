@@ -98,13 +98,7 @@ class Wave(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """One work item.
-
-    Attributes:
-        dispatch: id.
-        group: its work-group.
-        item: its position in the work-group.
-    """
+    """One work item: its dispatch, work-group, and position in that."""
 
     dispatch: str
     group: str

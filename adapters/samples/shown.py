@@ -125,13 +125,12 @@ class Shown:
         samples: Iterable[Sample],
         periods_ns: Mapping[int, int] | None = None,
     ) -> None:
-        """Unwind samples, and put the stacks on the stream.
+        """Unwind samples, one per thread, and put the stacks on the stream.
 
         Args:
-            ids: the threads of the samples.
-            samples: one per thread.
             periods_ns: CPU time that each represents: they become parts of profiles, and samples that need unwinding
-                may be deferred until there is CPU time for it. None if the stacks were requested.
+                may be
+                deferred until there is CPU time for it. None if the stacks were requested.
         """
         by_process: dict[int, dict[int, Sample]] = {}
         for sample in samples:

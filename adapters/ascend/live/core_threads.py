@@ -145,13 +145,7 @@ class CoreRoles:
     def events(
         self, found: Table[int, int], cores: Table[int, LiveCore], snapshot: Snapshot, stamp: Stamp
     ) -> Iterator[Event]:
-        """Yield the changes.
-
-        Args:
-            found: tid -> core.
-            cores: the scheduler's cores.
-            snapshot: threads that it lacks are published later.
-        """
+        """Yield changes of the map from tid to core; threads that the snapshot lacks are published later."""
         host, pid = self._process.host, self._process.pid
         wanted = {ids.thread(host, pid, tid): core for tid, core in found.items() if core in cores}
         here = {thread.id: thread for thread in snapshot.threads.values() if thread.process == self._process.id}

@@ -24,13 +24,7 @@ _KERNEL: Final = lazy_re(r"/kernel_(\d{1,9})_\w{6}$")
 
 
 class Unreturned(NamedTuple):
-    """A core whose kernel has not returned.
-
-    Attributes:
-        tid: of its thread.
-        task: None if not known.
-        func: func id of the kernel; None if not known.
-    """
+    """A core whose kernel has not returned: the tid of its thread, and task and func id, if known."""
 
     tid: int
     core: int

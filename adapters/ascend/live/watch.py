@@ -45,13 +45,7 @@ _SIMULATOR: Final = lazy_re(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
 
 
 class Library(Struct, frozen=True):
-    """One copy of the library in a process.
-
-    Attributes:
-        file: a path of ours by which it can be opened.
-        bias: load bias.
-        key: identifies its content.
-    """
+    """One copy of the library in a process: a path that we can open, its load bias, and a key for its content."""
 
     name: str
     file: Path

@@ -153,13 +153,7 @@ def _again(gpu: CoreFile) -> str:
 
 
 class CoreFile(NamedTuple):
-    """A core dump.
-
-    Attributes:
-        gpu: of a GPU; if not, of a host process.
-        size: present bytes.
-        whole: bytes according to its headers.
-    """
+    """A core dump of a GPU or a host process, its size, and the size according to its headers."""
 
     path: Path
     gpu: bool

@@ -140,13 +140,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class _Silence(Struct, frozen=True):
-    """A process that launches nothing.
-
-    Attributes:
-        since_mono_ns: since when, at the latest.
-        lasted_ns: how long, at least.
-        per_s: mean launch rate before that.
-    """
+    """A process that launches nothing: since when and how long, at least, and its mean rate before that."""
 
     process: str
     calls: Counter

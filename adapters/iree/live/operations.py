@@ -38,13 +38,7 @@ _LOWEST_POINTER: Final = 4096
 
 
 class Waiter(Struct, frozen=True):
-    """A waiter for a value: a list node in its owner's memory.
-
-    Attributes:
-        address: of the node.
-        minimum: the least value that ends the wait.
-        callback: the function called then.
-    """
+    """A waiter for a value of at least `minimum`: a list node in its owner's memory, and its callback."""
 
     address: int
     minimum: int

@@ -66,13 +66,7 @@ class Compilation(Struct):
 
 
 class Break(Struct):
-    """A place where a graph broke.
-
-    Attributes:
-        reason: one line.
-        function: "" if not known.
-        keys: compilations in which it broke there.
-    """
+    """A place where a graph broke, with the reason and the compilations in which it did."""
 
     reason: str = ""
     function: str = ""

@@ -105,13 +105,7 @@ class Structured:
         self._strings: dict[int, str] = {}
 
     def take(self, text: str, payload: str, wall_ns: int | None, program: Program) -> None:
-        """Process one entry.
-
-        Args:
-            text: the JSON of its header.
-            payload: the lines below it, without their tabs.
-            wall_ns: time of the header.
-        """
+        """Process one entry: the header's JSON and time, and the lines below without their tabs."""
         try:
             entry = msgspec.json.decode(text, type=ready(_Entry))
         except (msgspec.DecodeError, UnicodeError):
