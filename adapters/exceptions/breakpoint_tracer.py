@@ -165,11 +165,7 @@ class BreakpointTracer(Tracer):
         self._unwanted: Newest[tuple[int, int], None] = Newest(_UNWANTED)  # processes and types
 
     def _arm(self) -> None:
-        """Set the breakpoints; `counts.left_out` gets the files for which no register was left.
-
-        Raises:
-            OSError: all registers are in use (ENOSPC), and as `start` does.
-        """
+        """Set the breakpoints, with left-out files in `counts`; raise OSError if all registers are in use (ENOSPC)."""
         self._processes = {pid: _Process() for pid in self._tree.pids()}
         self._find()
         if self._moment is Moment.CALL and not self._parts:

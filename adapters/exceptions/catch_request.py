@@ -28,14 +28,7 @@ _WITHOUT_TYPE: Final = (Moment.CALL, Moment.RETHROW)
 
 
 def catchpoint_of(intent: Catch, identity: str, engine: str) -> tuple[Catchpoint, tuple[Pattern, ...]]:
-    """Return the requested catchpoint, not set yet, and its patterns.
-
-    Args:
-        engine: how it will be done.
-
-    Raises:
-        UsageError: invalid pattern.
-    """
+    """Return the requested catchpoint, not set yet, and its patterns; raise UsageError for an invalid one."""
     moment, patterns = patterns_of(intent.pattern)
     catchpoint = Catchpoint(
         id=identity,

@@ -97,11 +97,7 @@ class StopPlaces:
         return next((found for found, _ in self._places if 0 <= counter - found.address < _NEAR), None)
 
     def arm(self, number: Signals) -> None:
-        """Arm stop signals in every thread at all places, replacing former ones.
-
-        Raises:
-            OSError: not allowed (NoPerf), or too many files would be open.
-        """
+        """Arm stop signals in every thread at all places, replacing former ones; OSError if not allowed (NoPerf)."""
         before = self._signals
         signals = StopSignals(self._sources(), number)
         try:

@@ -78,14 +78,7 @@ class StoppingCatchpoint:
         return self._stopper is not None
 
     async def arm(self, other: Catchpoint | None) -> None:
-        """Attach.
-
-        Args:
-            other: a catchpoint that uses the process's gdb already.
-
-        Raises:
-            LivedbgError: it can't be done; the catchpoint shows why, too.
-        """
+        """Attach, unless the catchpoint `other` already does; raise LivedbgError on failure, which is shown, too."""
         self._put(note="gdb loads symbols; it is not attached yet")
         try:
             if other is not None:

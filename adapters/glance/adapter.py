@@ -162,11 +162,7 @@ class GlanceAdapter(Adapter):
             context.emit(StacksSeen(stacks=stacks, **context.stamp()))
 
     async def _copy(self, context: Context, process: Process, wanted: set[int], why: str) -> Glanced:
-        """Copy in a worker thread; the stops are put into the ledger even if cancelled meanwhile (G2).
-
-        Raises:
-            TargetGone, TargetDenied: the process is gone or may not be read.
-        """
+        """Copy in a worker thread, with stops in the ledger even if cancelled (G2); TargetGone or TargetDenied."""
         enough = threading.Event()
 
         def copy() -> Glanced:

@@ -88,13 +88,9 @@ class SourceFeed:
         return ready
 
     def begin(self, whole_limit: int, stamp: Stamp) -> list[LogRecord]:
-        """Read the initial content.
+        """Read the initial content; return the records to show at once.
 
-        Args:
-            whole_limit: a log of more bytes is skimmed; the newest records are shown at once.
-
-        Returns:
-            The records to show at once.
+        A log of more than `whole_limit` bytes is skimmed, and its newest records are shown.
         """
         self._decoding.opened(self.source, stamp)
         if isinstance(self.tail, PackedFile):
@@ -138,14 +134,7 @@ class SourceFeed:
         return (assembler.feed(lines) + assembler.flush())[-_PREVIEW_RECORDS:]
 
     def step(self, stamp: Stamp) -> list[LogRecord]:
-        """Read one slice.
-
-        Returns:
-            The records to show.
-
-        Raises:
-            SourceError: it can't be read.
-        """
+        """Read one slice; return the records to show; raise SourceError on failure."""
         records: list[LogRecord] = []
         if self._skimmer is None and isinstance(self.tail, Tail) and self.tail.backlog > _BACKLOG:
             records = self._fed(self._assembler.flush(), stamp)

@@ -72,10 +72,7 @@ def start_wall_ns(start_ticks: int) -> int:
 
 
 def read_identity(pid: int, live: LiveEnvironment | None = None) -> Identity:
-    """Read the identity of a process, as far as permitted.
-
-    Args:
-        live: reads the current environment, for a rank that was set after exec.
+    """Read the identity of a process, as permitted; `live` reads its current environment, for a rank set after exec.
 
     Raises:
         OSError: the process is gone.

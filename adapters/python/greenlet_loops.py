@@ -63,14 +63,7 @@ _AHEAD_S: Final = 0.05  # a timer is overdue from that on
 
 
 def waited_for(heap: HeapReader, waiters: Waiters, one: Greenlet, known: frozenset[int]) -> Await | None:
-    """Return what a suspended greenlet waits for; None if not known.
-
-    Args:
-        known: addresses of all greenlets.
-
-    Raises:
-        OSError: memory is not readable.
-    """
+    """Return what a suspended greenlet waits for, None if not known; raise OSError if memory is unreadable."""
     called = _user_call(one.frames)
     for value in _values(heap, one.frames) if one.frames else _function_of(heap, one.address):
         if value == one.address:

@@ -132,11 +132,7 @@ class LoopWatch:
         self._first = True
 
     def sample(self) -> LoopReading | None:
-        """Sample the loops; None if this version can't be read. Call it in a worker thread.
-
-        Raises:
-            OSError: the process is gone or changes too fast.
-        """
+        """Sample the loops, None if unreadable in this version; OSError if the process is gone. Call it in a thread."""
         reader = self._process.reader
         if self._heap is None or self._modules is None or reader is None or self._greenlets is None:
             return None

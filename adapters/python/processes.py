@@ -290,10 +290,8 @@ class PythonProcess:
         return self.interpreter.layout is not None and self.interpreter.runtime is not None
 
     def sample(self) -> Sample:
-        """Sample once; retry if the process changed meanwhile.
-
-        Raises:
-            OSError: the process is gone, may not be read, or changes too fast.
+        """Sample once, with retries if the process changes; raise OSError if it is gone, denied, or changes too
+        fast.
         """
         if self.reader is None:
             return self.last

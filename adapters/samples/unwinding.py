@@ -87,7 +87,7 @@ class SampledStacks:
                 self._known[key] = done.get(copy.tid)
 
     def _refresh(self) -> bool:
-        """Read the mappings again; return True if they have changed. Of an ended process the last ones are kept.
+        """Read the mappings again, keeping the last ones of an ended process; return whether they have changed.
 
         Raises:
             OSError: the process is gone and none were read, or they may not be read.

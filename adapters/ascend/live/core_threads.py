@@ -56,11 +56,7 @@ class CoreThreads:
         self._found: tuple[dict[int, CoreThread], ...] = ()
 
     def sample(self) -> tuple[dict[int, int], ...]:
-        """Map tid to core, for each library (a process may simulate several chips) in address order.
-
-        Raises:
-            OSError: the process is gone or not permitted.
-        """
+        """Map tid to core, for each library (chip) in address order; raise OSError if the process can't be read."""
         return tuple(_whole(found) for found in self._sample())
 
     def remaining(self) -> dict[int, CoreThread]:

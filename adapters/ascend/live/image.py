@@ -40,19 +40,11 @@ class Image:
         self._blocks: list[Block] = []
 
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes | None]:
-        """Read ranges once: only for data that can't change while the other ranges are steady.
-
-        Raises:
-            PermissionError, ProcessLookupError: as memory.read_many.
-        """
+        """Read ranges once, for data that is constant while the other ranges are steady; raises as memory.read_many."""
         return memory.read_many(self._pid, ranges)
 
     def take(self, ranges: Sequence[tuple[int, int]]) -> list[Block | None]:
-        """Read ranges that `confirm` reads again; None for unmapped ones.
-
-        Raises:
-            PermissionError, ProcessLookupError: as memory.read_many.
-        """
+        """Read ranges that `confirm` reads again, None for unmapped ones; raises as memory.read_many."""
         found: list[Block | None] = []
         for (address, _), data in zip(ranges, self.read(ranges), strict=True):
             block = Block(address, data) if data is not None else None
@@ -62,11 +54,7 @@ class Image:
         return found
 
     def confirm(self) -> None:
-        """Read all ranges of `take` a second time.
-
-        Raises:
-            PermissionError, ProcessLookupError: as memory.read_many.
-        """
+        """Read all ranges of `take` a second time; raises as memory.read_many."""
         again = self.read([(block.address, len(block.data)) for block in self._blocks])
         for block, data in zip(self._blocks, again, strict=True):
             block.again = block.data if data == block.data else data  # one copy in the end

@@ -67,11 +67,7 @@ class SchedulerReader:
         return self._lists.cut
 
     def sample(self) -> Sample | None:
-        """Return the current state; None while no run is set up.
-
-        Raises:
-            PermissionError, ProcessLookupError: it can't be read (any more).
-        """
+        """Return the current state, None while no run is set up; raise OSError if it can't be read (any more)."""
         best: tuple[int, Shot] | None = None
         for _ in range(_TRIES):
             shot = self._shoot()
@@ -93,14 +89,7 @@ class SchedulerReader:
         return self._latest
 
     def unreturned(self, threads: Mapping[int, CoreThread]) -> list[Unreturned]:
-        """Return the cores whose kernels have not returned after the scheduler has ended its run.
-
-        Args:
-            threads: the remaining core threads, by tid.
-
-        Raises:
-            OSError: it can't be read (any more).
-        """
+        """Return the cores of threads whose kernels have not returned after the run's end; OSError if unreadable."""
         return read_unreturned(Image(self._pid), self._layout, self._address, threads, parse_maps(self._pid))
 
     # reading

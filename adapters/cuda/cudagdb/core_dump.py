@@ -52,11 +52,7 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 def sort_cores(paths: list[Path]) -> tuple[CoreFile, CoreFile | None]:
-    """Return the GPU's core dump and the host's, given one or two files in any order.
-
-    Raises:
-        SourceError: one can't be read, none is a GPU's, or both are.
-    """
+    """Return the GPU's and the host's core dump, given one or two files; raise SourceError if none is a GPU's."""
     cores = [read_core(path) for path in paths]
     gpus = [core for core in cores if core.gpu]
     hosts = [core for core in cores if not core.gpu]

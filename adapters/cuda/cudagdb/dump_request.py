@@ -97,11 +97,7 @@ def _open(place: DumpPipe) -> int:
 
 
 def _write_request(place: DumpPipe, pipe: int) -> None:
-    """Write the first byte of the request.
-
-    Raises:
-        TargetUnsuitable: no process reads it any more, or earlier requests fill the pipe; nothing was written.
-    """
+    """Write the first byte of the request; raise TargetUnsuitable if no process reads it, or the pipe is full."""
     try:
         os.write(pipe, b"1")
     except BrokenPipeError:
@@ -227,11 +223,7 @@ async def request_dump(
 
 
 async def read_dump(gdb: str, dumped: WrittenDump, place: DumpPipe, target: str, limit_s: float) -> DeviceState:
-    """Return the state in a dump.
-
-    Raises:
-        SourceError, GdbGone, GdbTimeout, ToolMissing: it can't be read.
-    """
+    """Return the state in a dump; raise SourceError, GdbGone, GdbTimeout or ToolMissing if it can't be read."""
     core, _host = sort_cores([dumped.path])
     state = await open_core(gdb, core, None, target, source="dump on request", limit_s=limit_s, pid=place.pid)
     if has_ended(place.pid):

@@ -142,14 +142,7 @@ class DeviceSample:
 
 
 async def sample_devices(queries: Queries, opened: str) -> DeviceSample:
-    """Query everything.
-
-    Args:
-        opened: the debugger's output when it opened the target.
-
-    Raises:
-        GdbGone: it ended before it reported any device.
-    """
+    """Query everything; raise GdbGone if the debugger ends before it reports any device."""
     seen = DeviceSample(opened=opened, notes=queries.notes)
     try:
         await _all(queries, seen)

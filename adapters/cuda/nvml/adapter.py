@@ -90,10 +90,8 @@ class Worker:
         return self._busy.is_set()
 
     async def ask(self, call: Callable[[], T], limit_s: float) -> T:
-        """Return the answer of a call.
-
-        Raises:
-            TimeoutError: the call made no progress for the limit, or an earlier call has not returned.
+        """Return the answer of a call; raise TimeoutError if it makes no progress, or an earlier one has not
+        returned.
         """
         if self.busy:
             raise TimeoutError

@@ -38,11 +38,7 @@ _FAILURES: Final = {
 
 
 class Nvml:
-    """An open NVML. Its methods block, and belong to one thread.
-
-    Raises:
-        NvmlTrouble: it can't be used.
-    """
+    """An open NVML, or NvmlTrouble is raised. Its methods block, and belong to one thread."""
 
     def __init__(self) -> None:
         self._called(pynvml.nvmlInit)

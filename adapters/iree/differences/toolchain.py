@@ -88,11 +88,7 @@ def functions_of(python: str, module: Path) -> dict[str, str]:
 
 
 def compile_module(command: Sequence[str], limit_s: float) -> None:
-    """Run the compiler.
-
-    Raises:
-        SourceError: it failed, with its diagnostics, or took longer than `limit_s` seconds.
-    """
+    """Run the compiler; raise SourceError with its diagnostics, or if it takes longer than `limit_s` seconds."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=limit_s)
     except subprocess.TimeoutExpired:

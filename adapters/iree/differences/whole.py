@@ -225,14 +225,7 @@ class Whole(Struct):
 
 
 def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
-    """Compare two sides.
-
-    Args:
-        step: called with a sentence at the beginning of each step.
-
-    Raises:
-        SourceError: a side does not compile, or has no device.
-    """
+    """Compare two sides; `step` gets a sentence before each step; raise SourceError if one does not compile."""
     compiled = request.module.suffix == ".vmfb"
     modules: list[Path] = []
     flows: list[Path] = []

@@ -284,14 +284,7 @@ class Ground:
         return list(without_effect(made.parts, Ended([], (), began_s, folder)))
 
     def function(self, module: Path | None = None) -> str:
-        """Return the function to run: the named one, or the only one.
-
-        Args:
-            module: compiled; created if None.
-
-        Raises:
-            LivedbgError: there are several, or the module can't be read.
-        """
+        """Return the function to run, named or the only one of a module; raise LivedbgError if there are several."""
         named = self.handed.get("function") or self.program.function
         if named:
             return named

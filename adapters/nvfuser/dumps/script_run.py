@@ -48,15 +48,7 @@ class Rerun:
 
 
 def run_script(script: Path, python: str, timeout_s: float) -> Rerun:
-    """Run a script; its kernels' dumps go to a folder that is removed afterwards.
-
-    Args:
-        python: the interpreter.
-        timeout_s: time limit.
-
-    Raises:
-        ToolMissing: the interpreter can't be started.
-    """
+    """Run a script, its kernels' dumps in a folder that is removed; raise ToolMissing if Python can't be started."""
     with tempfile.TemporaryDirectory(prefix="livedbg-repro-") as folder:
         output = Path(folder, "output.log")
         with output.open("wb") as file:

@@ -49,11 +49,7 @@ class MethodCalls:
         self._methods: dict[int, str] = {}
 
     def of(self, threads: Sequence[PyThread]) -> dict[int, MethodCall]:
-        """Return the calls of the threads' innermost frames, by pthread_self(3); threads without one are left out.
-
-        Raises:
-            OSError: memory is not readable.
-        """
+        """Return the calls in innermost frames, by pthread_self(3); raise OSError if memory is unreadable."""
         stacks = {}
         for thread in threads:
             if thread.frames:

@@ -51,11 +51,7 @@ class Groups(Struct, frozen=True):
 
 
 def read_groups(reader: ThreadReader) -> Groups:
-    """Return the process groups of a process; none if unreadable.
-
-    Raises:
-        OSError: the process is gone, not permitted, or changes too fast.
-    """
+    """Return a process's process groups, none if unreadable; OSError if it is gone or changes too fast."""
     heap = HeapReader(reader.objects)
     for state in reader.interpreters():
         found = module_variables(heap, state, _MODULE, {_NAMES, _RANKS})
@@ -65,22 +61,14 @@ def read_groups(reader: ThreadReader) -> Groups:
 
 
 def rank_in_memory(pid: int) -> int | None:
-    """Return the global rank of a process that uses torch.distributed; None if it can't be read.
-
-    Raises:
-        OSError: the process is gone, not permitted, or changes too fast.
-    """
+    """Return the global rank in torch.distributed, None if unreadable; OSError if it is gone or changes too fast."""
     uses = any(mapping.path.endswith(_LIBRARY) for mapping in parse_maps(pid))
     reader = thread_reader(pid) if uses else None
     return read_groups(reader).rank if reader is not None else None
 
 
 def thread_reader(pid: int) -> ThreadReader | None:
-    """Return a reader of a process's interpreter; None if there is none or it is not known.
-
-    Raises:
-        OSError: the process is gone or not permitted.
-    """
+    """Return a reader of a process's known interpreter, or None; raise OSError if the process can't be read."""
     found = find_interpreter(pid)
     known = found is not None and found.layout is not None and found.runtime is not None
     return ThreadReader(pid, found) if found is not None and known else None

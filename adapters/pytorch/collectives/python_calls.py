@@ -76,11 +76,7 @@ class GlooPairs:
         self._tables = _tables(pid)
 
     def peer(self, work: int) -> tuple[int, int, int] | None:
-        """Return own rank, group size and peer's rank in the group for a Work's Python object; None if not known.
-
-        Raises:
-            OSError: memory is not readable.
-        """
+        """Return own rank, group size and peer's rank for a Work's Python object, or None; OSError if unreadable."""
         value = next(iter(self._words(work + _VALUE_AT, 1)), 0)
         if len(self._tables) < len(_NAMES) or not any(self._is(value, one) for one in _WORKS):
             return None
@@ -256,11 +252,7 @@ class CallReader:
         return any(self._group(frame, groups) is None for frame in frames)
 
     def joining(self, threads: list[PyThread]) -> tuple[int, int] | None:
-        """Return the rank and world size of a running `init_process_group` call; None if there is none.
-
-        Raises:
-            OSError: memory is not readable.
-        """
+        """Return rank and world size of a running `init_process_group` call, or None; OSError if unreadable."""
         for _, frame in _frames(threads):
             if frame.code.name == "init_process_group":
                 rank, world = self._number(frame, "rank"), self._number(frame, "world_size")

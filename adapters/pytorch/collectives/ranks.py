@@ -66,11 +66,7 @@ class RankReader:
         self._agent: int | None = None
 
     def read(self, process: Process) -> RankSeen | None:
-        """Sample it; None if it uses no torch.distributed, or its rank is not known.
-
-        Raises:
-            OSError: the process is gone or not permitted.
-        """
+        """Sample it, None without torch.distributed or a known rank; raise OSError if the process can't be read."""
         if not self._recorders and not self._found():
             return self._rank_before_torch(process)
         if process.rank is None and time.monotonic() < self._apart_s:
@@ -128,10 +124,8 @@ class RankReader:
         return RankSeen(Look(rank=process.rank, process=process.id, rings=(), groups=groups, initialised=False), {})
 
     def count(self) -> int | None:
-        """Return the number of operations recorded so far; None if there are none or no recorder was found yet.
-
-        Raises:
-            OSError: the process is gone or not permitted.
+        """Return the number of recorded operations, None if there are none; raise OSError if the process can't be
+        read.
         """
         counts = [recorder.count() for recorder in self._recorders]
         return sum(count for count in counts if count is not None) if any(counts) else None

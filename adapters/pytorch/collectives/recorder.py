@@ -69,11 +69,7 @@ def _decoder() -> Any:
 
 
 def recorder_in_code(elf: ElfFile) -> int | None:
-    """Return the address of the variable that points to the recorder; None if the code does not show it (K1).
-
-    Raises:
-        ElfError: the file is truncated.
-    """
+    """Return the address of the pointer to the recorder, None if the code hides it (K1); ElfError if truncated."""
     if elf.machine != _X86_64 or _decoder() is None:
         return None
     names = {name for name in possible_names(elf, _FUNCTIONS) if not name.endswith(".cold")}

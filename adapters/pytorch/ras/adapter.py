@@ -48,14 +48,7 @@ class NoAnswer(Exception):
 
 
 async def ask_ras(host: str, port: int, *, json: bool, limit_s: float = _LIMIT_S) -> RasReply:
-    """Query the verbose status.
-
-    Args:
-        json: ask for JSON: NCCL 2.28.7 and newer.
-
-    Raises:
-        NoAnswer: there is no usable reply.
-    """
+    """Query the verbose status, as JSON from NCCL 2.28.7 on; raise NoAnswer without a usable reply."""
     where = clean_line(f"{host}:{port}")
     try:
         async with asyncio.timeout(limit_s):
@@ -104,11 +97,7 @@ _known: dict[tuple[int, int, int], tuple[int, int, int] | None] = {}
 
 
 def nccl_version(pid: int) -> tuple[int, int, int] | None:
-    """Return major, minor and patch of the loaded NCCL; None if there is none or the version is unknown.
-
-    Raises:
-        OSError: the process is gone or not permitted.
-    """
+    """Return major, minor and patch of the loaded NCCL, or None; raise OSError if the process can't be read."""
     tried: set[str] = set()
     for mapping in parse_maps(pid):
         if mapping.path in tried or not _LIBRARIES.fullmatch(mapping.path.rpartition("/")[2]):

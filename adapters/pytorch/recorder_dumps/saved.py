@@ -19,11 +19,7 @@ _VERSION: Final = "2.10"
 
 
 def save(snapshot: Snapshot, folder: Path) -> None:
-    """Write `flight_recorder_rank_N.json` for each rank of a session; unreadable ranks are left out.
-
-    Raises:
-        OSError: the folder can't be written to.
-    """
+    """Write `flight_recorder_rank_N.json` for each readable rank of a session; raise OSError if that fails."""
     for process in snapshot.processes.values():
         if not process.target or process.exited:
             continue

@@ -65,14 +65,7 @@ class RpcThread(Struct, frozen=True):
 def rpc_threads(
     heap: HeapReader, variables: FrameLocals, threads: Sequence[PyThread], methods: Mapping[int, MethodCall]
 ) -> tuple[RpcThread, ...]:
-    """Return the threads of a process that use RPC.
-
-    Args:
-        methods: the innermost calls, by the thread's ident.
-
-    Raises:
-        OSError: memory is not readable.
-    """
+    """Return the threads that use RPC, by their innermost calls; raise OSError if memory is unreadable."""
     found = (_thread(heap, variables, thread, methods.get(thread.ident)) for thread in threads)
     return tuple(one for one in found if one is not None)
 
