@@ -126,7 +126,6 @@ class CodePanel(LinePanel):
         return rows[: max(room, 0)]
 
     def _max_lines(self) -> int:
-        """Return the number of lines that the style sheet allows."""
         most = self.styles.max_height
         return most.cells - 2 if most is not None and most.cells else 99
 

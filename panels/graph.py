@@ -244,7 +244,6 @@ class GraphPanel(LinePanel):
         return canvas
 
     def _is_missing(self, wire: Wire) -> bool:
-        """Return whether a line is a missing edge."""
         return (wire.waiter, wire.blocker) in self.part.missing
 
     def _closes(self, wire: Wire) -> bool:

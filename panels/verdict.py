@@ -83,7 +83,6 @@ class VerdictPanel(LinePanel):
         return self._wrapped[1]
 
     def _max_lines(self) -> int:
-        """Return the number of lines that the style sheet allows."""
         most = self.styles.max_height
         return most.cells - 2 if most is not None and most.cells else 99
 

@@ -211,7 +211,6 @@ class WaitsPanel(LinePanel):
         return found
 
     def _is_inferred_wait(self, entity: str, blocker: str) -> bool:
-        """Return whether a task is only inferred to wait behind another one."""
         edge = self.context.snapshot.edges.get(EdgeKey(EdgeKind.DEPENDS_ON, entity, blocker))
         return edge is not None and edge.inferred
 

@@ -97,9 +97,7 @@ def _evidence_lines(first: Diagnostic, told: Sequence[Diagnostic], last: Diagnos
 
 
 def _end_of_build(told: Sequence[Diagnostic], said: Iterable[Diagnostic], state: RuleInput) -> Diagnostic | None:
-    """Return the last message of the outermost build tool after a compilation, if the log does not go on after it
-    (J1).
-    """
+    """Return the outermost build tool's last message after a compilation, if the log ends with it (J1)."""
     until = max(one.message.last for one in told)
     ends = [
         one

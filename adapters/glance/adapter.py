@@ -206,9 +206,7 @@ class GlanceAdapter(Adapter):
             self._statuses.say(context, process.id, "watchdog-near", sentence, "run without --glance")
 
     def _report(self, context: Context, process: Process, found: Glanced) -> None:
-        """Report the threads without a stack; withdraw obsolete statuses; raise TargetError if there is no stack at
-        all.
-        """
+        """Report the threads without a stack; withdraw obsolete statuses; TargetError if there is no stack at all."""
         reasons = skip_reasons(found)
         if reasons and not found.copies:
             code, (sentence, remedy) = next(iter(reasons.items()))

@@ -290,9 +290,7 @@ class PythonProcess:
         return self.interpreter.layout is not None and self.interpreter.runtime is not None
 
     def sample(self) -> Sample:
-        """Sample once, with retries if the process changes; raise OSError if it is gone, denied, or changes too
-        fast.
-        """
+        """Sample once, with retries if it changes; raise OSError if it is gone, denied, or changes too fast."""
         if self.reader is None:
             return self.last
         for attempt in range(_TRIES):

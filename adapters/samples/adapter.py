@@ -201,7 +201,6 @@ class SamplesAdapter(Adapter):
         context.settled()
 
     async def _sample_often(self, context: Context) -> None:
-        """Sample often whenever it is requested."""
         assert self._pool is not None
         while True:
             await self._faster.wait()

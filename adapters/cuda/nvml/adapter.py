@@ -48,9 +48,7 @@ class _Job(Generic[T]):
         self.answer: asyncio.Future[T] = loop.create_future()
 
     def run(self, over: Callable[[], None]) -> None:
-        """Make the call in the worker's thread; `over` is called before the answer is delivered, to allow another
-        one.
-        """
+        """Make the call in the worker's thread; `over` is called before the answer is delivered."""
         try:
             result = self._call()
         except BaseException as error:
@@ -90,9 +88,7 @@ class Worker:
         return self._busy.is_set()
 
     async def ask(self, call: Callable[[], T], limit_s: float) -> T:
-        """Return the answer of a call; raise TimeoutError if it makes no progress, or an earlier one has not
-        returned.
-        """
+        """Return the answer of a call; raise TimeoutError without progress, or if an earlier one has not returned."""
         if self.busy:
             raise TimeoutError
         job = _Job(call, asyncio.get_running_loop())

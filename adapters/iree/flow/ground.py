@@ -258,9 +258,7 @@ class Ground:
         return not self.inputs
 
     def side(self, name: str = "A", device: str = "", flags: Sequence[str] | None = None) -> Side:
-        """Return the compiler, runtime and flags of the program, or changed ones; raise LivedbgError if one is
-        missing.
-        """
+        """Return the program's compiler, runtime and flags, or changed ones; raise LivedbgError if one is missing."""
         device = device or self.device
         own = self.flags if flags is None else tuple(flags)
         compiler = self.compiler if self.source is not None else ""

@@ -152,9 +152,7 @@ class View:
         return self._loose.any or any(seen.looks > 1 and seen.mark_since_ns < mono_ns for seen in self._seen.values())
 
     def shown(self, running: list[OnStack], outsiders: Outsiders, looping: Mapping[str, Loop] = NO_LOOPS) -> Shown:
-        """Return what to publish, given the running dispatches, possible signallers, and threads that repeat
-        themselves.
-        """
+        """Return what to publish, given the running dispatches, possible signallers, and looping threads."""
         tasks: dict[str, Task] = {}
         edges: list[Edge] = []
         points: set[Point] = set()

@@ -158,7 +158,6 @@ class OpenCircle:
 
 
 def _cycle(start: str, state: RuleInput) -> list[str]:
-    """Return the wait cycle through a semaphore; [] if there is none."""
     came_from: dict[str, str] = {}
     todo = [start]
     while todo:

@@ -245,9 +245,7 @@ class Writer:
         )
 
     def pad(self, expression: Expression) -> str:
-        """Translate `pad( T, {3, 4, 1, 2} )`: printed outermost axis first, while the bindings take the innermost
-        first.
-        """
+        """Translate `pad( T, {3, 4, 1, 2} )`: printed outermost axis first; the bindings take the innermost first."""
         widths = [self._size(word, expression) for word in _braces(expression.arguments[1])]
         pairs = [widths[n : n + 2] for n in range(0, len(widths), 2)]
         return f"pad({self._value(expression, 0)}, pad_widths={[width for pair in reversed(pairs) for width in pair]})"

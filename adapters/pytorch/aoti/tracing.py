@@ -152,7 +152,6 @@ def _of_launch(
 
 
 def _trail_of_input(value: Value, call: Call, model: Model, maker: int | None) -> Trail:
-    """Return the trail of a bad value that a kernel got as input."""
     if maker is None:
         who = "an input of the model" if value.argument in model.code.inputs.values() else "whose maker was not found"
         sentence = f"{call.shown} {_where(call)} gets {value.bad} in {value.argument}, {who}."

@@ -436,7 +436,6 @@ class CollectivesAdapter(PolledAdapter):
 
 
 def _in_flight(one: Look, other: Look) -> bool:
-    """Return whether bytes are in flight between two ranks."""
     pids = [int(ids.parse(look.process).short) for look in (one, other)]
     return bytes_under_way(*pids)
 

@@ -56,9 +56,7 @@ class Look(Struct, frozen=True, kw_only=True):
         return frozenset((entry.group, entry.backend) for entry in self.entries if entry.group and not entry.is_p2p)
 
     def entered(self, group: str, backend: str) -> tuple[list[Entry], int]:
-        """Return its collectives in the newest instance of a group (J4), and the time of its last one in older ones,
-        or 0.
-        """
+        """Return its collectives in a group's newest instance (J4), and the time of its last one in older ones."""
         all_of_it = [e for e in self.entries if e.group == group and not e.is_p2p and e.backend == backend]
         newest = max((entry.instance for entry in all_of_it), default=0)
         before_ns = max((entry.created_wall_ns for entry in all_of_it if entry.instance != newest), default=0)

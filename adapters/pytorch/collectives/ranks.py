@@ -124,9 +124,7 @@ class RankReader:
         return RankSeen(Look(rank=process.rank, process=process.id, rings=(), groups=groups, initialised=False), {})
 
     def count(self) -> int | None:
-        """Return the number of recorded operations, None if there are none; raise OSError if the process can't be
-        read.
-        """
+        """Return the number of recorded operations, None if there are none; OSError if the process can't be read."""
         counts = [recorder.count() for recorder in self._recorders]
         return sum(count for count in counts if count is not None) if any(counts) else None
 
@@ -211,7 +209,6 @@ class RankReader:
 
 
 def _world_size(process: Process) -> int | None:
-    """Return its environment's WORLD_SIZE."""
     world = process.environment.get("WORLD_SIZE", "")
     return int(world) if world.isdecimal() and 0 < int(world) < 1 << 20 else None
 

@@ -147,7 +147,6 @@ _UNUSED: Final = (
 
 
 def _overdue(state: RuleInput) -> list[Call]:
-    """Return the collectives with a wait longer than the threshold."""
     return [call for call in calls_of(state) if call.age_ns >= state.settings.thread_stall_ns and call.waiting]
 
 
