@@ -282,7 +282,6 @@ class DeviceThreadPanel(LinePanel):
 
 
 def _parts(state: DeviceState) -> Iterator[SheetLine]:
-    """Yield the text, paragraph by paragraph."""
     for fault in state.faults:
         address = f"PC {fault.address:#x}, " if fault.address is not None else ""
         if fault.example:

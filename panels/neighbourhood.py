@@ -108,7 +108,6 @@ def _starts(diagnosis: Diagnosis, selection: str | None, scope: Scope, missing: 
 
 
 def _chains(graph: WaitGraph, starts: Sequence[str]) -> dict[str, None]:
-    """Return the wait chains of the first starts."""
     return dict.fromkeys(entity for start in starts[:4] for entity in list(graph.chain(start))[:MAX_NODES])
 
 
@@ -264,7 +263,6 @@ _Chain = tuple[Item, ...]
 
 
 def _gaps(layers: int, chains: Sequence[_Chain], columns: _Columns, height: int) -> Iterator[_Gap]:
-    """Yield the space below each layer."""
     spans: list[dict[int, tuple[int, int]]] = [{} for _ in range(layers)]
     for chain in chains:
         for upper, lower in pairwise(chain):

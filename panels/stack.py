@@ -201,7 +201,6 @@ class StackPanel(LinePanel):
         self.refresh()
 
     def _reveal_variables(self) -> None:
-        """Scroll once to the first frame with variables."""
         first = next((number for number, text in self._rows if text and number >= 0), None)
         if self._revealing and first is not None:
             self._revealing = False

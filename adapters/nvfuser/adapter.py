@@ -334,7 +334,6 @@ class NvfuserAdapter(PolledAdapter):
             await context.sleep(0.01)
 
     async def _named_traces(self, context: Context) -> list[str]:
-        """Return the trace files from the targets' environments."""
         host = context.request.host
         pids = [p.pid for p in context.snapshot().processes.values() if p.host == host and not p.exited]
         pids += [target.pid for target in context.request.processes]

@@ -91,7 +91,6 @@ def lost_futures(
 
 
 def _with_waiters(first: Iterable[int], behind: Mapping[int, Iterable[int]]) -> set[int]:
-    """Return some tasks and their direct and indirect waiters."""
     found: set[int] = set()
     todo = list(first)
     while todo:

@@ -175,7 +175,6 @@ class _Finder:
         self._by_join_lock = {thread.join_lock: tid for tid, thread in threads.items() if thread.join_lock}
 
     def wait_of(self, tid: int, call: SyscallSeen) -> LockWait | NotifyWait | JoinWait | None:
-        """Return the Python-level wait of a thread."""
         if not isinstance(call, BlockedSyscall) or call.number != self._futex or not self._threads[tid].frames:
             return None
         word, timed = call.args[0], call.args[3] != 0
@@ -204,7 +203,6 @@ class _Finder:
         return LockWait(tid, lock, where, timed, None)
 
     def with_owner(self, wait: LockWait, held: Mapping[int, list[Held]]) -> LockWait:
-        """Return the wait with the owner of its lock added."""
         if wait.lock.recursive:
             owner = self._by_ident.get(wait.lock.owner)
             if owner is None:

@@ -311,7 +311,6 @@ class LiveWatch(Polled):
         return self._model.jobs if not logs and len(self._model.jobs) == 1 else known
 
     def _is_read(self, job: Job) -> bool:
-        """Return whether some scheduler already feeds this job."""
         return any(other.job is job for seen in self._seen.values() for other in seen.schedulers.values())
 
     def _job_of_chip(self, process: Process, number: int, shared: Job | None) -> Job:

@@ -75,7 +75,6 @@ class CompileRule(Struct, frozen=True):
 
 
 def _values(known: CompileFacts, others: int) -> Mapping[str, str]:
-    """Return the template values of an error."""
     more = f"{others} more {'error was' if others == 1 else 'errors were'}" if others else ""
     values = {name: str(value) if value else "" for name, value in structs.asdict(known).items()}
     return {**values, "check": known.check or "no place given", "others": more}

@@ -165,7 +165,6 @@ def _statistics(whole: Whole, side: int, saved: Saved) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Return some names, once each."""
     each = [name.split("::")[0] for name in dict.fromkeys(names)]
     more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
     return f"{', '.join(each[:_NAMED])}{more}"

@@ -174,7 +174,6 @@ def _open(note: Note, lines: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def _running(run: StepRun) -> str:
-    """Return a sentence on running dispatches."""
     now_ns = run.snapshot.now().mono_ns
     found = [
         f"{task.name} (for {(now_ns - task.since_mono_ns) / 1e9:.0f} s)" if task.since_mono_ns else task.name

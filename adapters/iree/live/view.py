@@ -268,7 +268,6 @@ class View:
         tasks: dict[str, Task],
         edges: list[Edge],
     ) -> None:
-        """Add the unfinished dispatches of a command buffer."""
         operation, seen = self._task(one), self._seen[one.address]
         progress = None if one.blocked else recording.progress
         first = min((command.region for command in active), default=0)

@@ -79,7 +79,6 @@ def ends_by_itself(point: Point, waits: Waits, operations: Mapping[int, Operatio
 
 
 def _depends(start: int, point: Point, operations: Mapping[int, Operation], producers: Mapping[Point, int]) -> bool:
-    """Return whether an operation depends on a point."""
     todo, seen = [start], set()
     while todo:
         address = todo.pop()

@@ -237,7 +237,6 @@ class _Sizes:
         return f"shape={shape}, contiguity={contiguity}, dtype=DataType.{_bindings(tensor.dtype)}, is_cpu=False{more}"
 
     def make(self, tensor: Tensor) -> str:
-        """Return source that creates it."""
         known = self._sources.get(tensor.number)
         if known is not None:
             return known.source
@@ -280,7 +279,6 @@ class _Sizes:
         return [len(axes) - 1 - memory.index(axis) for axis in axes]
 
     def scalar(self, name: str, dtype: str) -> str:
-        """Return source of a number's value."""
         value = self.known.get(name)
         if value is None:
             kind = DTYPES[dtype].kind if dtype in DTYPES else "float"

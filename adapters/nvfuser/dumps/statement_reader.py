@@ -78,7 +78,6 @@ class StatementReader:
         return found
 
     def _unwrapped(self, body: bytes) -> list[Said]:
-        """Read all lines."""
         found: list[Said] = []
         for raw in body.split(b"\n")[:-1]:
             for plain in self._door.open(Line(line_text(raw), 0, self._number)):

@@ -122,7 +122,6 @@ class ModelsAdapter(PolledAdapter):
         return _Seen(stack, frame, before.since_mono_ns)
 
     async def _model(self, process: Process, frame: Frame) -> Model | None:
-        """Return the model whose generated code a frame is in."""
         name = Path(frame.file or "").name
         key = (process.id, process.start_ticks, name)
         if key not in self._models:

@@ -155,7 +155,6 @@ def _signature(text: str, count: int) -> dict[int, str]:
 
 
 def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Yield the paths of a tree's leaves."""
     if not tree or tree["type"] is None:
         yield from [path] if tree else ()
         return

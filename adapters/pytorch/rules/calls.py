@@ -123,7 +123,6 @@ def _called(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
 
 
 def _least_ns(task: Task, state: RuleInput) -> int:
-    """Return the shortest wait time in a task."""
     threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
     return min((waited_ns(one, state.snapshot) or 0 for one in threads if one is not None), default=0)
 

@@ -24,7 +24,6 @@ from livedbg.model.snapshot import Counter
 
 
 def _ranks(state: RuleInput, name: str = ENQUEUED) -> dict[str, Counter]:
-    """Return a counter of the living ranks, by process."""
     processes = state.snapshot.processes
     return {
         key.entity: counter

@@ -142,7 +142,6 @@ def _is_main(thread: Thread) -> bool:
 
 
 def _is_onlooker(frames: Iterable[Frame]) -> bool:
-    """Return whether a thread was started by an onlooking library."""
     files = [frame.file or "" for frame in frames]
     outermost = next((file for file in reversed(files) if not _THREADS.search(file)), "")
     return _ONLOOKERS.search(outermost) is not None

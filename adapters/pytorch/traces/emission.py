@@ -96,8 +96,6 @@ def _times(program: Program) -> str:
 
 
 class _Speaker:
-    """Describes one process's compilations."""
-
     def __init__(self, program: Program, sources: Mapping[str, LogSource]) -> None:
         self._program = program
         self._trace = sources.get(program.trace)
