@@ -1,4 +1,4 @@
-"""The one base of all panels: virtual lines, a cursor, the shared selection, declared keys.
+"""The base of all panels: virtual lines, a cursor, the shared selection, declared keys.
 
 Invariants:
     panels.P1. Only the lines on screen are drawn, whatever the number of rows.
@@ -38,14 +38,14 @@ MOVES: Final = (
 
 
 class LinePanel(ScrollView, can_focus=True):
-    """Rows drawn line by line; subclasses say how many there are and draw one.
+    """A panel of rows drawn line by line; subclasses implement `count` and `draw`.
 
     Class attributes:
-        LABEL: its title.
-        HELP: what it shows, one or two sentences.
-        KEYS: what it can do besides MOVES.
-        HEAD: fixed lines above the rows.
-        CURSOR: rows can be selected; without, the keys scroll.
+        LABEL: title.
+        HELP: its content, in one or two sentences.
+        KEYS: key bindings besides MOVES.
+        HEAD: number of fixed lines above the rows.
+        CURSOR: rows can be selected; if not, the keys scroll.
     """
 
     LABEL: ClassVar[str] = ""
@@ -67,7 +67,7 @@ class LinePanel(ScrollView, can_focus=True):
     # what subclasses say
 
     def count(self) -> int:
-        """How many rows there are."""
+        """Return the number of rows."""
         return 0
 
     def draw(self, index: int, line: Line) -> None:
@@ -77,26 +77,26 @@ class LinePanel(ScrollView, can_focus=True):
         """Draw one of the HEAD fixed lines."""
 
     def entity(self, index: int) -> str | None:
-        """The entity of a row."""
+        """Return the entity of a row."""
         return None
 
     def find(self, entity: str) -> int | None:
-        """The row of an entity."""
+        """Return the row of an entity."""
         return None
 
     def context_changed(self, before: DrawContext) -> None:
-        """Take over a new state or selection: rebuild rows."""
+        """Rebuild the rows for a new state or selection."""
 
     def filter(self, text: str) -> None:
-        """Show only rows with `text`; every row when it is empty."""
+        """Show only rows with `text`; every row if it is empty."""
 
     def placeholder(self) -> str:
-        """The text to show when there are no rows."""
+        """Return the text to show when there are no rows."""
         return ""
 
     @property
     def has_cursor(self) -> bool:
-        """Whether a row is selected; without, the keys scroll."""
+        """Return whether a row is selected; if not, the keys scroll."""
         return self.CURSOR
 
     # what the app calls
@@ -115,20 +115,20 @@ class LinePanel(ScrollView, can_focus=True):
         self.repaint()
 
     def repaint(self) -> None:
-        """Paint what is not on the screen as it should be."""
+        """Repaint cells that are out of date."""
         if not self._showing:
             region = self.scrollable_content_region
             self._painted.repaint(region.height, partial(self.screen_line, width=region.width))
 
     def follow(self, entity: str) -> None:
-        """Move to the row of the selected entity, where there is one."""
+        """Move to the row of the selected entity, if there is one."""
         row = self.find(entity)
         if row is not None and row != self.cursor:
             self.cursor = row
             self.reveal()
 
     def copy_text(self) -> str:
-        """The selected row as text."""
+        """Return the selected row as text."""
         return self.line(self.cursor, 400).strip().text.strip() if self.count() else ""
 
     def title(self, text: str, right: str = "") -> None:
@@ -142,7 +142,7 @@ class LinePanel(ScrollView, can_focus=True):
     # drawing
 
     def resize_rows(self) -> None:
-        """Set how many lines the scroll view has."""
+        """Set the number of lines of the scroll view."""
         count = self.count()
         self.cursor = max(0, min(self.cursor, count - 1))
         size = Size(self.scrollable_content_region.width, count + self.HEAD)
@@ -150,7 +150,7 @@ class LinePanel(ScrollView, can_focus=True):
             self.virtual_size = size
 
     def line(self, index: int, width: int) -> Line:
-        """One row, drawn."""
+        """Return one drawn row."""
         ink = self.context.ink
         mine = self.has_cursor and index == self.cursor
         if mine and self.has_focus:
@@ -164,15 +164,14 @@ class LinePanel(ScrollView, can_focus=True):
 
     @property
     def base_style(self) -> Style:
-        """Style under the lines."""
+        """Return the style under the lines."""
         return self.context.ink.base
 
     def render_line(self, y: int) -> Strip:
-        """One line for the screen."""
         return self._painted.drawn(y, self.screen_line(y, self.scrollable_content_region.width))
 
     def screen_line(self, y: int, width: int) -> Strip:
-        """A line of the screen as it is now."""
+        """Return a line of the screen in its current state."""
         if y < self.HEAD:
             head = Line(width, self.context.ink.base)
             self.draw_head(y, head)
@@ -190,7 +189,7 @@ class LinePanel(ScrollView, can_focus=True):
 
     @property
     def page_rows(self) -> int:
-        """How many rows fit."""
+        """Return how many rows fit."""
         return max(self.scrollable_content_region.height - self.HEAD, 1)
 
     def reveal(self) -> None:
@@ -219,17 +218,14 @@ class LinePanel(ScrollView, can_focus=True):
             self.post_message(Picked(entity))
 
     def refresh_row(self, index: int) -> None:
-        """Draw one row again."""
         y = index - int(self.scroll_offset.y) + self.HEAD
         if self.HEAD <= y < self.size.height:
             self.refresh(Region(0, y, self.size.width, 1))
 
     def action_move(self, rows: int) -> None:
-        """Move by rows."""
         self.move_to(self.cursor + rows)
 
     def action_page(self, pages: int) -> None:
-        """Move by pages."""
         self.move_to(self.cursor + pages * self.page_rows)
 
     def action_edge(self, side: int) -> None:
@@ -256,17 +252,14 @@ class LinePanel(ScrollView, can_focus=True):
                 self.action_open()
 
     def head_clicked(self, x: int) -> None:
-        """The fixed lines were clicked at a column."""
+        """Handle a click on the fixed lines."""
 
     def on_focus(self) -> None:
-        """Draw the selected row as selected, and let the others follow it."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Draw the selected row as one that follows."""
         self.refresh()
 
     def on_resize(self) -> None:
-        """The lines have another width."""
         self.resize_rows()
         self.refresh()

@@ -1,4 +1,4 @@
-"""The catchpoints panel: what each catches, how, and what it counted; and the syntax of a catchpoint."""
+"""The catchpoints panel: each catchpoint with its engine and counts; completion of what is typed."""
 
 from __future__ import annotations
 
@@ -53,11 +53,10 @@ class CatchpointsPanel(GrowingTablePanel):
     BINDINGS = bindings("catchpoints", _KEYS)
 
     def source(self, context: DrawContext) -> object:
-        """All catchpoints."""
         return id(context.snapshot.catchpoints)
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """Those that failed and those that are armed before those that are done."""
+        """Return the rows: failed and armed catchpoints before finished ones."""
         known = context.snapshot.catchpoints
         found = [
             c for c in known.values() if not needle or needle in f"{c.pattern} {c.state} {c.engine} {c.note}".lower()
@@ -73,11 +72,9 @@ class CatchpointsPanel(GrowingTablePanel):
         return Rows([c.id for c in found], len(known), title)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The head and a line for each row."""
         return self.HEAD + max(self.count(), _LEAST_ROWS)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One catchpoint."""
         point = self.context.snapshot.catchpoints.get(identity)
         if point is None:
             return [Cell("")] * len(self.COLUMNS)
@@ -104,7 +101,7 @@ class CatchpointsPanel(GrowingTablePanel):
         )
 
     def widths(self, width: int) -> list[int]:
-        """No columns where there is nothing to say; where there is little room, a note before the process."""
+        """Return the widths: empty columns are hidden; if space is short, a note has priority over the process."""
         points = self.context.snapshot.catchpoints.values()
         idle = {
             title
@@ -120,31 +117,27 @@ class CatchpointsPanel(GrowingTablePanel):
         return [0 if column.title in idle else next(found) for column in self.COLUMNS]
 
     def entity(self, index: int) -> str | None:
-        """The process in which it is."""
         row = super().entity(index)
         point = self.context.snapshot.catchpoints.get(row) if row is not None else None
         return point.process if point is not None else None
 
     def find(self, entity: str) -> int | None:
-        """A process has many rows: stay."""
+        """Return None, since a process has many rows."""
         return None
 
     def placeholder(self) -> str:
-        """How to begin."""
         return "No catchpoint matches." if self.needle else NO_CATCHPOINT
 
     def action_open(self) -> None:
-        """All about the catchpoint."""
         if self.count():
             self.post_message(Opened(self.rows.order[self.cursor]))
 
     def action_uncatch(self) -> None:
-        """Take it out."""
         take_out(self, self.rows.order[self.cursor] if self.count() else None)
 
 
 def take_out(panel: LinePanel, identity: str | None) -> None:
-    """Ask for a catchpoint to be taken out; say so where there is none."""
+    """Ask to remove a catchpoint, or say that there is none."""
     point = panel.context.snapshot.catchpoints.get(identity or "")
     if point is None:
         panel.post_message(Noticed("There is no catchpoint here to remove."))
@@ -155,25 +148,25 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
 
 
 def _left_s(context: DrawContext, point: Catchpoint) -> int:
-    """For how many more seconds a thread can be stopped, at most."""
+    """Return how many more seconds a thread can be stopped, at most."""
     return max(0, (point.until_wall_ns or 0) - context.snapshot.now().wall_ns) // 1_000_000_000
 
 
 def _note(context: DrawContext, point: Catchpoint) -> str:
-    """The note on it; first of all that a thread is stopped."""
+    """Return its note, with a stopped thread first."""
     if point.stopped_thread is None:
         return point.note
     return f"{context.names.label(point.stopped_thread)}: R resumes it; {point.note}"
 
 
 def armed(context: DrawContext, *, stopping: bool = False) -> int:
-    """How many catchpoints are armed; `stopping`: those that stop the target only."""
+    """Return the number of armed catchpoints; `stopping`: only those that stop the target."""
     points = context.snapshot.catchpoints.values()
     return sum(1 for c in points if c.state is CatchpointState.ARMED and (c.engine == "gdb" or not stopping))
 
 
 def process_to_catch_in(context: DrawContext) -> str | None:
-    """The target of the selection, or the only one; None where the user has to choose."""
+    """Return the target of the selection, or the only one; None if the user has to choose."""
     shot, chosen = context.snapshot, context.selection or ""
     process = shot.threads[chosen].process if chosen in shot.threads else chosen
     live = [process.id for process in shot.processes.values() if process.target and not process.exited]
@@ -181,12 +174,12 @@ def process_to_catch_in(context: DrawContext) -> str | None:
 
 
 def catch_hint() -> str:
-    """What can be typed, in one line."""
+    """Return the possible input, in one line."""
     return f"{' '.join(presets())}, TYPE, call F, --stop"
 
 
 def catch_words(context: DrawContext) -> list[str]:
-    """Words that complete what is typed: presets, types that were caught, usual types."""
+    """Return completion words: presets, types that were caught, usual types."""
     caught = (hit.type for hit in context.snapshot.exceptions.values())
     return list(
         dict.fromkeys((*presets(), *caught, *_USUAL, *usual_types(), *(f"{moment.value} " for moment in Moment)))
@@ -194,6 +187,6 @@ def catch_words(context: DrawContext) -> list[str]:
 
 
 def about(point: Catchpoint) -> str:
-    """What a preset means; "" where the pattern is a user's own."""
+    """Return the meaning of a preset; "" for a user's own pattern."""
     preset = presets().get(point.pattern)
     return f"{preset.about}: {', '.join(preset.patterns)}" if preset is not None else ""

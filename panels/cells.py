@@ -1,6 +1,4 @@
-"""The one place where text becomes screen cells.
-
-Painting only what changed: which cells of a line differ from what is on the screen.
+"""Conversion of text to screen cells, and the difference between two drawn lines.
 
 Invariants:
     cells.C1. Every string goes through livedbg.text.sanitize.clean_line here, whatever was done before.
@@ -29,13 +27,13 @@ _ADDRESS: Final = lazy_re(r"\b0x[0-9a-f]{3,}([0-9a-f]{5})\b")
 
 
 def width_of(text: str) -> int:
-    """How many cells `text` takes once drawn."""
+    """Return the width of `text` in cells."""
     text = clean_line(text)
     return len(text) if text.isascii() else cell_len(text)
 
 
 def fit(text: str, width: int, align: Align = "left", ellipsis: str = "…") -> str:
-    """`text`, sanitised, in exactly `width` cells; what is cut ends in `ellipsis`."""
+    """Return `text`, sanitised, in exactly `width` cells; cut text ends in `ellipsis`."""
     if width <= 0:
         return ""
     text = clean_line(text)
@@ -46,17 +44,15 @@ def fit(text: str, width: int, align: Align = "left", ellipsis: str = "…") -> 
 
 
 def shortened(text: str, width: int) -> str:
-    """`text`; where it is wider than `width`, addresses keep only their last digits, in which they differ."""
+    """Return `text`; if wider than `width`, addresses keep only their last digits, in which they differ."""
     return _ADDRESS.sub(r"0x…\1", text) if "0x" in text and width_of(text) > width else text
 
 
 def wrap(text: str, width: int, first: int | None = None) -> list[str]:
-    """`text`, sanitised, broken at spaces (or anywhere, when a word is too long) into lines of `width` cells.
+    """Return `text`, sanitised, broken at spaces (or anywhere, if a word is too long) into lines of `width` cells.
 
     Args:
-        text: what to break.
-        width: cells of a line.
-        first: cells of the first line, where it has fewer.
+        first: cells of the first line, if it has fewer.
     """
     lines: list[str] = []
     line = ""
@@ -102,16 +98,16 @@ class Line:
 
     @property
     def left(self) -> int:
-        """Cells that are still free."""
+        """Return the number of free cells."""
         return max(self.width - self.used, 0)
 
     def add(self, text: str, style: Style | None = None) -> Line:
-        """Append text, cut where the line ends."""
+        """Append text, cut at the end of the line."""
         size = width_of(text)
         return self.cell(text, min(size, self.left), style)
 
     def cell(self, text: str, width: int, style: Style | None = None, align: Align = "left") -> Line:
-        """Append text in exactly `width` cells (fewer where the line ends)."""
+        """Append text in exactly `width` cells (fewer at the end of the line)."""
         width = min(width, self.left)
         if width > 0:
             full = self.base if style is None or self.flat else self.base + style
@@ -128,14 +124,14 @@ class Line:
         return self.space(self.left - width)
 
     def strip(self) -> Strip:
-        """The finished line."""
+        """Return the finished line."""
         if self.left:
             self.segments.append(Segment(" " * self.left, self.base))
         return Strip(self.segments, self.width)
 
 
 def changed_span(old: Strip, new: Strip) -> tuple[int, int] | None:
-    """First changed cell and the one behind the last, or None when the lines are equal."""
+    """Return the first changed cell and the one after the last, or None if the lines are equal."""
     if old == new:
         return None
     if old.cell_length != new.cell_length:
@@ -150,12 +146,12 @@ def changed_span(old: Strip, new: Strip) -> tuple[int, int] | None:
 
 
 def _same(first: Sequence[Segment], second: Sequence[Segment]) -> int:
-    """How many segments are alike from the start."""
+    """Return the number of equal segments from the start."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
 
 
 def _cells(segments: Iterable[Segment]) -> Iterator[tuple[str, Style | None]]:
-    """The content of each cell; the second cell of a wide character is as its first one."""
+    """Yield each cell; both cells of a wide character have its content."""
     for segment in segments:
         if segment.text.isascii():
             for sign in segment.text:
@@ -167,23 +163,19 @@ def _cells(segments: Iterable[Segment]) -> Iterator[tuple[str, Style | None]]:
 
 
 class Painted:
-    """The lines of one widget as they were last drawn for the screen.
-
-    Args:
-        refresh: the widget's `refresh`.
-    """
+    """The lines of one widget as last drawn for the screen."""
 
     def __init__(self, refresh: Callable[..., object]) -> None:
         self._refresh = refresh
         self._lines: dict[int, Strip] = {}
 
     def drawn(self, y: int, strip: Strip) -> Strip:
-        """Remember a line that is drawn for the screen."""
+        """Remember a drawn line."""
         self._lines[y] = strip
         return strip
 
     def repaint(self, height: int, draw: Callable[[int], Strip]) -> None:
-        """Ask for a repaint of the cells that `draw` would draw otherwise now."""
+        """Refresh the cells that `draw` would now draw differently."""
         for y in range(height):
             old = self._lines.get(y)
             if old is None:

@@ -1,4 +1,4 @@
-"""Where in the code the culprit is: lines of source around its place, and the calls that led there."""
+"""The code panel: source lines around the culprit's place, and the calls that led there."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ class CodePanel(LinePanel):
         self._place: CodePlace | None = None
 
     def context_changed(self, before: DrawContext) -> None:
-        """Take over the culprit of the newest verdict."""
         self._place = place = code_place(self.context)
         if place is not None:
             names = self.context.names
@@ -64,7 +63,6 @@ class CodePanel(LinePanel):
         self._arrange()
 
     def on_resize(self) -> None:
-        """The room has changed."""
         self._arrange()
         super().on_resize()
 
@@ -74,15 +72,12 @@ class CodePanel(LinePanel):
             self.refresh(layout=True)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as there are rows."""
         return len(self.rows)
 
     def count(self) -> int:
-        """Rows."""
         return len(self.rows)
 
     def draw(self, index: int, line: Line) -> None:
-        """One row."""
         row, ink = self.rows[index], self.context.ink
         if row.number:
             mark = self.context.glyphs.here if row.here else " "
@@ -93,16 +88,14 @@ class CodePanel(LinePanel):
             line.add(row.text, ink.style(row.role))
 
     def action_open(self) -> None:
-        """Show the thread, or the exception."""
         if self._place is not None:
             self.post_message(Opened(self._place.entity))
 
     def copy_text(self) -> str:
-        """All of it."""
         return "\n".join(f"{'>' if row.here else ' '} {row.number or ''} {row.text}" for row in self.rows)
 
     def _rows(self, where: CodePlace) -> list[_Row]:
-        place, room = where.frame, self._room()
+        place, room = where.frame, self._max_lines()
         numbered = list(enumerate(place.source, place.source_from))
         if len(numbered) > room or room <= _LITTLE:
             around = max((min(room, len(numbered)) - 1) // 2, 0)
@@ -119,7 +112,7 @@ class CodePanel(LinePanel):
         return rows
 
     def _calls(self, frames: Sequence[Frame], room: int) -> list[_Row]:
-        """The user's frames, and the innermost one; the others are counted."""
+        """Return the user's frames, and the innermost one; skipped ones are counted."""
         code = self.context.diagnosis.code
         kept = [n for n, frame in enumerate(frames) if not n or code.inside(frame) < Inside.LIBRARY][:_FRAMES]
         rows: list[_Row] = []
@@ -132,8 +125,7 @@ class CodePanel(LinePanel):
             last = number
         return rows[: max(room, 0)]
 
-    def _room(self) -> int:
-        """Lines that the style sheet leaves."""
+    def _max_lines(self) -> int:
         most = self.styles.max_height
         return most.cells - 2 if most is not None and most.cells else 99
 

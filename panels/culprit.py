@@ -1,10 +1,8 @@
-"""Whose code explains the verdict: that of the thread (or task) that the others wait for, or the crash's traceback.
-
-Where in the user's code a thread is, for the screens.
+"""Find the code that explains the verdict: that of the thread (or task) the others wait for, or the crash's traceback.
 
 Invariants:
-    culprit.V1. Of a crash no stack is shown that was taken before it: where the verdict names a traceback it is that
-        one, else none of what has ended.
+    culprit.V1. For a crash no earlier stack is shown: the traceback named in the verdict is, or else no stack of
+        anything that has ended.
 """
 
 from __future__ import annotations
@@ -26,14 +24,7 @@ _FINE: Final = (VerdictState.RUNNING, VerdictState.EXITED)
 
 @dataclass(frozen=True, slots=True)
 class CodePlace:
-    """A place in code.
-
-    Attributes:
-        entity: the thread or task that is there, or the exception that was raised there.
-        frame: the place.
-        frames: the stack that it is in, innermost first.
-        raised: the exception, where it is one.
-    """
+    """A place in code: the thread, task or exception that is there, and its stack, innermost first."""
 
     entity: str
     frame: Frame
@@ -42,13 +33,13 @@ class CodePlace:
 
 
 def culprit(context: DrawContext) -> str | None:
-    """The entity whose code is shown; None where all is well, or no code is known."""
+    """Return the entity whose code is shown; None if all is well or no code is known."""
     place = code_place(context)
     return place.entity if place is not None else None
 
 
 def code_place(context: DrawContext) -> CodePlace | None:
-    """Where in the code the verdict points to; None where all is well, or that is not known."""
+    """Return the place in code that the verdict points to; None if all is well or it is not known."""
     state = context.diagnosis.verdict.state
     if state in _FINE:
         return None
@@ -60,7 +51,7 @@ def code_place(context: DrawContext) -> CodePlace | None:
 
 
 def place_of(context: DrawContext, entity: str, *, after_crash: bool = False) -> CodePlace | None:
-    """Where in the code an entity is, or the threads that it runs in; None where that is not known."""
+    """Return the place in code of an entity, or of the threads that it runs in; None if not known."""
     for one in _threads(context, entity):
         stack = context.snapshot.stacks.get(one)
         frame = context.diagnosis.code.frame(stack)
@@ -70,7 +61,7 @@ def place_of(context: DrawContext, entity: str, *, after_crash: bool = False) ->
 
 
 def _raised(context: DrawContext) -> CodePlace | None:
-    """The frame of the traceback that the verdict names."""
+    """Return the place of the traceback that the verdict names."""
     findings = context.diagnosis.findings.values()
     chief = next((finding for finding in findings if finding.state is VerdictState.CRASHED), None)
     hit = exception_of(chief, context.snapshot) if chief is not None else None
@@ -79,7 +70,7 @@ def _raised(context: DrawContext) -> CodePlace | None:
 
 
 def _with_lines(frame: Frame, context: DrawContext) -> Frame:
-    """With the lines around it, where a stack that was taken has them: a log has one line at most."""
+    """Add the lines around a frame, if a stack has them: a log has one line at most."""
     for stack in context.snapshot.stacks.values():
         for one in stack.frames:
             if one.file != frame.file or not one.source:
@@ -105,7 +96,6 @@ def _named(context: DrawContext) -> Iterator[str]:
 
 
 def _threads(context: DrawContext, entity: str) -> Iterator[str]:
-    """The entity, or the threads in which it runs."""
     yield entity
     process = context.snapshot.processes.get(entity)
     if process is not None:
@@ -116,13 +106,13 @@ def _threads(context: DrawContext, entity: str) -> Iterator[str]:
 
 
 def at(context: DrawContext, thread: str) -> str:
-    """`step (server.cpp:31)`; "" where no stack of the thread is known, or nothing in it is worth a name."""
+    """Return `step (server.cpp:31)`; "" if the thread has no stack with a place worth naming."""
     frame = context.diagnosis.code.frame(context.snapshot.stacks.get(thread))
     return place_text(frame) if frame is not None else ""
 
 
 def line_first(context: DrawContext, thread: str) -> str:
-    """`server.cpp:31 step`: the same for a narrow column, where the function may be cut; without a line, as `at`."""
+    """Return `server.cpp:31 step`, for a narrow column, where the function may be cut; without a line, as `at`."""
     frame = context.diagnosis.code.frame(context.snapshot.stacks.get(thread))
     if frame is None or not line_of(frame):
         return place_text(frame) if frame is not None else ""

@@ -1,4 +1,4 @@
-"""What is known of one entity, and what the verdict rests on, as text for a sheet."""
+"""Sheets with all details of one entity, and with the verdict's evidence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLANK = SheetLine()
 
 
 def details(entity: str) -> Sheet:
-    """Everything about one entity."""
+    """Return the sheet of one entity."""
 
     def sheet(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
         return context.names.label(entity), list(_about(context, entity))
@@ -36,7 +36,7 @@ def details(entity: str) -> Sheet:
 
 
 class AboutPanel(SheetPanel):
-    """What is known of the selected entity, beside the table that it is selected in."""
+    """Details of the selected entity, next to the table of the selection."""
 
     LABEL = "About"
     HELP = (
@@ -49,21 +49,17 @@ class AboutPanel(SheetPanel):
         super().__init__(_selected)
 
     def context_changed(self, before: DrawContext) -> None:
-        """Follow the selection."""
         super().context_changed(before)
         self.title(f"{self.LABEL}  {self.heading}".rstrip())
 
     @property
     def base_style(self) -> Style:
-        """It is part of the screen."""
         return self.context.ink.base
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The wrapped lines."""
         return super().get_content_height(container, viewport, width) - SheetPanel.HEAD
 
     def placeholder(self) -> str:
-        """No row is selected."""
         return "Nothing is selected."
 
 
@@ -75,7 +71,7 @@ def _selected(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
 
 
 def evidence(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
-    """Every finding with the evidence that it rests on and what to do next."""
+    """Return every finding with its evidence and next steps."""
     return "Evidence for the verdict", list(_findings(context))
 
 
@@ -215,7 +211,7 @@ def _waits(context: DrawContext, entity: str) -> Iterator[SheetLine]:
 
 
 def _code(context: DrawContext, entity: str) -> Iterator[SheetLine]:
-    """The source where a task's or thread's code is."""
+    """Yield the source at a task's or thread's place."""
     place = place_of(context, entity)
     if place is None or not place.frame.source:
         return
@@ -264,7 +260,7 @@ def _log(context: DrawContext, entity: str) -> Iterator[SheetLine]:
 
 
 def link(context: DrawContext, entity: str, lead: str) -> SheetLine:
-    """A line that leads to an entity."""
+    """Return a line that leads to an entity."""
     mark = context.names.mark(entity, context.stalled)
     label = context.names.label(entity) if ":" in entity else entity
     state = f"  {mark.sign(context.glyphs)} {mark.word}" if mark.word else ""

@@ -1,7 +1,4 @@
-"""What runs on the devices: exceptions first, then kernels, and beneath each where its warps are.
-
-The thread on the device that the debugger selected: its stack, its barriers, and what could not be read.
-"""
+"""The device panels: exceptions, kernels and the positions of warps; the selected thread's stack and barriers."""
 
 from __future__ import annotations
 
@@ -42,12 +39,7 @@ _Item = DeviceState | DeviceFault | DeviceUnit | DeviceKernel | DevicePlace
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row.
-
-    Attributes:
-        state: what it belongs to.
-        kernel: for a place, its kernel.
-    """
+    """A row of a device state, and the kernel if it is a place."""
 
     item: _Item
     state: DeviceState
@@ -55,7 +47,7 @@ class _Row:
 
 
 class DevicePanel(LinePanel):
-    """Everything that was seen on devices, the newest first."""
+    """All known device states, newest first."""
 
     LABEL = "Device"
     HELP = (
@@ -75,12 +67,11 @@ class DevicePanel(LinePanel):
 
     @property
     def pointed(self) -> str | None:
-        """The target whose state the cursor is in."""
+        """Return the target of the state under the cursor."""
         row = self._row(self.cursor)
         return row.state.target if row is not None else None
 
     def context_changed(self, before: DrawContext) -> None:
-        """Make the rows again when something new was seen."""
         states = self.context.snapshot.devices
         key = (id(states), self.needle)
         if key == self._key:
@@ -92,27 +83,24 @@ class DevicePanel(LinePanel):
         self.title(self.LABEL, many(kernels, "kernel") if found else "")
 
     def filter(self, text: str) -> None:
-        """Only rows with a text."""
         self.needle = text.lower()
         self.context_changed(self.context)
         self.resize_rows()
         self.repaint()
 
     def count(self) -> int:
-        """Rows."""
         return len(self.rows)
 
     def entity(self, index: int) -> str | None:
-        """The process."""
         row = self._row(index)
         return row.state.target if row is not None and row.state.target.startswith("process:") else None
 
     def find(self, entity: str) -> int | None:
-        """A process has many rows: stay."""
+        """Return None, since a process has many rows."""
         return None
 
     def move_to(self, index: int) -> None:
-        """See LinePanel; the head and the panel beside it follow."""
+        """Move; the head and the panel next to it follow."""
         before = self.pointed
         super().move_to(index)
         if self.pointed != before:
@@ -120,7 +108,7 @@ class DevicePanel(LinePanel):
             self.repaint()
 
     def draw_head(self, index: int, line: Line) -> None:
-        """What matters most, in a sentence; how old that is."""
+        """Draw the most important fact as a sentence, and its age."""
         row = self._row(self.cursor) or self._row(0)
         ink = self.context.ink
         if row is None:
@@ -139,7 +127,6 @@ class DevicePanel(LinePanel):
             line.add(f"  {many(len(row.state.notes), 'note')}", ink.style(Role.WARN))
 
     def draw(self, index: int, line: Line) -> None:
-        """One row."""
         row = self.rows[index]
         item, ink, glyphs = row.item, self.context.ink, self.context.glyphs
         if isinstance(item, DeviceState):
@@ -157,7 +144,6 @@ class DevicePanel(LinePanel):
             self._place(item, row.kernel, line)
 
     def placeholder(self) -> str:
-        """How to begin."""
         if self.needle:
             return "No device matches the filter."
         if self.context.recorded:
@@ -165,7 +151,6 @@ class DevicePanel(LinePanel):
         return "No GPU state yet. Press D for a GPU core dump (it stops the kernels meanwhile)."
 
     def action_dump(self) -> None:
-        """Ask for a dump."""
         if self.context.recorded:
             self.post_message(Noticed("A core dump needs a live target; this is a recording.", "warning"))
             return
@@ -213,12 +198,12 @@ class DevicePanel(LinePanel):
 
 
 def newest(context: DrawContext) -> list[DeviceState]:
-    """The states, the newest first."""
+    """Return the states, newest first."""
     return list(context.snapshot.devices.values())[::-1]
 
 
 def _process_to_dump(context: DrawContext) -> str | None:
-    """The target of the selection, or the only one that takes orders; None where the user has to choose."""
+    """Return the target of the selection, or the only one that accepts requests; None if the user has to choose."""
     chosen, processes = process_to_catch_in(context), context.snapshot.processes
     said = (status.target for status in context.snapshot.statuses.values() if status.code == DUMP_READY)
     ready = [target for target in said if target in processes and not processes[target].exited]
@@ -241,7 +226,7 @@ _PLACES: Final = 6
 
 
 class DeviceThreadPanel(LinePanel):
-    """Beside the kernels: one of their threads, and everything else that the debugger reported."""
+    """One thread of a kernel, and everything else that the debugger reported."""
 
     LABEL = "On the device"
     HELP = (
@@ -264,23 +249,19 @@ class DeviceThreadPanel(LinePanel):
             self.repaint()
 
     def context_changed(self, before: DrawContext) -> None:
-        """Made when it is drawn."""
+        """Nothing: the text is made when it is drawn."""
 
     def count(self) -> int:
-        """Lines, wrapped."""
         return len(self._made(max(self.scrollable_content_region.width, 20)))
 
     def draw(self, index: int, line: Line) -> None:
-        """One line."""
         shown = self._made(max(line.width, 20))[index]
         line.space(shown.indent).add(shown.text, self.context.ink.style(shown.role, bold=shown.bold))
 
     def placeholder(self) -> str:
-        """Nothing is there."""
         return ""
 
     def copy_text(self) -> str:
-        """All of it."""
         state = self._state()
         return "\n".join(f"{' ' * part.indent}{part.text}" for part in _parts(state)) if state is not None else ""
 
@@ -301,7 +282,6 @@ class DeviceThreadPanel(LinePanel):
 
 
 def _parts(state: DeviceState) -> Iterator[SheetLine]:
-    """What there is to say, paragraph by paragraph."""
     for fault in state.faults:
         address = f"PC {fault.address:#x}, " if fault.address is not None else ""
         if fault.example:

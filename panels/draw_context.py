@@ -1,9 +1,4 @@
-"""What a panel is given to draw: one consistent update, the shared selection, the ink and the glyphs.
-
-What entities are called and how they are, for any panel: label, mark, time in the present state.
-
-Styles by role for one palette: what panels draw with.
-"""
+"""Input of a panel's drawing: a consistent update, the shared selection, styles, glyphs, and names of entities."""
 
 from __future__ import annotations
 
@@ -31,33 +26,33 @@ class Ink:
         self._bold = {role: style + Style(bold=True) for role, style in self._plain.items()}
 
     def style(self, role: Role, *, bold: bool = False) -> Style:
-        """Foreground style of a role."""
+        """Return the foreground style of a role."""
         return self._bold[role] if bold else self._plain[role]
 
     @cached_property
     def base(self) -> Style:
-        """Text on the background of a panel."""
+        """Style of text on the background of a panel."""
         return Style(color=self.palette.roles[Role.TEXT], bgcolor=self.palette.background)
 
     @cached_property
     def raised(self) -> Style:
-        """Text on bars and on what lies over the screen."""
+        """Style of text on bars and overlays."""
         return Style(color=self.palette.roles[Role.TEXT], bgcolor=self.palette.raised)
 
     @cached_property
     def selected(self) -> Style:
-        """The selected row of the panel that has the keys."""
+        """Style of the selected row in the focused panel."""
         return Style(color=self.palette.selection_text, bgcolor=self.palette.selection, bold=True)
 
     @cached_property
     def followed(self) -> Style:
-        """The selected row in the panels that follow."""
+        """Style of the selected row in other panels."""
         return Style(color=self.palette.selection_text, bgcolor=self.palette.raised)
 
 
 @lru_cache(8)
 def ink_of(palette_name: str) -> Ink:
-    """The ink of a palette."""
+    """Return the ink of a palette."""
     from livedbg.themes import PALETTES
 
     return Ink(PALETTES[palette_name])
@@ -69,14 +64,14 @@ _STALE_NS = 3_000_000_000
 
 
 class Names:
-    """Answers for the entities of one snapshot; unknown identifiers get sensible answers."""
+    """Names and states of the entities of one snapshot; unknown ids get sensible answers."""
 
     def __init__(self, snapshot: Snapshot, glyphs: Glyphs) -> None:
         self.snapshot = snapshot
         self.glyphs = glyphs
 
     def label(self, entity: str) -> str:
-        """`thread 4712 worker`, `r0t12 moe_gate`, `mutex 0x7f12`, `core 8 (AIV0)`."""
+        """Return `thread 4712 worker`, `r0t12 moe_gate`, `mutex 0x7f12`, `core 8 (AIV0)`."""
         state = self.snapshot
         if (thread := state.threads.get(entity)) is not None:
             return f"thread {thread.tid} {thread.title}".rstrip()
@@ -93,7 +88,7 @@ class Names:
         return f"{kind} {_short(entity)}" if colon else entity
 
     def process_label(self, process: Process) -> str:
-        """`process 4711 python moe.py`."""
+        """Return `process 4711 python moe.py`."""
         words = (
             [PurePosixPath(process.command[0]).name, *_own_words(process.command[1:])[:2]] if process.command else []
         )
@@ -101,13 +96,13 @@ class Names:
         return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
     def rank_of(self, thread: str) -> str:
-        """`rank 2`; "" where the thread's process has none."""
+        """Return `rank 2`; "" if the thread's process has no rank."""
         known = self.snapshot.threads.get(thread)
         process = self.snapshot.processes.get(known.process) if known is not None else None
         return f"rank {process.rank}" if process is not None and process.rank is not None else ""
 
     def mark(self, entity: str, stalled: frozenset[str] = frozenset()) -> Mark:
-        """The state of any entity."""
+        """Return the state of any entity."""
         state = self.snapshot
         if (thread := state.threads.get(entity)) is not None:
             return thread_mark(thread)
@@ -122,7 +117,7 @@ class Names:
         return _RESOURCE if ":" in entity else _UNKNOWN
 
     def age_ns(self, entity: str) -> int | None:
-        """How long the entity has been in its state, where that is known."""
+        """Return how long the entity has been in its state; None if not known."""
         state = self.snapshot
         if (thread := state.threads.get(entity)) is not None:
             return self._thread_age(thread)
@@ -131,7 +126,7 @@ class Names:
         return None
 
     def cpu_share(self, thread: str) -> float | None:
-        """Share of one core that a thread used lately; None before its second sample."""
+        """Return the recent share of one core that a thread used; None before its second sample."""
         seen = self.snapshot.activity.get(thread)
         if seen is None:
             return None
@@ -141,7 +136,7 @@ class Names:
         return seen.cpu_ns / seen.window_ns if seen.window_ns else None
 
     def waits(self, thread: Thread) -> str:
-        """What a thread waits in, in a user's words."""
+        """Return what a thread waits in, in a user's words."""
         return thread.waits_in or thread.syscall or thread.wait_channel or ""
 
     def _thread_age(self, thread: Thread) -> int | None:
@@ -163,13 +158,13 @@ class Names:
 
 
 def _own_words(arguments: Sequence[str]) -> list[str]:
-    """What distinguishes one command from another: arguments without the options before the first that is none."""
+    """Return the arguments without leading options, which distinguish commands."""
     first = next((place for place, word in enumerate(arguments) if not word.startswith("-")), 0)
     return list(arguments[first:])
 
 
 def _host(entity: str) -> str | None:
-    """The host in an identifier of a process, thread or lock."""
+    """Return the host in the id of a process, thread or lock."""
     return entity.partition(":")[2].partition("/")[0] or None
 
 
@@ -182,12 +177,7 @@ def _short(entity: str) -> str:
 
 @dataclass(frozen=True)
 class DrawContext:
-    """Immutable; a new one for every change of state, selection or theme.
-
-    Attributes:
-        selection: the entity that is selected, for all panels.
-        recorded: it is of a recording: nothing more can be asked for.
-    """
+    """The data for drawing all panels; immutable: a new one for every change of state, selection or theme."""
 
     update: Update = NOTHING_YET
     selection: str | None = None
@@ -197,22 +187,19 @@ class DrawContext:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The state."""
         return self.update.snapshot
 
     @property
     def diagnosis(self) -> Diagnosis:
-        """What was concluded from it."""
         return self.update.diagnosis
 
     @cached_property
     def names(self) -> Names:
-        """Labels, states and times of entities."""
         return Names(self.snapshot, self.glyphs)
 
     @cached_property
     def now_ns(self) -> int:
-        """Wall clock of the state: of the newest event, not of this machine."""
+        """The state's wall clock, that of the newest event, not of this machine."""
         return self.snapshot.now().wall_ns
 
     @cached_property
@@ -222,7 +209,7 @@ class DrawContext:
         return frozenset(verdict.roots) if verdict.state is VerdictState.STALLED else frozenset()
 
     def since_ns(self, wall_ns: int | None) -> int | None:
-        """How long ago that was."""
+        """Return the time since then."""
         return None if wall_ns is None else max(self.now_ns - wall_ns, 0)
 
 

@@ -1,4 +1,4 @@
-"""What was caught: hits merged by type and stack, and the stack of the selected one."""
+"""The exceptions panels: hits merged by type and stack, and the stack of the selected one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Drawn = tuple[str, Style]
 
 
 class HitsPanel(HitLinks, TablePanel):
-    """Everything caught; equal stacks are one row."""
+    """All hits; equal stacks are one row."""
 
     LABEL = "Exceptions"
     HELP = (
@@ -67,24 +67,20 @@ class HitsPanel(HitLinks, TablePanel):
 
     @property
     def pointed(self) -> str | None:
-        """The hit of the selected row."""
+        """Return the hit of the selected row."""
         group = self._group(self.cursor)
         return group.newest.id if group is not None else None
 
     def selected(self) -> HitGroup | None:
-        """That of the row."""
         return self._group(self.cursor)
 
     def source(self, context: DrawContext) -> object:
-        """All hits, and whether they are merged."""
         return id(context.snapshot.exceptions), self.apart
 
     def size_of(self, context: DrawContext) -> int:
-        """All hits."""
         return len(context.snapshot.exceptions)
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """Merge, filter, order."""
         groups = merged(context.snapshot.exceptions, apart=self.apart)
         found = [group for group in groups.values() if not needle or needle in _text(context, group)]
         found.sort(key=_ORDERS[sort])
@@ -94,12 +90,11 @@ class HitsPanel(HitLinks, TablePanel):
         return Rows([group.id for group in found], len(groups), title or (many(hits, "hit") if groups else ""))
 
     def set_rows(self, rows: Rows) -> None:
-        """Show these rows; the stack follows to the selected one."""
+        """Show these rows; the stack panel follows to the selected one."""
         super().set_rows(rows)
         self._point()
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One kind of hit."""
         group = self.groups.get(identity)
         if group is None:
             return [Cell("")] * len(self.COLUMNS)
@@ -122,36 +117,33 @@ class HitsPanel(HitLinks, TablePanel):
         )
 
     def entity(self, index: int) -> str | None:
-        """The thread that threw it last."""
+        """Return the thread that threw it last."""
         group = self._group(index)
         if group is None:
             return None
         return group.newest.thread or group.newest.process
 
     def find(self, entity: str) -> int | None:
-        """The row of a thread; the present one, where it is of that thread as well."""
+        """Return the row of a thread; the current one if that matches as well."""
         if self.entity(self.cursor) == entity:
             return self.cursor
         return next((row for row in range(self.count()) if self.entity(row) == entity), None)
 
     def follow(self, entity: str) -> None:
-        """See LinePanel; the stack comes along."""
         super().follow(entity)
         self._point()
 
     def move_to(self, index: int) -> None:
-        """See LinePanel; the stack comes along."""
         super().move_to(index)
         self._point()
 
     def placeholder(self) -> str:
-        """Nothing yet."""
         if self.needle:
             return "No hit matches the filter."
         return "No hits yet." if self.context.snapshot.catchpoints else "No hits: no catchpoint was set."
 
     def action_open(self) -> None:
-        """All about the hit; its thread is selected."""
+        """Open the hit's details, and select its thread."""
         entity, hit = self.entity(self.cursor), self.pointed
         if entity is not None:
             self.post_message(Picked(entity))
@@ -159,12 +151,12 @@ class HitsPanel(HitLinks, TablePanel):
             self.post_message(Opened(hit))
 
     def action_merge(self) -> None:
-        """Merge equal stacks, or not."""
+        """Switch merging of equal stacks."""
         self.apart = not self.apart
         self.rearrange()
 
     def action_uncatch(self) -> None:
-        """Take the catchpoint out that saw it."""
+        """Remove the catchpoint of the hit."""
         group = self._group(self.cursor)
         take_out(self, group.newest.catchpoint if group is not None else None)
 
@@ -179,7 +171,7 @@ class HitsPanel(HitLinks, TablePanel):
 
 
 class HitStackPanel(HitLinks):
-    """Message and stack of the selected hit; where there is none, what to do."""
+    """Message and stack of the selected hit, or advice if there is none."""
 
     LABEL = "Stack of the throw"
     HELP = "The message of the selected hit and its stack, innermost frame first. Enter on the hit shows all details."
@@ -195,7 +187,6 @@ class HitStackPanel(HitLinks):
         self.offset_x = 0
 
     def point(self, hit: str | None) -> None:
-        """Show this hit."""
         if hit != self.hit:
             self.hit = hit
             self.offset_x = 0
@@ -205,17 +196,14 @@ class HitStackPanel(HitLinks):
             self.repaint()
 
     def selected(self) -> HitGroup | None:
-        """The one that is shown."""
         return self.group
 
     def context_changed(self, before: DrawContext) -> None:
-        """Counts and the last thread change while it is shown."""
         self.group = group_of(self.context.snapshot.exceptions, self.hit) if self.hit is not None else None
         partial = self.group is not None and self.group.newest.partial
         self.title(self.LABEL if self.group is not None else "What to do", "partial" if partial else "")
 
     def count(self) -> int:
-        """The lines of the message, frames, and the note of a partial stack."""
         width = self.scrollable_content_region.width
         if self.group is None:
             return len(self._guide(width))
@@ -223,7 +211,6 @@ class HitStackPanel(HitLinks):
         return len(self._message(width)) + max(len(self._frames()), 1) + bool(newest.partial and newest.stack)
 
     def draw_head(self, index: int, line: Line) -> None:
-        """Which hit, or what to do."""
         if self.group is None:
             line.add(*next(_advice(self.context)))
             return
@@ -235,7 +222,6 @@ class HitStackPanel(HitLinks):
             line.add(f" {sep} {self.context.names.label(newest.thread)}", ink.style(Role.HEADING))
 
     def draw(self, index: int, line: Line) -> None:
-        """A line of the message, or a frame."""
         ink = self.context.ink
         if self.group is None:
             text, style = self._guide(line.width)[index]
@@ -257,7 +243,6 @@ class HitStackPanel(HitLinks):
             line.add("It has no stack.", ink.style(Role.DIM))
 
     def copy_text(self) -> str:
-        """Type, message and stack as text."""
         if self.group is None:
             return ""
         newest = self.group.newest
@@ -265,12 +250,11 @@ class HitStackPanel(HitLinks):
         return "\n".join([f"{newest.type}: {newest.message}", *frames])
 
     def action_shift(self, cells: int) -> None:
-        """Shift long function names."""
         self.offset_x = max(0, self.offset_x + cells)
         self.refresh()
 
     def _frames(self) -> list[int | Drawn]:
-        """The numbers of the frames; behind each its variables and its source, if the thread was stopped for them."""
+        """Return the frame numbers, each followed by its variables and source if the thread was stopped for them."""
         assert self.group is not None
         ink, found = self.context.ink, list[int | Drawn]()
         for number, frame in enumerate(self.group.newest.stack):
@@ -283,7 +267,6 @@ class HitStackPanel(HitLinks):
         return found
 
     def _message(self, width: int) -> list[str]:
-        """The beginning of the message."""
         assert self.group is not None
         text = self.group.newest.message.strip()
         lines = wrap(text, max(width, 10)) if text else []
@@ -294,12 +277,11 @@ class HitStackPanel(HitLinks):
         )
 
     def _guide(self, width: int) -> list[Drawn]:
-        """The rest of what to do."""
         return [(text, style) for words, style in [*_advice(self.context)][1:] for text in wrap(words, max(width, 10))]
 
 
 def _advice(context: DrawContext) -> Iterator[Drawn]:
-    """What to do where nothing was caught; a heading first."""
+    """Yield advice if nothing was caught, a heading first."""
     ink, points = context.ink, context.snapshot.catchpoints.values()
     heading = ink.style(Role.HEADING, bold=True)
     if not points:

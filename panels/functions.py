@@ -1,7 +1,4 @@
-"""Which functions take the CPU time now: own and total share over all running threads, from their samples.
-
-What a thread, or all threads of a process, did in the last minute: the functions that took the CPU time.
-"""
+"""The functions panel: own and total CPU share of functions, from samples of running threads."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ _MOST: Final = 10
 
 
 def profile_lines(context: DrawContext, entity: str) -> Iterator[SheetLine]:
-    """Own and total share of each function, from the samples of the last minute; none where there are no samples."""
+    """Yield own and total shares of functions in the last minute; nothing without samples."""
     profile = profile_of(slices_since(context.snapshot, _MINUTE_NS, entity))
     shares = function_shares(profile)
     if not shares:
@@ -41,13 +38,7 @@ def profile_lines(context: DrawContext, entity: str) -> Iterator[SheetLine]:
 
 
 def slices_since(shot: Snapshot, span_ns: int, entity: str | None = None) -> list[ProfileSlice]:
-    """The samples that are no older than that.
-
-    Args:
-        shot: the state.
-        span_ns: how old they may be, by the newest event of their host.
-        entity: the thread, or the process, that they are of; None for all.
-    """
+    """Return recent samples of a thread or process (None: all), by the newest event of their host."""
     found: list[ProfileSlice] = []
     for thread, kept in shot.profiles.items():
         if entity is None or entity in (thread, ids.process_of(thread)):
@@ -57,7 +48,7 @@ def slices_since(shot: Snapshot, span_ns: int, entity: str | None = None) -> lis
 
 
 def place_of(share: FunctionShare) -> str:
-    """`server.cpp:31`; the module where the line is not known."""
+    """Return `server.cpp:31`, or the module if the line is not known."""
     if share.file and share.line:
         return f"{share.file.rpartition('/')[2]}:{share.line}"
     return share.module or ""
@@ -72,7 +63,7 @@ _SPAN_S: Final = 10
 
 
 class FunctionsPanel(TablePanel):
-    """Every function that samples of running threads are in."""
+    """Every function in samples of running threads."""
 
     LABEL = "Functions"
     HELP = (
@@ -97,12 +88,11 @@ class FunctionsPanel(TablePanel):
         self._shares: dict[str, FunctionShare] = {}
 
     def source(self, context: DrawContext) -> object:
-        """The samples, and the time: old ones leave."""
+        """Return the samples and the time, since old ones expire."""
         shot = context.snapshot
         return id(shot.profiles), shot.now().mono_ns // 1_000_000_000
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """The largest share first."""
         slices = slices_since(context.snapshot, _SPAN_S * 1_000_000_000)
         profile = profile_of(slices)
         self._shares = {_identity(share): share for share in function_shares(profile)}
@@ -116,7 +106,6 @@ class FunctionsPanel(TablePanel):
         return Rows(shown, len(self._shares), title, note=note)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One function."""
         share, ink = self._shares.get(identity), self.context.ink
         if share is None:
             return [Cell("")] * len(self.COLUMNS)
@@ -130,11 +119,10 @@ class FunctionsPanel(TablePanel):
         )
 
     def entity(self, index: int) -> str | None:
-        """A function is no entity."""
+        """Return None: a function is no entity."""
         return None
 
     def placeholder(self) -> str:
-        """Why there are none."""
         if self.needle:
             return "No function matches the filter."
         if self.context.recorded:
@@ -145,11 +133,9 @@ class FunctionsPanel(TablePanel):
         return f"No samples of the last {_SPAN_S} s: no thread was seen running."
 
     def action_functions(self) -> None:
-        """Show the threads again."""
         self.post_message(FunctionsAsked())
 
     def action_back(self) -> None:
-        """One step back."""
         if self.needle:
             self.filter("")
         else:

@@ -1,7 +1,4 @@
-"""A picture of the wait-for graph around the selection: what is waited for above, who waits below.
-
-A grid of cells for line drawing: lines that meet become the right corner or crossing.
-"""
+"""A picture of the wait-for graph around the selection: blockers above, waiters below."""
 
 from __future__ import annotations
 
@@ -30,11 +27,7 @@ _ASCII: Final = {"│": "|", "─": "-", " ": " "}
 
 
 class Canvas:
-    """Cells of `width` x `height`; what is drawn later lies on top.
-
-    Args:
-        ascii_only: draw with ASCII signs.
-    """
+    """A grid of cells for line drawing; later drawings are on top, and lines join where they meet."""
 
     def __init__(self, width: int, height: int, *, ascii_only: bool = False) -> None:
         self.width, self.height = width, height
@@ -43,7 +36,7 @@ class Canvas:
         self._texts: dict[int, list[tuple[int, str, int, Style]]] = {}
 
     def wire(self, x0: int, y0: int, x1: int, y1: int, style: Style) -> None:
-        """A straight line, ends included; it joins the lines that it meets."""
+        """Draw a straight line, ends included; it joins the lines that it meets."""
         if x0 == x1:
             low, high = sorted((y0, y1))
             for y in range(low, high + 1):
@@ -54,7 +47,7 @@ class Canvas:
                 self._mark(x, y0, (_LEFT if x > low else 0) | (_RIGHT if x < high else 0), style)
 
     def box(self, x: int, y: int, width: int, height: int, style: Style) -> None:
-        """A frame; what is under it is gone."""
+        """Draw a frame, clearing the area."""
         for row in range(y, y + height):
             for column in range(x, x + width):
                 self._lines.pop((column, row), None)
@@ -65,17 +58,16 @@ class Canvas:
             self.wire(column, y, column, bottom, style)
 
     def text(self, x: int, y: int, text: str, width: int, style: Style) -> None:
-        """Text in exactly `width` cells."""
         self._texts.setdefault(y, []).append((x, text, width, style))
 
     def sign(self, column: int, row: int) -> str:
-        """The line sign of a cell."""
+        """Return the line character of a cell."""
         mask, _style = self._lines.get((column, row), (0, None))
         sign = _LINES[mask]
         return _ASCII.get(sign, "+") if self._ascii else sign
 
     def draw(self, y: int, left: int, line: Line) -> None:
-        """One row of the canvas, from column `left` on."""
+        """Draw one row of the canvas, from column `left` on."""
         texts = sorted(self._texts.get(y, ()), key=lambda item: item[0])
         column = left
         for x, text, width, style in texts:
@@ -136,7 +128,7 @@ class GraphPanel(LinePanel):
         self._missing: tuple[tuple[str, str], ...] = ()
 
     def context_changed(self, before: DrawContext) -> None:
-        """Lay out again when the graph, the centre or the scope changed; else draw the states anew."""
+        """Lay out again if the graph, the centre or the scope changed; else redraw the states."""
         selection = self.context.selection
         if self._centre is None or selection not in self.layout_.boxes:
             self._centre = selection
@@ -153,7 +145,7 @@ class GraphPanel(LinePanel):
         self.title(names, hidden)
 
     def _arrange(self) -> None:
-        """Choose and lay out; as many hops as fit on the screen, unless the user chose (`hops`)."""
+        """Choose and lay out nodes, with as many hops as fit on the screen, unless the user chose `hops`."""
         room = self.size
         fan = max(2, room.width // 30)
         for hops in [self.hops] if self.hops else range(2, 9):
@@ -174,28 +166,24 @@ class GraphPanel(LinePanel):
             self.call_after_refresh(self._show, chosen)
 
     def resize_rows(self) -> None:
-        """The size of the picture."""
         size = Size(self.layout_.width + 2, self.layout_.height)
         if size != self.virtual_size:
             self.virtual_size = size
 
     def count(self) -> int:
-        """Lines of the picture."""
         return self.layout_.height
 
     def entity(self, index: int) -> str | None:
-        """The selected node, whatever the line."""
+        """Return the selected node, for any line."""
         return self.context.selection if self.context.selection in self.layout_.boxes else None
 
     def follow(self, entity: str) -> None:
-        """Scroll to the node of the selected entity."""
         box = self.layout_.boxes.get(entity)
         if box is not None:
             self._canvas = None
             self._show(box)
 
     def line(self, index: int, width: int) -> Line:
-        """One line of the picture."""
         drawn = Line(width, self.context.ink.base)
         if self._canvas is None:
             self._canvas = self._paint()
@@ -205,11 +193,10 @@ class GraphPanel(LinePanel):
         return drawn
 
     def placeholder(self) -> str:
-        """No graph."""
         return "There are no waits."
 
     def copy_text(self) -> str:
-        """The selected node, or the picture."""
+        """Return the selected node's label, or the picture."""
         chosen = self.entity(0)
         if chosen is not None:
             return self.context.names.label(chosen)
@@ -238,7 +225,7 @@ class GraphPanel(LinePanel):
         selection = context.selection
         for wire in sorted(self.layout_.wires, key=self._closes):  # those of a cycle on top
             strong = selection in {wire.waiter, wire.blocker}
-            bad = self._closes(wire) or self._lacks(wire)
+            bad = self._closes(wire) or self._is_missing(wire)
             style = ink.style(Role.BAD if bad else Role.ACCENT if strong else Role.FAINT)
             for (x0, y0), (x1, y1) in zip(wire.points, wire.points[1:], strict=False):
                 canvas.wire(x0, y0, x1, y1, style)
@@ -249,19 +236,18 @@ class GraphPanel(LinePanel):
                 (wire.points[0], context.glyphs.up) if wire.upward else (wire.points[-1], context.glyphs.down)
             )
             canvas.text(x, y, arrow, 1, ink.style(Role.BAD if self._closes(wire) else Role.DIM))
-            if self._lacks(wire):
+            if self._is_missing(wire):
                 (x, y), above = wire.points[-1], wire.points[0][1]
                 canvas.text(
                     max(x - len(_LACKS) // 2, 0), max(y - 1, above + 1), _LACKS, len(_LACKS), ink.style(Role.BAD)
                 )
         return canvas
 
-    def _lacks(self, wire: Wire) -> bool:
-        """Whether a line should be there and is not."""
+    def _is_missing(self, wire: Wire) -> bool:
         return (wire.waiter, wire.blocker) in self.part.missing
 
     def _closes(self, wire: Wire) -> bool:
-        """Whether a line is part of a cycle."""
+        """Return whether a line is part of a cycle."""
         return not wire.upward or any({wire.waiter, wire.blocker} <= cycle for cycle in self._cycles)
 
     def _paint_box(self, canvas: Canvas, box: Box) -> None:
@@ -280,13 +266,13 @@ class GraphPanel(LinePanel):
     # moving
 
     def on_resize(self) -> None:
-        """Another size has room for more or fewer hops."""
+        """Lay out again: another size has room for more or fewer hops."""
         self._key = None
         self.context_changed(self.context)
         super().on_resize()
 
     def action_move(self, rows: int) -> None:
-        """To the nearest node of the next layer."""
+        """Move to the nearest node of the next layer."""
         box = self._box()
         if box is not None:
             step = 1 if rows > 0 else -1
@@ -294,17 +280,16 @@ class GraphPanel(LinePanel):
             self._pick(min(layer, key=lambda b: abs(b.middle - box.middle), default=None))
 
     def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
         self.scroll_relative(y=pages * self.page_rows, animate=False)
 
     def action_edge(self, side: int) -> None:
-        """To the first or the last layer."""
+        """Move to the first or the last layer."""
         boxes = sorted(self.layout_.boxes.values(), key=lambda b: (b.layer, b.x))
         if boxes:
             self._pick(boxes[0] if side < 0 else boxes[-1])
 
     def action_side(self, step: int) -> None:
-        """To the next node of the same layer."""
+        """Move to the next node of the same layer."""
         box = self._box()
         if box is not None:
             row = sorted((b for b in self.layout_.boxes.values() if b.layer == box.layer), key=lambda b: b.x)
@@ -312,19 +297,16 @@ class GraphPanel(LinePanel):
             self._pick(row[at] if 0 <= at < len(row) else None)
 
     def action_open(self) -> None:
-        """Details of the node."""
         chosen = self.entity(0)
         if chosen is not None:
             self.post_message(Opened(chosen))
 
     def action_scope(self) -> None:
-        """The next kind of picture."""
         scopes = list(Scope)
         self.scope = scopes[(scopes.index(self.scope) + 1) % len(scopes)]
         self.centre()
 
     def action_hops(self, step: int) -> None:
-        """More or fewer hops."""
         self.hops = max(1, min((self.hops or self.shown_hops) + step, 9))
         self.centre()
 

@@ -1,7 +1,4 @@
-"""What was caught, merged: hits of one type and stack are one row, whatever their messages and threads.
-
-From something caught to the screens that say more: its thread, what was logged around it, the task it belongs to.
-"""
+"""Merged exception hits, and links from a hit to its thread, log records and task."""
 
 from __future__ import annotations
 
@@ -21,47 +18,42 @@ _SECONDS: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class HitGroup:
-    """Hits that are shown as one.
-
-    Attributes:
-        hits: never empty; the newest one comes first.
-    """
+    """Hits of one type and stack, whatever their messages and threads; not empty, newest first."""
 
     hits: tuple[ExceptionHit, ...]
 
     @property
     def id(self) -> str:
-        """Stays the same while hits join: that of the one that was seen first."""
+        """Return a stable id: that of the first hit."""
         return min(self.hits, key=lambda hit: (_first(hit), hit.id)).id
 
     @property
     def newest(self) -> ExceptionHit:
-        """The one that came last."""
         return self.hits[0]
 
     @property
     def count(self) -> int:
-        """How often in all."""
+        """Return the total number of hits."""
         return sum(hit.count for hit in self.hits)
 
     @property
     def first_wall_ns(self) -> int:
-        """When it was seen first; 0 when not known."""
+        """Return when it was first seen; 0 if not known."""
         return min(map(_first, self.hits))
 
     @property
     def last_wall_ns(self) -> int:
-        """When it was seen last; 0 when not known."""
+        """Return when it was last seen; 0 if not known."""
         return self.newest.at_wall_ns or 0
 
     @property
     def threads(self) -> tuple[str, ...]:
-        """Threads that threw it, the last one first."""
+        """Return the throwing threads, last one first."""
         return tuple(dict.fromkeys(hit.thread for hit in self.hits if hit.thread is not None))
 
     @property
     def messages(self) -> dict[str, int]:
-        """Its messages and how often each came, the last one first."""
+        """Return its messages with their counts, last one first."""
         found: dict[str, int] = {}
         for hit in self.hits:
             found[hit.message] = found.get(hit.message, 0) + hit.count
@@ -69,7 +61,7 @@ class HitGroup:
 
     @property
     def history(self) -> tuple[int, ...]:
-        """How many came in each second up to the last one, the newest last."""
+        """Return the hits in each second up to the last hit, newest last."""
         end = self.last_wall_ns // _S
         sums = [0] * _SECONDS
         for hit in self.hits:
@@ -82,12 +74,7 @@ class HitGroup:
 
 
 def merged(hits: Mapping[str, ExceptionHit], *, apart: bool = False) -> dict[str, HitGroup]:
-    """Groups by their identity.
-
-    Args:
-        hits: all of them.
-        apart: every hit is a group of its own.
-    """
+    """Return groups by id; with `apart`, every hit is a group of its own."""
     found: dict[object, list[ExceptionHit]] = {}
     for hit in hits.values():
         found.setdefault(hit.id if apart else _shape(hit), []).append(hit)
@@ -96,7 +83,7 @@ def merged(hits: Mapping[str, ExceptionHit], *, apart: bool = False) -> dict[str
 
 
 def group_of(hits: Mapping[str, ExceptionHit], identity: str) -> HitGroup | None:
-    """The hits that are the same as one of them."""
+    """Return the group that contains a hit."""
     wanted = hits.get(identity)
     if wanted is None:
         return None
@@ -106,7 +93,7 @@ def group_of(hits: Mapping[str, ExceptionHit], identity: str) -> HitGroup | None
 
 
 def sparkline(history: Sequence[int], width: int, sparks: str) -> str:
-    """The last `width` seconds; the highest is the highest sign, any number is more than none."""
+    """Return the last `width` seconds as characters; the maximum has the highest one, and any count shows."""
     shown = history[-width:] if width > 0 else ()
     most, top = max(shown, default=0), len(sparks) - 1
     return "".join(sparks[-(-number * top // most)] if number > 0 else sparks[0] for number in shown)
@@ -117,7 +104,7 @@ def _first(hit: ExceptionHit) -> int:
 
 
 def _shape(hit: ExceptionHit) -> object:
-    """What makes two hits the same; without a stack their messages must be equal."""
+    """Return the grouping key of a hit; without a stack the messages must be equal."""
     if not hit.stack:
         return hit.type, hit.message
     return hit.type, tuple((frame.function, frame.file, frame.line) for frame in hit.stack)
@@ -132,14 +119,13 @@ _LIKELY: Final = (TaskState.RUNNING, TaskState.FAILED, TaskState.COMPLETED)
 
 
 class HitLinks(LinePanel):
-    """A panel in which something caught is selected."""
+    """A panel with a selected hit."""
 
     def selected(self) -> HitGroup | None:
-        """What is selected."""
+        """Return the selected group."""
         raise NotImplementedError
 
     def action_to_thread(self) -> None:
-        """Show its thread; where that has ended, say so."""
         group = self.selected()
         if group is None:
             self._say("Nothing is selected.")
@@ -154,7 +140,6 @@ class HitLinks(LinePanel):
             self._say("The thread that threw it is unknown.")
 
     def action_to_log(self) -> None:
-        """Show what was logged around its last time."""
         group = self.selected()
         if group is None:
             self._say("Nothing is selected.")
@@ -165,7 +150,6 @@ class HitLinks(LinePanel):
             self.post_message(Led("logs", newest.thread or newest.process or "", newest.at_wall_ns))
 
     def action_to_task(self) -> None:
-        """Show its task; where none is known, say why."""
         group = self.selected()
         if group is None:
             self._say("Nothing is selected.")
@@ -186,7 +170,7 @@ class HitLinks(LinePanel):
 
 
 def task_of(context: DrawContext, group: HitGroup) -> Task | None:
-    """A task on one of the threads: one that runs before one that failed, and that before one that is over."""
+    """Return a task on one of the threads: a running one, else a failed one, else a finished one."""
     threads = set(group.threads)
     if not threads:
         return None

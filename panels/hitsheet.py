@@ -1,7 +1,4 @@
-"""All about one hit, or about one catchpoint, as text for a sheet.
-
-All of one log record as text for a sheet: its whole text, its place, and the entities that it names.
-"""
+"""Sheets with all details of a hit, a catchpoint, or a log record."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ _AROUND_NS: Final = 10 * _S
 
 
 def caught_sheet(context: DrawContext, identity: str) -> Sheet | None:
-    """The sheet of a hit or of a catchpoint; None where it is neither."""
+    """Return the sheet of a hit or of a catchpoint; None if it is neither."""
     if identity in context.snapshot.exceptions:
         return _hit_sheet(identity)
     return _point_sheet(identity) if identity in context.snapshot.catchpoints else None
@@ -177,8 +174,6 @@ def _point(context: DrawContext, point: Catchpoint) -> Iterator[SheetLine]:
 
 
 def record_sheet(record: LogRecord) -> Sheet:
-    """The sheet of one record."""
-
     def sheet(context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
         line = f", line {record.line:,}" if record.line is not None else ""
         return f"Record of {source_name(context, record.source)}{line}", list(_about(context, record))

@@ -1,4 +1,4 @@
-"""What each thread launches on its devices: the newest kernel, its size, how often; nothing until it is asked for."""
+"""The launches panel: kernel launches by thread, traced only on request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_ROWS: Final = 8
 
 
 class LaunchesPanel(GrowingTablePanel):
-    """Every thread that launched something while it was traced."""
+    """Threads that launched something while traced."""
 
     LABEL = "Launches"
     HELP = (
@@ -50,11 +50,10 @@ class LaunchesPanel(GrowingTablePanel):
     BINDINGS = bindings("launches", _KEYS)
 
     def source(self, context: DrawContext) -> object:
-        """All trails, and how completely they are traced."""
         return id(context.snapshot.launches), id(context.snapshot.statuses)
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """The threads that launched nothing for longest come first."""
+        """Return the rows, longest time without a launch first."""
         trails = context.snapshot.launches.values()
         found = [trail for trail in trails if trail.last and (not needle or needle in _text(context, trail))]
         found.sort(key=_order(context, sort))
@@ -64,11 +63,9 @@ class LaunchesPanel(GrowingTablePanel):
         return Rows([trail.thread for trail in found], len(trails), title)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """The head and a line for each row."""
         return self.HEAD + min(max(self.count(), _LEAST_ROWS), _MOST_ROWS)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One thread."""
         context, ink = self.context, self.context.ink
         trail = context.snapshot.launches.get(identity)
         if trail is None or not trail.last:
@@ -88,7 +85,6 @@ class LaunchesPanel(GrowingTablePanel):
         )
 
     def placeholder(self) -> str:
-        """How to begin, or what is the matter."""
         if self.needle:
             return "No launch matches the filter."
         statuses = [status for key, status in self.context.snapshot.statuses.items() if key.source == "launches"]
@@ -99,7 +95,6 @@ class LaunchesPanel(GrowingTablePanel):
         return next(_trouble(self.context.snapshot), "No launches yet.")
 
     def action_launches(self) -> None:
-        """Start or stop tracing launches."""
         process = process_to_catch_in(self.context)
         if process is None:
             self.post_message(Noticed("Select a process or one of its threads first."))
@@ -118,7 +113,7 @@ class LaunchesPanel(GrowingTablePanel):
 
 
 def launch_lines(context: DrawContext, thread: str) -> Iterator[SheetLine]:
-    """What a thread launched, newest first."""
+    """Yield the launches of a thread, newest first."""
     trail = context.snapshot.launches.get(thread)
     if trail is None:
         return

@@ -1,4 +1,4 @@
-"""What livedbg did to the targets, and what it cannot see, with the reason."""
+"""The ledger of intrusive actions, and the health of sources."""
 
 from __future__ import annotations
 
@@ -32,11 +32,9 @@ class LedgerPanel(TablePanel):
     SORTS = ("time", "paused")
 
     def source(self, context: DrawContext) -> object:
-        """The list of actions."""
         return context.snapshot.intrusions
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """Newest first, or the longest pause first."""
         touches, total = context.snapshot.intrusions, context.snapshot.touches
         older = total.count - len(touches)
         order = [
@@ -49,8 +47,7 @@ class LedgerPanel(TablePanel):
         return Rows([str(older + n) for n in order], len(touches), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One action."""
-        touch, dim = self._touch(identity), self.context.ink.style(Role.DIM)
+        touch, dim = self._action_of_row(identity), self.context.ink.style(Role.DIM)
         if touch is None:
             return [Cell("")] * len(self.COLUMNS)
         paused = milliseconds(touch.paused_ns) + ("" if touch.measured else " est.")
@@ -65,28 +62,26 @@ class LedgerPanel(TablePanel):
         )
 
     def entity(self, index: int) -> str | None:
-        """The target of the action."""
         row = super().entity(index)
-        touch = self._touch(row) if row is not None else None
+        touch = self._action_of_row(row) if row is not None else None
         return touch.target if touch is not None else None
 
-    def _touch(self, identity: str) -> Intrusion | None:
-        """The action of a row; rows are numbered from the start of the session, and the oldest are not kept."""
+    def _action_of_row(self, identity: str) -> Intrusion | None:
+        """Return the action of a row; rows are numbered from the session's start, and the oldest are dropped."""
         shot = self.context.snapshot
         place = int(identity) - (shot.touches.count - len(shot.intrusions))
         return shot.intrusions[place] if 0 <= place < len(shot.intrusions) else None
 
     def find(self, entity: str) -> int | None:
-        """A target has many rows: stay."""
+        """Return None, since a target has many rows."""
         return None
 
     def placeholder(self) -> str:
-        """There was no action."""
         return "No intrusive actions: no stop, no probe, no signal, no code run in a target."
 
 
 class SourcesPanel(TablePanel):
-    """What each source sees, what it cannot see, and how to fix that."""
+    """Shows what each source sees, what it cannot see, and how to fix that."""
 
     LABEL = "Sources"
     HELP = "The health of each source; if it can't see something: the reason and the fix."
@@ -100,11 +95,9 @@ class SourcesPanel(TablePanel):
     SORTS = ("health",)
 
     def source(self, context: DrawContext) -> object:
-        """All statuses."""
         return id(context.snapshot.statuses)
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """Worst first."""
         found = [
             (key, status) for key, status in context.snapshot.statuses.items()
             if not needle or needle in f"{status.source} {status.target} {status.sentence} {status.remedy}".lower()
@@ -115,11 +108,10 @@ class SourcesPanel(TablePanel):
         if gone := context.snapshot.forgotten_processes:
             title = f"{title}{'  ' if title else ''}{many(gone, 'exited process', 'exited processes')} no longer listed"
         place = {key: str(number) for number, key in enumerate(context.snapshot.statuses)}
-        return Rows([place[key] for key, _status in found], len(context.snapshot.statuses), title)
+        return Rows([place[key] for key, _status_of_row in found], len(context.snapshot.statuses), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One source on one target."""
-        status = self._status(identity)
+        status = self._status_of_row(identity)
         if status is None:
             return [Cell("")] * len(self.COLUMNS)
         target = status.target
@@ -134,26 +126,24 @@ class SourcesPanel(TablePanel):
         )
 
     def entity(self, index: int) -> str | None:
-        """The target, where it is an entity."""
         row = super().entity(index)
-        status = self._status(row) if row is not None else None
+        status = self._status_of_row(row) if row is not None else None
         return status.target if status is not None else None
 
     def widths(self, width: int) -> list[int]:
-        """No column of remedies where there is nothing to fix."""
+        """Hide the column of remedies if there are none."""
         if any(status.remedy for status in self.context.snapshot.statuses.values()):
             return super().widths(width)
         return [*layout(self.COLUMNS[:-1], width), 0]
 
-    def _status(self, identity: str) -> SourceStatus | None:
-        """A row's status: rows are known by their place in the table of the state, which keeps its order."""
+    def _status_of_row(self, identity: str) -> SourceStatus | None:
+        """Return the status of a row: its index in the state's table, which keeps its order."""
         found = list(self.context.snapshot.statuses.values())
         return found[int(identity)] if int(identity) < len(found) else None
 
     def find(self, entity: str) -> int | None:
-        """A target has many rows: stay."""
+        """Return None, since a target has many rows."""
         return None
 
     def placeholder(self) -> str:
-        """No source said anything yet."""
         return "No source has reported yet."

@@ -1,7 +1,4 @@
-"""The newest log records, of the selected entity where there are any: the panel of the Overview.
-
-The base of panels of records: they stay at the end as it grows, and shift long lines.
-"""
+"""The log panel of the Overview, and the base of panels that follow growing records."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from livedbg.text.wording import many
 
 
 class FollowingPanel(LinePanel):
-    """Rows to which more come at the end."""
+    """A panel that follows rows added at the end."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -26,31 +23,28 @@ class FollowingPanel(LinePanel):
         self.offset_x = 0
 
     def stay(self) -> None:
-        """Stay at the end when following, once the rows are laid out."""
+        """Stay at the end when following, after layout."""
         if self.following:
             self.cursor = max(self.count() - 1, 0)
             self.call_after_refresh(self.to_end)
 
     def to_end(self) -> None:
-        """Show the last row."""
         if self.following:
             self.cursor = max(self.count() - 1, 0)
             self.scroll_to(y=max(self.count() - self.page_rows, 0), animate=False)
             self.repaint()
 
     def move_to(self, index: int) -> None:
-        """Leaving the end stops following; reaching it starts again."""
+        """Move; leaving the end stops following, reaching it resumes it."""
         self.following = index >= self.count() - 1
         super().move_to(index)
 
     def action_follow(self) -> None:
-        """Follow the end."""
         self.following = True
         self.to_end()
         self.refresh()
 
     def action_shift(self, cells: int) -> None:
-        """Shift long lines."""
         self.offset_x = max(0, self.offset_x + cells)
         self.refresh()
 
@@ -81,7 +75,6 @@ class LogPanel(FollowingPanel):
         self.needle = ""
 
     def context_changed(self, before: DrawContext) -> None:
-        """Take the newest records."""
         if (
             self.context.snapshot.recent_logs is before.snapshot.recent_logs
             and self.context.selection == before.selection
@@ -90,7 +83,7 @@ class LogPanel(FollowingPanel):
         self.choose()
 
     def choose(self) -> None:
-        """Which records to show."""
+        """Choose the records to show."""
         context, records = self.context, self.context.snapshot.recent_logs
         what, selection = "", context.selection
         if selection is not None and not self.everything:
@@ -109,11 +102,10 @@ class LogPanel(FollowingPanel):
         self.stay()
 
     def count(self) -> int:
-        """Records."""
         return len(self.records)
 
     def entity(self, index: int) -> str | None:
-        """The first entity that a record speaks of, else its log."""
+        """Return the first entity that a record names, else its log."""
         if not 0 <= index < len(self.records):
             return None
         record = self.records[index]
@@ -122,30 +114,26 @@ class LogPanel(FollowingPanel):
         return record.links[0] if record.links else record.source
 
     def draw(self, index: int, line: Line) -> None:
-        """One record."""
         names = [source_name(self.context, source) for source in self.context.snapshot.log_sources]
         widest = min(max(map(len, names), default=0), 14) if line.width >= 60 else 0
         draw_record(self.context, self.records[index], line, source_width=widest, shift=self.offset_x)
 
     def action_open(self) -> None:
-        """All of the record."""
         if self.records:
             self.post_message(Unfolded(self.records[self.cursor]))
 
     def filter(self, text: str) -> None:
-        """Only records with `text`."""
         self.needle = text.lower()
         self.choose()
         self.refresh()
 
     def placeholder(self) -> str:
-        """No records."""
         if self.needle:
             return "No record matches the filter."
         return "No logs are read." if not self.context.snapshot.log_sources else "No records yet."
 
     def action_all(self) -> None:
-        """All records, or the selected entity's only."""
+        """Switch between all records and those of the selected entity."""
         self.everything = not self.everything
         self.choose()
         self.refresh()

@@ -1,8 +1,6 @@
-"""What the rows of the Logs screen are: newest records of all logs, the lines of one log, or chosen lines.
+"""Rows of the Logs screen: newest records of all logs, lines of one log, or chosen lines.
 
-Equal lines of several ranks as one row: `ranks 0,1,3-7` said it.
-
-What was logged about a thread or a process, and around a time.
+Equal lines of several ranks are one row: `ranks 0,1,3-7`.
 """
 
 from __future__ import annotations
@@ -25,26 +23,21 @@ _NEAR: Final = 256
 
 @dataclass(slots=True)
 class Said:
-    """One row.
-
-    Attributes:
-        record: the first of those that are equal.
-        ranks: of all of them, where there are several.
-    """
+    """One row: the first of several equal records, and the ranks of all."""
 
     record: LogRecord
     ranks: set[int] = field(default_factory=set)
 
     @property
     def who(self) -> str:
-        """`ranks 0,1,3-7`; "" if only one said it."""
+        """Return `ranks 0,1,3-7`; "" for a single one."""
         return f"ranks {spans(self.ranks)}" if len(self.ranks) > 1 else ""
 
 
 def by_time(records: Sequence[LogRecord]) -> Sequence[LogRecord]:
-    """Records of several logs in the order of their times; each log keeps its own order.
+    """Return the records of several logs in time order; each log keeps its own order.
 
-    A record without a time comes right after the one before it in its log.
+    A record without a time follows the one before it in its log.
     """
     newest: dict[str, int] = {}
     times: list[int] = []
@@ -58,12 +51,7 @@ def by_time(records: Sequence[LogRecord]) -> Sequence[LogRecord]:
 
 
 def folded(records: Iterable[LogRecord], rank_of: Callable[[LogRecord], int | None]) -> list[Said]:
-    """Rows for records in their order.
-
-    Args:
-        records: of one or several logs.
-        rank_of: the rank that wrote a record, or None.
-    """
+    """Merge records into rows, keeping their order; `rank_of` returns the rank that wrote a record, or None."""
     rows: list[Said] = []
     newest: dict[tuple[Severity, str], int] = {}
     for record in records:
@@ -85,45 +73,38 @@ _NOTHING: Final[Sequence[int]] = ()
 
 
 class LogRows(ABC):
-    """Rows of records."""
-
     @abstractmethod
-    def count(self) -> int:
-        """How many there are."""
+    def count(self) -> int: ...
 
     @abstractmethod
     def record(self, row: int) -> LogRecord | None:
-        """The record of a row; None while it is being read, or where there is no such row."""
+        """Return the record of a row; None while it is being read, or if there is no such row."""
 
     def ranks(self, row: int) -> str:
-        """Which ranks said it, where several did: `ranks 0,1,3-7`."""
+        """Return the ranks of a row if there are several: `ranks 0,1,3-7`."""
         return ""
 
     def errors(self) -> Iterable[int]:
-        """Rows that are errors, as far as is known."""
+        """Return the rows that are errors, as far as known."""
         return _NOTHING
 
 
 class NewestRecords(LogRows):
-    """Records that the state keeps, equal ones of several ranks as one row."""
+    """Records of the state; equal ones of several ranks are one row."""
 
     def __init__(self, said: Sequence[Said]) -> None:
         self.said = said
 
     def count(self) -> int:
-        """Records."""
         return len(self.said)
 
     def record(self, row: int) -> LogRecord | None:
-        """The record of a row."""
         return self.said[row].record if 0 <= row < len(self.said) else None
 
     def ranks(self, row: int) -> str:
-        """Which ranks said it."""
         return self.said[row].who if 0 <= row < len(self.said) else ""
 
     def errors(self) -> Iterable[int]:
-        """Records of severity ERROR and worse."""
         return (row for row, one in enumerate(self.said) if one.record.severity.rank >= Severity.ERROR.rank)
 
 
@@ -136,15 +117,12 @@ class LogLines(LogRows):
         self.marks = errors
 
     def count(self) -> int:
-        """Lines that are known of."""
         return self.pages.count(self.source)[0] if self.pages is not None else 0
 
     def record(self, row: int) -> LogRecord | None:
-        """One line."""
         return self.pages.line(self.source, row) if self.pages is not None else None
 
     def errors(self) -> Iterable[int]:
-        """Lines that call themselves errors."""
         return (line for _source, line in self.marks.found) if self.marks is not None else _NOTHING
 
 
@@ -156,11 +134,9 @@ class ChosenLines(LogRows):
         self.places = places
 
     def count(self) -> int:
-        """Lines that have been found."""
         return self.places.count
 
     def record(self, row: int) -> LogRecord | None:
-        """One of them."""
         if self.pages is None or not 0 <= row < self.places.count:
             return None
         source, line = self.places.found[row]
@@ -172,7 +148,7 @@ _NEAR_NS: Final = 10_000_000_000
 
 
 def is_of(context: DrawContext, record: LogRecord, entity: str) -> bool:
-    """Whether a record speaks of a thread or process, or was written by it."""
+    """Return whether a record is about a thread or process, or was written by it."""
     if concerns(record, entity):
         return True
     log = context.snapshot.log_sources.get(record.source)
@@ -185,16 +161,14 @@ def is_of(context: DrawContext, record: LogRecord, entity: str) -> bool:
 def rows_about(
     context: DrawContext, entity: str, at_wall_ns: int | None, narrow: Callable[[str | None], Sequence[Said]]
 ) -> tuple[int | None, str]:
-    """Find what a thread logged around a time; where it logged nothing, its process, or anybody.
+    """Find the records of a thread around a time; if there are none, those of its process, or all.
 
     Args:
-        context: gives names.
         entity: a thread or a process.
-        at_wall_ns: the time.
-        narrow: shows only the rows of an entity (None: all), and gives them.
+        narrow: shows and returns only the rows of an entity (None: all).
 
     Returns:
-        The row nearest to that time, or None; and what is shown, in a sentence.
+        The row nearest to that time, or None; and a sentence on what is shown.
     """
     parts = ids.parse(entity).parts if entity.startswith("thread:") else ()
     whose = [entity, ids.process(parts[0], int(parts[1]))] if parts else [entity]

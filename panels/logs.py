@@ -1,7 +1,4 @@
-"""Whole logs, however big: follow, jump, search with a count, by source and severity, with marks where errors are.
-
-The logs as tabs.
-"""
+"""The Logs panel: whole logs of any size as tabs, with following, search, filters and error marks."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ Marks = Callable[[int], dict[int, tuple[str, Style]]]
 
 
 def cells_of(rows: Iterable[int], count: int, size: int) -> set[int]:
-    """The cells of a bar of `size` cells in which some of `count` rows are."""
+    """Return the cells of a bar of `size` cells in which some of `count` rows are."""
     return {min(row * size // count, size - 1) for row in rows} if count > 0 else set()
 
 
@@ -61,7 +58,7 @@ class _MarkedRender(ScrollBarRender):
 
 
 def _marked(bar: Sequence[Segment], marks: Marks) -> list[Segment]:
-    """A bar's cells, those with a mark replaced; what a click on them does stays."""
+    """Replace the cells with a mark; their click actions are kept."""
     cells = list(bar)
     for at, (sign, style) in marks(len(cells)).items():
         under = cells[at].style or Style()
@@ -73,7 +70,7 @@ def _marked(bar: Sequence[Segment], marks: Marks) -> list[Segment]:
 def mark_scroll_bar(widget: Widget, marks: Marks) -> None:
     """Draw marks on the vertical scroll bar of a widget.
 
-    Textual documents `renderer` as something that can be set on one scroll bar (textual.scrollbar.ScrollBar).
+    Textual documents `renderer` as settable for a single scroll bar (textual.scrollbar.ScrollBar).
     """
     bar = widget.vertical_scrollbar
     bar.__dict__["renderer"] = lambda *args, **kwargs: _MarkedRender(marks, *args, **kwargs)
@@ -89,14 +86,14 @@ def _tabs(context: DrawContext) -> list[tuple[str, str]]:
 
 
 def draw_tabs(context: DrawContext, line: Line, chosen: str) -> None:
-    """All tabs; the chosen one stands out."""
+    """Draw all tabs; the chosen one is highlighted."""
     for source, label in _tabs(context):
         style = context.ink.selected if source == chosen else context.ink.style(Role.DIM)
         line.cell(f" {label} ", len(label) + 2, style).space()
 
 
 def tab_at(context: DrawContext, x: int) -> str | None:
-    """The log whose tab is at a column."""
+    """Return the log whose tab is at a column."""
     left = 0
     for source, label in _tabs(context):
         if left <= x < left + len(label) + 3:
@@ -106,7 +103,7 @@ def tab_at(context: DrawContext, x: int) -> str | None:
 
 
 def tab_beside(context: DrawContext, source: str, step: int) -> str:
-    """The log whose tab is so many further, around the ends."""
+    """Return the log of the tab `step` further, wrapping around."""
     sources = [one for one, _label in _tabs(context)]
     return sources[(sources.index(source) + step) % len(sources)]
 
@@ -126,7 +123,7 @@ _LEVELS = (Severity.DEBUG, Severity.WARNING, Severity.ERROR)
 
 
 class LogsPanel(FollowingPanel):
-    """One log from its first line to its last, or the newest records of all logs together."""
+    """One whole log, or the newest records of all logs together."""
 
     LABEL = "Logs"
     HELP = (
@@ -153,21 +150,19 @@ class LogsPanel(FollowingPanel):
         self._goal: int | None = None  # a row to go to once the log is known to have it
 
     def on_mount(self) -> None:
-        """Mark the scroll bar."""
         mark_scroll_bar(self, self._bar_marks)
 
     # what is shown
 
     @property
     def pages(self) -> LogPages | None:
-        """Pages of the reader, made when they are first needed."""
+        """Return the reader's pages, created on first use."""
         if self._pages is None and self.reader is not None:
             self._pages = LogPages(self.reader, self._changed_elsewhere)
         return self._pages
 
     @property
     def rows(self) -> LogRows:
-        """What the rows are."""
         if self.source == ALL:
             everywhere = self.searching.places
             return self._newest if everywhere is None else ChosenLines(self.pages, everywhere)
@@ -176,7 +171,6 @@ class LogsPanel(FollowingPanel):
         return LogLines(self.pages, self.source, self._marks.of(self.source))
 
     def context_changed(self, before: DrawContext) -> None:
-        """Take new records."""
         if self.source and self.source not in self.context.snapshot.log_sources:
             self.source = ALL
         records: Sequence[LogRecord] = self.context.snapshot.recent_logs
@@ -202,22 +196,20 @@ class LogsPanel(FollowingPanel):
         self.repaint()
 
     def count(self) -> int:
-        """Lines."""
         return self.rows.count()
 
     def record(self, index: int) -> LogRecord | None:
-        """The record of a row; None while it is being read."""
+        """Return the record of a row; None while it is being read."""
         return self.rows.record(index)
 
     def entity(self, index: int) -> str | None:
-        """The first entity that a record speaks of, else its log."""
+        """Return the first entity that a record names, else its log."""
         record = self.record(index)
         if record is None:
             return None
         return record.links[0] if record.links else record.source
 
     def action_open(self) -> None:
-        """All of the record."""
         record = self.record(self.cursor)
         if record is not None:
             self.post_message(Unfolded(record))
@@ -225,11 +217,9 @@ class LogsPanel(FollowingPanel):
     # drawing
 
     def draw_head(self, index: int, line: Line) -> None:
-        """The logs as tabs."""
         draw_tabs(self.context, line, self.source)
 
     def draw(self, index: int, line: Line) -> None:
-        """One record."""
         rows = self.rows
         record = rows.record(index)
         if record is None:
@@ -250,7 +240,6 @@ class LogsPanel(FollowingPanel):
         )
 
     def placeholder(self) -> str:
-        """Nothing to show."""
         if self.searching.pattern is not None:
             return f"No line of the logs matches {self.searching.text}"
         if self.least is not Severity.DEBUG:
@@ -258,7 +247,7 @@ class LogsPanel(FollowingPanel):
         return "No logs are read." if not self.context.snapshot.log_sources else "No records yet."
 
     def _bar_marks(self, size: int) -> dict[int, tuple[str, Style]]:
-        """Where on a scroll bar of so many cells errors and matches are; an error hides a match."""
+        """Return the marks of errors and matches on a scroll bar; an error hides a match."""
         rows, ink, sign = self.rows, self.context.ink, self.context.glyphs.track
         count = rows.count()
         matches: Iterator[int] = iter(())
@@ -283,7 +272,7 @@ class LogsPanel(FollowingPanel):
             self.vertical_scrollbar.refresh()
 
     def _line_at_cursor(self) -> int:
-        """The number of the line under the cursor in its log, from 0."""
+        """Return the line number under the cursor in its log, from 0."""
         if self.scan is not None:
             line = self.scan.line(self.cursor)
             return 0 if line is None else line
@@ -292,11 +281,7 @@ class LogsPanel(FollowingPanel):
     # what was logged about something
 
     def lead_to(self, entity: str, at_wall_ns: int | None) -> str:
-        """Show what a thread logged around a time; where it logged nothing, its process, or anybody.
-
-        Returns:
-            What is shown, in a sentence.
-        """
+        """Show the records of a thread around a time (or of its process, or all); return a sentence that says which."""
         self.least = Severity.DEBUG
         self.choose(ALL)
         row, sentence = rows_about(self.context, entity, at_wall_ns, self._narrow)
@@ -307,7 +292,7 @@ class LogsPanel(FollowingPanel):
         return sentence
 
     def _narrow(self, only: str | None) -> Sequence[Said]:
-        """Show what one thread or process logged only; None: all."""
+        """Show only the records of one thread or process; None for all."""
         if only != self.only:
             self.only = only
             self.context_changed(self.context)
@@ -338,7 +323,7 @@ class LogsPanel(FollowingPanel):
             self.find_from(self._line_at_cursor(), 1)
 
     def find_from(self, line: int, step: int) -> None:
-        """Go to the next match in the log that is shown, from a line on."""
+        """Go to the next match in the shown log, starting at a line."""
         if self.searching.pattern is None or self.reader is None:
             self.post_message(Noticed("Nothing to search for: press / first"))
             return
@@ -360,7 +345,7 @@ class LogsPanel(FollowingPanel):
         self.refresh()
 
     def give_up(self) -> bool:
-        """Give up a search; False when none is running."""
+        """Cancel a search; return False if none is running."""
         busy = self.searching.give_up()
         self._retitle()
         return busy
@@ -387,7 +372,7 @@ class LogsPanel(FollowingPanel):
     # actions
 
     def move_to(self, index: int) -> None:
-        """Move; rows that were searched for are not followed."""
+        """Move; found rows are not followed."""
         super().move_to(index)
         self.following = self.following and not isinstance(self.rows, ChosenLines)
         self._retitle()
@@ -404,23 +389,22 @@ class LogsPanel(FollowingPanel):
         self.context_changed(self.context)
 
     def action_source(self, step: int) -> None:
-        """The next log."""
         self.choose(tab_beside(self.context, self.source, step))
 
     def action_severity(self) -> None:
-        """Raise the least severity that is shown."""
+        """Raise the minimum severity shown."""
         self.least = _LEVELS[(_LEVELS.index(self.least) + 1) % len(_LEVELS)]
         self.choose(self.source)
 
     def action_again(self, step: int) -> None:
-        """Find the next match."""
+        """Go to the next match."""
         if self.source == ALL and self.searching.places is not None:
             self.move_to(self.cursor + step)
         else:
             self.find_from(self._line_at_cursor() + step, step)
 
     def action_open_log(self) -> None:
-        """Show the record under the cursor in its log; what is searched for stays."""
+        """Show the record under the cursor in its log; the search is kept."""
         record = self.record(self.cursor)
         if record is None or record.line is None or record.source not in self.context.snapshot.log_sources:
             return
@@ -432,13 +416,11 @@ class LogsPanel(FollowingPanel):
         self.renew()
 
     def head_clicked(self, x: int) -> None:
-        """Choose a log by mouse."""
         source = tab_at(self.context, x)
         if source is not None:
             self.choose(source)
 
     def on_unmount(self) -> None:
-        """Close the pages."""
         self.searching.end()
         if self._pages is not None:
             self._pages.close()

@@ -1,9 +1,4 @@
-"""Searching logs: the pattern, the next match, and all matches of whole logs, counted in the background.
-
-All places in whole logs in which something is found: collected in a thread of its own, log by log.
-
-Where in whole logs lines call themselves errors, for the marks on the scroll bar.
-"""
+"""Search in logs: the pattern, the next match, and background collection of all matches and error lines."""
 
 from __future__ import annotations
 
@@ -25,19 +20,18 @@ MOST: Final = 1_000_000
 
 
 class Places:
-    """Lines of one or several logs.
+    """Matching lines of one or several logs, collected in a thread of its own, log by log.
 
     Args:
-        reader: where the lines come from.
         changed: called from another thread when there is more.
-        most: lines that are collected at most.
+        most: maximum number of collected lines.
 
     Attributes:
-        found: (log, number of the line from 0), log by log.
-        share: how much is done, 0 to 1.
-        done: all that there is has been searched, or it was given up.
-        full: there may be more, but no more are collected.
-        error: why it could not be done, or "".
+        found: (log, line number from 0), log by log.
+        share: progress, 0 to 1.
+        done: the search is complete or cancelled.
+        full: there may be more, but the maximum is reached.
+        error: why it failed, or "".
     """
 
     def __init__(self, reader: LogReader, changed: Callable[[], None], most: int = MOST) -> None:
@@ -52,13 +46,12 @@ class Places:
         self._given_up = False
 
     def cancel(self) -> None:
-        """Give up."""
         self._given_up = True
 
     def matching(self, pattern: str, sources: Sequence[str], start: int = 0) -> Places:
-        """Collect the lines of some logs that a pattern is found in, from line `start` of each on.
+        """Collect the matches of a pattern in some logs, from line `start` of each on.
 
-        It may be called again once it is done, for what has come since.
+        It may be called again once it is done, for new lines.
         """
 
         def job(source: str, take: Callable[[list[int], float], bool]) -> None:
@@ -72,25 +65,23 @@ class Places:
 
     @property
     def count(self) -> int:
-        """Lines found so far."""
         return len(self.found)
 
     @property
     def logs(self) -> int:
-        """In how many logs something was found."""
+        """Return the number of logs with matches."""
         return len({source for source, _line in self.found})
 
     def line(self, index: int) -> int | None:
-        """The number of a line in its log."""
         return self.found[index][1] if 0 <= index < len(self.found) else None
 
     def next(self, source: str, line: int, step: int) -> int | None:
-        """The next line of a log, behind (1) or before (-1) a line, or that line."""
+        """Return the next match in a log at or after (1) or at or before (-1) a line."""
         at = bisect_left(self.found, (source, line)) if step > 0 else bisect_right(self.found, (source, line)) - 1
         return self.found[at][1] if 0 <= at < len(self.found) and self.found[at][0] == source else None
 
     def ordinal(self, source: str, line: int) -> int | None:
-        """The how manieth match a line is, from 1; None if it is none."""
+        """Return a match's ordinal, from 1; None if the line is no match."""
         at = bisect_left(self.found, (source, line))
         return at + 1 if at < len(self.found) and self.found[at] == (source, line) else None
 
@@ -128,16 +119,16 @@ class Places:
 
 
 class LogSearch:
-    """What is searched for, and what was found of it.
+    """Current search and its results.
 
     Args:
         changed: called from another thread when there is more.
 
     Attributes:
-        text: what was typed.
-        pattern: of it, to highlight; None while nothing is searched for.
+        text: as typed.
+        pattern: for highlighting; None without a search.
         places: all matches so far.
-        step: the search for the next match while that goes on.
+        step: the running search for the next match.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -148,11 +139,7 @@ class LogSearch:
         self._changed = changed
 
     def begin(self, text: str, reader: LogReader | None, sources: Sequence[str]) -> None:
-        """Search for a regular expression in whole logs; one without capitals ignores case.
-
-        Raises:
-            ValueError: it is no regular expression.
-        """
+        """Search whole logs for a regex, ignoring case if it has no capitals; raise ValueError if it is invalid."""
         self.end()
         try:
             self.pattern = re.compile(text, 0 if any(c.isupper() for c in text) else re.IGNORECASE)
@@ -163,16 +150,12 @@ class LogSearch:
             self.places = Places(reader, self._changed).matching(text, sources)
 
     def end(self) -> None:
-        """Search for nothing."""
+        """End the search."""
         self.give_up()
         self.text, self.pattern, self.places = "", None, None
 
     def give_up(self) -> bool:
-        """End what is under way; what was found stays.
-
-        Returns:
-            Whether anything was.
-        """
+        """Cancel running jobs, keeping results; return whether there were any."""
         running = [job for job in (self.step, self.places) if job is not None and not job.done]
         for job in running:
             job.cancel()
@@ -180,11 +163,7 @@ class LogSearch:
         return bool(running)
 
     def known(self, source: str, line: int, step: int) -> tuple[bool, int | None]:
-        """The next match behind (1) or before (-1) a line, or that line, if all matches are known.
-
-        Returns:
-            Whether it is known, and its line; None where there is none in this direction.
-        """
+        """Return whether the next match from a line in a direction is known, and its line (None for no match)."""
         places = self.places
         if places is None or places.error or not places.done or places.full:
             return False, None
@@ -198,13 +177,7 @@ class LogSearch:
         self.step.find(self.text, max(line, 0), backwards=step < 0)
 
     def summary(self, source: str, line: int, whole: bool) -> str:
-        """`match 2 of 17`; over several logs `17 matches in 2 logs`.
-
-        Args:
-            source: the log that is shown.
-            line: the line under the cursor.
-            whole: all logs were searched.
-        """
+        """Return `match 2 of 17` for the line under the cursor; over several logs (`whole`) `17 matches in 2 logs`."""
         places = self.places
         if places is None:
             return ""
@@ -239,30 +212,18 @@ class _Marked:
 
 
 class ErrorMarks:
-    """The errors of the logs that were shown last.
-
-    Args:
-        changed: called from another thread when more are known.
-    """
+    """Error lines of the most recently shown logs; `changed` is called from another thread when there are more."""
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
         self._of: OrderedDict[str, _Marked] = OrderedDict()
 
     def of(self, source: str) -> Places | None:
-        """What is known of a log."""
         marked = self._of.get(source)
         return marked.places if marked is not None else None
 
     def look(self, reader: LogReader, source: str, lines: int, size: int | None) -> None:
-        """Search a log, or what has come since.
-
-        Args:
-            reader: where it comes from.
-            source: the log.
-            lines: how many it has, as far as is known.
-            size: bytes, where known.
-        """
+        """Search a log, or its new lines."""
         marked = self._of.get(source)
         if marked is None:
             if size is None or size <= _BYTES:

@@ -13,7 +13,7 @@ from livedbg.themes import Role
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """The signs of one character set. All are one cell wide but the three of the tree; `sparks` rise from none."""
+    """The characters of one set. All are one cell wide except the three of the tree; `sparks` are ascending bars."""
 
     run: str
     wait: str
@@ -55,12 +55,7 @@ ASCII: Final = Glyphs(
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A state for the screen.
-
-    Attributes:
-        glyph: name of the field of Glyphs.
-        order: sorts the states that matter to the top.
-    """
+    """A state for the screen: a field of Glyphs, and a key that sorts important states to the top."""
 
     glyph: str
     word: str
@@ -68,7 +63,6 @@ class Mark:
     order: int = 5
 
     def sign(self, glyphs: Glyphs) -> str:
-        """The glyph itself."""
         return str(getattr(glyphs, self.glyph))
 
 
@@ -123,7 +117,7 @@ _EXITED: Final = Mark("done", "exited", Role.DONE, 7)
 
 
 def exit_mark(status: int | None) -> Mark:
-    """How a process ended: a tick for status 0 only."""
+    """Return the mark of an ended process: a tick for status 0 only."""
     if status is None:
         return Mark("unknown", "exited", Role.DONE)
     if status == 0:
@@ -132,30 +126,30 @@ def exit_mark(status: int | None) -> Mark:
 
 
 def verdict_mark(state: VerdictState) -> Mark:
-    """A verdict's state."""
+    """Return the mark of a verdict's state."""
     return _VERDICTS[state]
 
 
 def thread_mark(thread: Thread) -> Mark:
-    """A thread's run state."""
+    """Return the mark of a thread's run state."""
     return _EXITED if thread.exited else _THREADS[thread.state]
 
 
 def task_mark(task: Task, *, stalled: bool = False) -> Mark:
-    """A task's state; `stalled` when a finding says so of a task that runs."""
+    """Return the mark of a task's state; `stalled` if a finding calls a running task so."""
     return _STALLED if stalled and task.state is TaskState.RUNNING else _TASKS[task.state]
 
 
 def severity_mark(severity: Severity) -> Mark:
-    """A log record's severity."""
+    """Return the mark of a log record's severity."""
     return _SEVERITIES[severity]
 
 
 def health_mark(health: SourceHealth) -> Mark:
-    """How well a source sees."""
+    """Return the mark of a source's health."""
     return _HEALTH[health]
 
 
 def catch_mark(state: CatchpointState) -> Mark:
-    """What has become of a catchpoint."""
+    """Return the mark of a catchpoint's state."""
     return _CATCHPOINTS[state]

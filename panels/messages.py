@@ -1,7 +1,4 @@
-"""The messages that panels send to the app. Dataclasses; the app handles each in one place.
-
-How a panel declares its keys: once, for the bindings, the help screen and the documentation.
-"""
+"""Messages from panels to the app, and declarations of keys for bindings, the help screen and the documentation."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ class Picked(Message):
 
 @dataclass
 class Pointed(Message):
-    """The user moved to something caught: the panel of its stack follows to `hit`."""
+    """The user moved to a hit or device state: its detail panel follows."""
 
     hit: str | None
 
@@ -38,7 +35,7 @@ class Opened(Message):
 
 @dataclass
 class Led(Message):
-    """The user wants to see `entity` on the screen `view`; on that of the logs, what was logged at a time."""
+    """The user wants to see `entity` on the screen `view`; on the logs screen, the records around a time."""
 
     view: str
     entity: str
@@ -54,7 +51,7 @@ class Unfolded(Message):
 
 @dataclass
 class Asked(Message):
-    """The user asks something of the session."""
+    """The user requests something from the session."""
 
     intent: Intent
     notice: str = ""
@@ -62,7 +59,7 @@ class Asked(Message):
 
 @dataclass
 class FunctionsAsked(Message):
-    """The user wants the functions that take the CPU time in place of the threads, or the threads again."""
+    """The user switches between threads and the functions that use CPU time."""
 
 
 @dataclass
@@ -75,14 +72,13 @@ class Noticed(Message):
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One thing that a panel or the app can do by a key.
+    """A key binding of a panel or the app.
 
     Attributes:
         keys: as Textual spells them, comma separated: `slash`, `ctrl+d`, `s,o`.
         shown: as a user reads them: `/`, `^d`, `s`.
-        action: the action that it runs.
-        help: what it does, a few words.
-        name: stable name for keymaps; made from the action when empty.
+        help: a few words.
+        name: stable name for keymaps; by default made from the action.
     """
 
     keys: str
@@ -93,12 +89,12 @@ class Key:
 
     @property
     def id(self) -> str:
-        """Stable name of the binding."""
+        """Return the stable name of the binding."""
         return self.name or self.action.replace("('", "-").replace("')", "").replace("_", "-")
 
 
 def bindings(scope: str, keys: Iterable[Key], *, priority: bool = False) -> list[BindingType]:
-    """Textual's bindings for declared keys; `scope` makes their names unique."""
+    """Return Textual's bindings for declared keys; `scope` makes their names unique."""
     return [
         Binding(key.keys, key.action, key.help, show=False, priority=priority, id=f"{scope}.{key.id}") for key in keys
     ]

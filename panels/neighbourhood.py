@@ -1,13 +1,11 @@
-"""Which entities a picture of the wait-for graph shows: never all of them. Values only.
+"""Select and lay out a part of the wait-for graph in character cells: blockers above, waiters below. Values only.
 
-A small directed graph in character cells: what is waited for above, who waits below.
-
-Boxes are placed as on a page (`livedbg.graphs.layout`). Lines run along rows and columns here: between
-two layers each bundle of horizontal lines has a track of its own, so that lines don't merge.
+Boxes are placed by `livedbg.graphs.layout`. Lines run along rows and columns: between two layers each bundle of
+horizontal lines has a track of its own, so that lines don't merge.
 
 Invariants:
-    neighbourhood.H1. At most MAX_NODES nodes; what is left out is counted.
-    neighbourhood.H2. The selected entity and its chain to a root are always among them.
+    neighbourhood.H1. At most MAX_NODES nodes; omitted ones are counted.
+    neighbourhood.H2. The selected entity and its chain to a root are always included.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ _ENDS: Final = 8  # entities of one finding that are drawn
 
 
 class Scope(StrEnum):
-    """What the picture is of."""
+    """Scope of the picture."""
 
     CHAIN = "wait chain"
     AROUND = "neighbours"
@@ -43,9 +41,9 @@ class Neighbourhood:
 
     Attributes:
         nodes: entities, the centre first.
-        edges: (waiter, what it waits for).
-        hidden: neighbours that were left out.
-        missing: those of the edges that should be there and are not.
+        edges: (waiter, blocker).
+        hidden: number of omitted neighbours.
+        missing: edges that should exist but don't.
     """
 
     nodes: tuple[str, ...] = ()
@@ -55,7 +53,7 @@ class Neighbourhood:
 
 
 def missing_edges(diagnosis: Diagnosis, edges: Mapping[EdgeKey, Edge]) -> tuple[tuple[str, str], ...]:
-    """Dependencies that findings say are missing: (who should wait, for whom)."""
+    """Return the dependencies that findings call missing: (waiter, blocker)."""
     found: dict[tuple[str, str], None] = {}
     for finding in diagnosis.findings.values():
         if finding.topic == "dependency":
@@ -75,16 +73,14 @@ def around(
     *,
     missing: Sequence[tuple[str, str]] = (),
 ) -> Neighbourhood:
-    """The part of the graph to draw.
+    """Return the part of the graph to draw.
 
     Args:
-        diagnosis: whose graph.
-        selection: the centre; the verdict's roots when it waits for nothing and nothing for it.
-        scope: what to show of it.
-        hops: how far to go from the centre (AROUND), or down from the roots (ROOTS).
-        fan: how many of those that wait for one entity to show, by what waits behind them.
-        missing: dependencies that are missing (`missing_edges`): all of them where nothing else is to be shown or
-            the roots are, else those at what is shown.
+        selection: the centre; replaced by the verdict's roots if it has no edges.
+        hops: distance from the centre (AROUND), or down from the roots (ROOTS).
+        fan: maximum number of waiters shown for one entity, by how many wait behind them.
+        missing: missing dependencies (`missing_edges`): all are included if nothing else is shown or the roots are,
+            else those at shown nodes.
     """
     graph = diagnosis.graph
     starts = _starts(diagnosis, selection, scope, missing)
@@ -102,7 +98,7 @@ def around(
 
 
 def _starts(diagnosis: Diagnosis, selection: str | None, scope: Scope, missing: Sequence[tuple[str, str]]) -> list[str]:
-    """The selection if it has an edge, else the roots and one of each cycle."""
+    """Return the selection if it has an edge, else the roots and one of each cycle."""
     graph = diagnosis.graph
     ends = {end for pair in missing for end in pair}
     if selection is not None and scope is not Scope.ROOTS and (_connected(graph, selection) or selection in ends):
@@ -112,19 +108,17 @@ def _starts(diagnosis: Diagnosis, selection: str | None, scope: Scope, missing: 
 
 
 def _chains(graph: WaitGraph, starts: Sequence[str]) -> dict[str, None]:
-    """What the first starts wait for, up to what waits for nothing."""
     return dict.fromkeys(entity for start in starts[:4] for entity in list(graph.chain(start))[:MAX_NODES])
 
 
 def _between(graph: WaitGraph, nodes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The edges that have both ends in the picture."""
     inside = set(nodes)
     for node in nodes:
         yield from ((node, blocker) for blocker in graph.blockers_of(node) if blocker in inside)
 
 
 def _spread(graph: WaitGraph, starts: Iterable[str], hops: int, fan: int, kept: dict[str, None]) -> int:
-    """Breadth first over both directions; returns how many neighbours were left out."""
+    """Add neighbours breadth first in both directions; return how many were left out."""
     queue = deque((start, 0) for start in starts)
     done = set[str]()
     left_out = set[str]()
@@ -148,7 +142,7 @@ def _spread(graph: WaitGraph, starts: Iterable[str], hops: int, fan: int, kept: 
 
 
 def _heaviest(graph: WaitGraph, entities: Sequence[str], kept: Mapping[str, None]) -> list[str]:
-    """Those that are shown anyhow first, then by what waits behind them."""
+    """Sort already shown entities first, then by the number of waiters behind."""
     if len(entities) > 500:
         return sorted(entities, key=lambda entity: entity not in kept)
     return sorted(entities, key=lambda entity: (entity not in kept, -graph.behind(entity)))
@@ -175,7 +169,7 @@ class Box:
 
     @property
     def middle(self) -> int:
-        """Column in which its lines end."""
+        """Return the column in which its lines end."""
         return self.x + self.width // 2
 
 
@@ -183,8 +177,7 @@ class Box:
 class Wire:
     """One edge as corner points, from below the upper node to above the lower one.
 
-    Attributes:
-        upward: the lower node waits for the upper one (the usual case); else the edge closes a cycle.
+    It is `upward` if the lower node waits for the upper one, as usual; if not, the edge closes a cycle.
     """
 
     points: tuple[tuple[int, int], ...]
@@ -205,7 +198,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """What runs between two layers: the line of each bundle, and how many there are."""
+    """The space between two layers: the line of each bundle, and how many there are."""
 
     top: int
     tracks: Mapping[int, int]
@@ -216,8 +209,8 @@ def arrange(nodes: Sequence[str], edges: Sequence[Ends], widths: Mapping[str, in
     """Lay out a graph.
 
     Args:
-        nodes: all nodes; the first ones go to the left where nothing else decides.
-        edges: (waiter, what it waits for).
+        nodes: the first ones go to the left if nothing else decides.
+        edges: (waiter, blocker).
         widths: cells of each node's box.
         height: lines of every box.
     """
@@ -243,7 +236,7 @@ def arrange(nodes: Sequence[str], edges: Sequence[Ends], widths: Mapping[str, in
 
 
 def _links(edges: Sequence[Ends], turned: frozenset[Ends]) -> list[Link]:
-    """The edges from above; of two nodes that wait for each other one line is drawn."""
+    """Return the edges from above; two nodes that wait for each other get a single line."""
     found: dict[Ends, Link] = {}
     for waiter, blocker in edges:
         if (blocker, waiter) in turned:
@@ -254,21 +247,15 @@ def _links(edges: Sequence[Ends], turned: frozenset[Ends]) -> list[Link]:
 
 
 class _Columns:
-    """The columns of items, whose places are fractions.
-
-    Args:
-        first: the place that is column 0.
-    """
+    """Converts fractional item places to columns; `first` is the place of column 0."""
 
     def __init__(self, first: int) -> None:
         self._first = first
 
     def left(self, item: Item) -> int:
-        """The first column."""
         return floor(item.x - item.width / 2 + 0.5) - self._first
 
     def middle(self, item: Item) -> int:
-        """The column in which lines begin and end."""
         return self.left(item) + int(item.width) // 2
 
 
@@ -276,7 +263,6 @@ _Chain = tuple[Item, ...]
 
 
 def _gaps(layers: int, chains: Sequence[_Chain], columns: _Columns, height: int) -> Iterator[_Gap]:
-    """What is below each layer; nothing is below the last one."""
     spans: list[dict[int, tuple[int, int]]] = [{} for _ in range(layers)]
     for chain in chains:
         for upper, lower in pairwise(chain):
@@ -293,7 +279,7 @@ def _gaps(layers: int, chains: Sequence[_Chain], columns: _Columns, height: int)
 
 
 def _tracks(spans: Mapping[int, tuple[int, int]]) -> dict[int, int]:
-    """A line for the horizontals of each upper item, so that those of different ones don't touch."""
+    """Assign a line to the horizontals of each upper item, so that those of different items don't touch."""
     tracks: dict[int, int] = {}
     taken: list[list[tuple[int, int]]] = []
     for upper, (low, high) in sorted(spans.items(), key=lambda item: (item[1][1] - item[1][0], item[1])):

@@ -1,9 +1,9 @@
-"""Lines of whole logs for drawing: pages read in another thread when they are shown, and searches.
+"""Lines of whole logs for drawing: pages read in another thread on demand, and searches.
 
 Invariants:
     pages.G1. Memory holds at most PAGES pages, whatever the size of a log.
-    pages.G2. Nothing here waits for a log on the caller's thread: what isn't there yet is None, and
-        `changed` is called (from the reading thread) when it is.
+    pages.G2. Nothing here waits for a log on the caller's thread: missing data is None, and `changed` is called (from
+        the reading thread) when it arrives.
 """
 
 from __future__ import annotations
@@ -22,12 +22,7 @@ PAGES: Final = 64
 
 
 class LogPages:
-    """Pages of logs, read ahead of the eye.
-
-    Args:
-        reader: where they come from.
-        changed: called from another thread when something that was asked for is there.
-    """
+    """Cached pages of logs; `changed` is called from another thread when requested data arrives."""
 
     def __init__(self, reader: LogReader, changed: Callable[[], None]) -> None:
         self.reader = reader
@@ -39,12 +34,12 @@ class LogPages:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="livedbg-pages")
 
     def count(self, source: str) -> tuple[int, bool]:
-        """Lines known of, and whether that is all; asks anew for the next time."""
+        """Return the known number of lines, and whether that is final; requests an update."""
         self._ask(source, lambda: self._count(source))
         return self._counts.get(source, (0, False))
 
     def line(self, source: str, number: int) -> LogRecord | None:
-        """One line, or None while it is being read."""
+        """Return a line, or None while it is being read."""
         page, at = divmod(number, PAGE)
         with self._lock:
             records = self._pages.get((source, page))
@@ -56,7 +51,6 @@ class LogPages:
         return records[at] if at < len(records) else None
 
     def close(self) -> None:
-        """Read no more."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _ask(self, what: object, job: Callable[[], bool]) -> None:
@@ -96,12 +90,12 @@ class LogPages:
 
 
 class Search:
-    """One search of a log in a thread of its own; give it up with `cancel`.
+    """One search of a log in a thread of its own, with `cancel`.
 
     Attributes:
-        share: how much is done, 0 to 1.
-        found: line found, once `done`.
-        error: why it could not be done, or "".
+        share: progress, 0 to 1.
+        found: the matching line, once `done`.
+        error: why it failed, or "".
     """
 
     def __init__(self, reader: LogReader, source: str, changed: Callable[[], None]) -> None:
@@ -114,7 +108,6 @@ class Search:
         self._given_up = False
 
     def cancel(self) -> None:
-        """Give up."""
         self._given_up = True
 
     def find(self, pattern: str, start: int, *, backwards: bool) -> None:

@@ -1,4 +1,4 @@
-"""The ranks of a job: what each does, how far it has come, where it is; equal ones together."""
+"""The ranks panel: state, progress and place of each rank; equal ones merged."""
 
 from __future__ import annotations
 
@@ -34,8 +34,6 @@ _OPEN_KEY: Final = Key("enter", "Enter", "open", "threads and stack of the rank"
 
 @dataclass(frozen=True, slots=True)
 class _RankRows(Rows):
-    """Rows of ranks, by their processes."""
-
     ranks: Mapping[str, Rank] = field(default_factory=dict)
 
 
@@ -71,17 +69,16 @@ class RanksPanel(TablePanel):
         self._ranks: Mapping[str, Rank] = {}
 
     def source(self, context: DrawContext) -> object:
-        """Processes, threads with their stacks, counters, and who waits for whom."""
         shot = context.snapshot
         tables = (shot.processes, shot.threads, shot.activity, shot.stacks, shot.counters, shot.waits)
         return (*map(id, tables), context.diagnosis.verdict.roots, self.merged)
 
     def size_of(self, context: DrawContext) -> int:
-        """All threads: each is asked what it waits for."""
+        """Return the number of threads, since the wait of each is evaluated."""
         return len(context.snapshot.threads)
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """Filter, order, merge, count the states for the title."""
+        """Filter, sort and merge; count the states for the title."""
         ranks = ranks_of(context.snapshot, context.diagnosis)
         words = [self._mark(context, rank).word for rank in ranks]
         title = "  ".join(f"{count(words.count(word))} {word}" for word in dict.fromkeys(sorted(words)))
@@ -104,7 +101,7 @@ class RanksPanel(TablePanel):
         return _RankRows(list(members), len(ranks), title, members, note, {rank.process.id: rank for rank in ranks})
 
     def set_rows(self, rows: Rows) -> None:
-        """Show these rows; numbers take no more room than they need."""
+        """Show these rows, with columns only as wide as needed."""
         self._ranks = rows.ranks if isinstance(rows, _RankRows) else {}
         wanted = {"RANK": 4, "PID": 3, "NEWEST": 6}
         for row in rows.order[:100]:
@@ -116,11 +113,9 @@ class RanksPanel(TablePanel):
         super().set_rows(rows)
 
     def widths(self, width: int) -> list[int]:
-        """See TablePanel."""
         return layout(self._columns, width)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One rank, or several in the same state and place."""
         context, ink = self.context, self.context.ink
         rank = self._ranks.get(identity)
         if rank is None:
@@ -143,11 +138,10 @@ class RanksPanel(TablePanel):
         )
 
     def placeholder(self) -> str:
-        """No ranks."""
         return "No rank matches the filter." if self.needle else "No process has a rank."
 
     def entity(self, index: int) -> str | None:
-        """The thread that shows where the rank is: other panels follow to it."""
+        """Return the thread that shows where the rank is: other panels follow to it."""
         row = super().entity(index)
         rank = self._ranks.get(row or "")
         return rank.thread or row if rank is not None else row
@@ -156,7 +150,7 @@ class RanksPanel(TablePanel):
         return super()._row(ids.process_of(identity) or identity)
 
     def action_open(self) -> None:
-        """To the threads of the rank."""
+        """Go to the threads of the rank."""
         entity = self.entity(self.cursor)
         if entity is not None and entity in self.context.snapshot.threads:
             self.post_message(Led("threads", entity))
@@ -164,7 +158,6 @@ class RanksPanel(TablePanel):
             super().action_open()
 
     def action_merge(self) -> None:
-        """One row for equal ranks, or one a rank."""
         self.merged = not (self.rows.total >= _MERGED_FROM if self.merged is None else self.merged)
         self.rearrange()
 
@@ -194,7 +187,7 @@ class RanksPanel(TablePanel):
 
 
 def _by_state(rank: Rank) -> tuple[int, ...]:
-    """The missing and the slow first; by one, ranks of a working job are ahead of each other in turns."""
+    """Sort absent and slow ranks first; a lead of 1 is ignored, since it alternates in a working job."""
     state = rank.state if rank.state < RankState.GOES else RankState.GOES
     return (state, -rank.behind if rank.behind > 1 else 0, rank.number)
 
@@ -213,7 +206,7 @@ def _mean(shares: Sequence[float | None]) -> float | None:
 
 
 def _newest(ranks: Sequence[Rank]) -> str:
-    """`dp #5, all #2`; `dp #4-7` for several ranks."""
+    """Return `dp #5, all #2`; `dp #4-7` for several ranks."""
     numbers: dict[str, list[int]] = {}
     for rank in ranks:
         for group, number in rank.reached:

@@ -1,7 +1,4 @@
-"""How a log record is drawn and matched, for every panel that shows records.
-
-The text of a log record without what stands in its columns already: its time and its severity.
-"""
+"""Draw and match log records, for every panel that shows them."""
 
 from __future__ import annotations
 
@@ -39,9 +36,9 @@ _SPACES: Final = lazy_re(r" {2,}")
 
 
 def message_of(record: LogRecord) -> str:
-    """The record on one line, without time and severity where its header has them.
+    """Return the record on one line, without time and severity, which have their own columns.
 
-    What else the header says (thread, file and line, logger) stays.
+    Other parts of the header (thread, file and line, logger) stay.
     """
     text = clean_line(record.text)
     if not record.head:
@@ -61,13 +58,12 @@ _NARROW: Final = 100  # cells of a row in which the name of a writer gets fewer 
 
 
 def source_name(context: DrawContext, source: str) -> str:
-    """The short name of a log source."""
     known = context.snapshot.log_sources.get(source)
     return known.name if known is not None else source.rsplit("/", 1)[-1]
 
 
 def rank_of(context: DrawContext, record: LogRecord) -> int | None:
-    """The rank that wrote a record, where that is known."""
+    """Return the rank that wrote a record; None if not known."""
     if record.rank is not None:
         return record.rank
     source = context.snapshot.log_sources.get(record.source)
@@ -76,7 +72,7 @@ def rank_of(context: DrawContext, record: LogRecord) -> int | None:
 
 
 def writer_of(context: DrawContext, record: LogRecord) -> str:
-    """Who wrote a record, where its lines say so and not just the name of its log."""
+    """Return the writer of a record if its lines name one other than its log."""
     source = context.snapshot.log_sources.get(record.source)
     own = tag_of(source) if source is not None else NO_TAG
     if (record.writer, record.host) == (own.writer, own.host):
@@ -85,7 +81,7 @@ def writer_of(context: DrawContext, record: LogRecord) -> str:
 
 
 def concerns(record: LogRecord, entity: str) -> bool:
-    """Whether a record speaks of an entity, or was written by that thread."""
+    """Return whether a record names an entity, or was written by that thread."""
     if entity in record.links or entity == record.source:
         return True
     if record.tid is None or not entity.startswith("thread:"):
@@ -106,16 +102,13 @@ def draw_record(
     found: re.Pattern[str] | None = None,
     who: str = "",
 ) -> None:
-    """Time, severity, source, message; what a search found stands out.
+    """Draw time, severity, source and message, with matches highlighted.
 
     Args:
-        context: gives ink and names.
-        record: the record.
-        line: where it goes.
-        source_width: cells for the source's name; 0 leaves it out.
+        source_width: cells for the source's name; 0 omits it.
         shift: cells of the text that are left of the window.
-        found: what to make stand out.
-        who: several writers, in place of the source's name.
+        found: pattern to highlight.
+        who: several writers, instead of the source's name.
     """
     ink = context.ink
     mark = severity_mark(record.severity)
@@ -145,7 +138,7 @@ def draw_record(
 
 
 def _add(line: Line, text: str, style: Style, found: re.Pattern[str] | None, marked: Style) -> None:
-    """Add a text, in which what was found stands out."""
+    """Add a text with highlighted matches."""
     at = 0
     for match in found.finditer(text) if found is not None else ():
         line.add(text[at : match.start()], style)

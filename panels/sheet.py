@@ -1,4 +1,4 @@
-"""Text that lies over the screen: details of an entity, the evidence, the help. Wrapped, scrollable."""
+"""Text overlays: details of an entity, the evidence, the help. Wrapped, scrollable."""
 
 from __future__ import annotations
 
@@ -16,11 +16,7 @@ from livedbg.themes import Role
 
 @dataclass(frozen=True, slots=True)
 class SheetLine:
-    """One paragraph: a lead (a field's name, a key) and its text.
-
-    Attributes:
-        entity: what Enter opens from here.
-    """
+    """One paragraph: a lead (a field's name, a key) and its text; Enter opens `entity`."""
 
     text: str = ""
     role: Role = Role.TEXT
@@ -50,7 +46,6 @@ class SheetPanel(LinePanel):
         self._wrapped: tuple[int, list[SheetLine]] = (-1, [])
 
     def context_changed(self, before: DrawContext) -> None:
-        """Make the text again."""
         self.heading, paragraphs = self.sheet(self.context)
         if paragraphs != self.paragraphs:
             height = len(self._wrapped[1])
@@ -60,47 +55,40 @@ class SheetPanel(LinePanel):
 
     @property
     def has_cursor(self) -> bool:
-        """Only where a line leads somewhere."""
+        """Return whether a line leads to an entity."""
         return any(paragraph.entity for paragraph in self.paragraphs)
 
     def follow(self, entity: str) -> None:
-        """A sheet stays where it is."""
+        """Do nothing: a sheet stays where it is."""
 
     @property
     def base_style(self) -> Style:
-        """A sheet lies over the screen."""
         return self.context.ink.raised
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Heading, a blank, and the wrapped lines."""
         return len(self._lines(max(width, 20))) + 2
 
     HEAD = 2
 
     def draw_head(self, index: int, line: Line) -> None:
-        """The heading."""
         line.base = self.context.ink.raised
         if index == 0:
             line.add(self.heading, self.context.ink.style(Role.HEADING, bold=True))
 
     def count(self) -> int:
-        """Wrapped lines."""
         return len(self._lines(max(self.scrollable_content_region.width, 20)))
 
     def entity(self, index: int) -> str | None:
-        """The entity that a line speaks of."""
         lines = self._wrapped[1]
         return lines[index].entity if 0 <= index < len(lines) else None
 
     def draw(self, index: int, line: Line) -> None:
-        """One line."""
         shown, ink = self._lines(max(line.width, 20))[index], self.context.ink
         if self.lead:
             line.cell(shown.lead, self.lead, ink.style(Role.ACCENT)).space()
         line.space(shown.indent).add(shown.text, ink.style(shown.role, bold=shown.bold))
 
     def copy_text(self) -> str:
-        """All of it."""
         lines = [f"{p.lead:{self.lead}} {' ' * p.indent}{p.text}".rstrip() for p in self.paragraphs]
         return "\n".join([self.heading, *lines])
 

@@ -1,6 +1,6 @@
-"""The merged Python and native stack of the selected thread, and who else has the same one.
+"""The stack panel: the merged Python and native stack of the selected thread, and threads with an equal one.
 
-The variables of one stack, as they were last read: later samples of the same stack come without any.
+Variables are kept from the last read: later samples of the same stack have none.
 """
 
 from __future__ import annotations
@@ -20,11 +20,7 @@ from livedbg.themes import Role
 
 
 class Variables:
-    """What is shown of the variables of one thread's frames; those of the next thread are hidden at first.
-
-    Attributes:
-        shown: the user wants to see them.
-    """
+    """Display of the variables of one thread's frames, if the user wants it; hidden again for the next thread."""
 
     def __init__(self) -> None:
         self.shown = False
@@ -33,20 +29,13 @@ class Variables:
         self._texts: list[tuple[str, ...]] = []
 
     def toggle(self, now_ns: int) -> bool:
-        """Show them, or hide them.
-
-        Args:
-            now_ns: the present moment on the target's monotonic clock.
-
-        Returns:
-            Whether they are shown now, so must be asked for.
-        """
+        """Switch the display, at a monotonic time of the target; return True if the variables must be requested now."""
         self.shown = not self.shown
         self._asked_ns = now_ns
         return self.shown
 
     def follow(self, stack: Stack | None) -> None:
-        """Take over a newer stack: the variables stay while thread and stack do."""
+        """Set a newer stack: the variables are kept while thread and stack are the same."""
         known = self._stack
         self._stack = stack
         if stack is None:
@@ -60,11 +49,11 @@ class Variables:
             self.shown = self.shown and known is not None and known.thread == stack.thread
 
     def of(self, frame: int) -> tuple[str, ...]:
-        """The variables of a frame, `name=value`; () while they are hidden."""
+        """Return the variables of a frame, `name=value`; () while they are hidden."""
         return self._texts[frame] if self.shown and frame < len(self._texts) else ()
 
     def note(self, stack: Stack) -> str:
-        """Why there are none, once they were asked for and the stack was taken again."""
+        """Return why there are none, after the requested stack was taken."""
         if not self.shown or any(self._texts) or stack.taken_mono_ns <= self._asked_ns:
             return ""
         return "no variables: native ones need debug information (-g) and values that are in memory"
@@ -132,11 +121,9 @@ class StackPanel(LinePanel):
         self.title(self.LABEL, stack.source.partition("+")[0] if stack is not None else "")
 
     def count(self) -> int:
-        """Frames with their variables, and the note of a partial stack."""
         return len(self._rows)
 
     def draw_head(self, index: int, line: Line) -> None:
-        """Whose stack, when it was taken, who else has it."""
         context, ink = self.context, self.context.ink
         if self.thread is None:
             return
@@ -163,7 +150,6 @@ class StackPanel(LinePanel):
                 line.add(f" {sep} {len(self.same)} other {word} the same stack: {tids}", ink.style(Role.DIM))
 
     def draw(self, index: int, line: Line) -> None:
-        """One frame."""
         stack, ink = self.stack, self.context.ink
         assert stack is not None
         number, text = self._rows[index]
@@ -175,7 +161,7 @@ class StackPanel(LinePanel):
             draw_frame(line, ink, number, stack.frames[number], shift=self.offset_x)
 
     def _rows_now(self) -> list[tuple[int, str]]:
-        """Number of the frame and "" for itself, or a variable of it; -1 and a note."""
+        """Return (frame number, "") for frames, (frame number, text) for variables, (-1, text) for notes."""
         stack = self.stack
         if stack is None:
             return []
@@ -188,11 +174,9 @@ class StackPanel(LinePanel):
         return [*rows, *((-1, text) for text in ["; ".join(filter(None, notes))] if text)]
 
     def placeholder(self) -> str:
-        """No stack yet."""
         return "No stack yet. Press s to take one (without a stop)." if self.thread else "No thread."
 
     def copy_text(self) -> str:
-        """The whole stack as text."""
         if self.stack is None or self.thread is None:
             return ""
         lines = []
@@ -202,15 +186,13 @@ class StackPanel(LinePanel):
         return "\n".join([self.context.names.label(self.thread), *lines])
 
     def action_stacks(self) -> None:
-        """Ask for stacks."""
         want_stacks(self, self.thread)
 
     def action_values(self) -> None:
-        """Show variables, or hide them."""
         self.toggle_values()
 
     def toggle_values(self) -> None:
-        """Ask for the variables of the thread and show them; hide them if they are shown."""
+        """Show and request the thread's variables, or hide them."""
         if self.variables.toggle(self.context.snapshot.now().mono_ns):
             self._ask()
         self._revealing = self.variables.shown
@@ -219,7 +201,6 @@ class StackPanel(LinePanel):
         self.refresh()
 
     def _reveal_variables(self) -> None:
-        """Scroll to the first frame with variables, once after they were asked for."""
         first = next((number for number, text in self._rows if text and number >= 0), None)
         if self._revealing and first is not None:
             self._revealing = False
@@ -234,13 +215,12 @@ class StackPanel(LinePanel):
             self.post_message(Asked(want, f"Reading variables of {label} without a stop"))
 
     def action_shift(self, cells: int) -> None:
-        """Shift long function names."""
         self.offset_x = max(0, self.offset_x + cells)
         self.refresh()
 
 
 def draw_frame(line: Line, ink: Ink, number: int, frame: Frame, *, shift: int = 0) -> None:
-    """One frame: its number, language, function and place; `shift` cells of the function are left of the window."""
+    """Draw number, language, function and place of a frame; `shift` cells of the function are left of the window."""
     python = frame.language == "python"
     line.cell(f"{number}", 3, ink.style(Role.FAINT), "right").space()
     line.cell("py" if python else "c", 2, ink.style(Role.PYTHON if python else Role.NATIVE)).space()
@@ -250,7 +230,7 @@ def draw_frame(line: Line, ink: Ink, number: int, frame: Frame, *, shift: int = 
 
 
 def frame_place(frame: Frame) -> str:
-    """`engine.cpp:21`, or the module."""
+    """Return `engine.cpp:21`, or the module."""
     if frame.file:
         name = frame.file.rsplit("/", 1)[-1]
         return f"{name}:{frame.line}" if frame.line else name

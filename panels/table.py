@@ -1,7 +1,7 @@
 """A table of entities: columns that give way when it is narrow, filter, sort, a cursor that stays.
 
-The order of the rows is made off the screen's thread when there are many of them (memray's rule: one
-result a tick, the newest wins); drawing asks for the visible rows only.
+Many rows are sorted in another thread (memray's rule: one result a tick, the newest wins); only the visible rows are
+drawn.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class Column:
     """One column.
 
     Attributes:
-        width: cells it wants; the least it takes when `stretch`.
-        stretch: takes a share of what is left over.
-        keep: columns with the least `keep` go first when it is narrow.
-        sort: name of the order that it gives, or "".
+        width: in cells; a minimum with `stretch`.
+        stretch: weight of its share of the remaining width.
+        keep: columns with the lowest `keep` are dropped first when it is narrow.
+        sort: name of its order, or "".
     """
 
     title: str
@@ -56,10 +56,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The identities of the rows, in order; `total` counts those that the filter hides too.
+    """The ids of the rows, in order; `total` includes rows hidden by the filter.
 
     Attributes:
-        members: of rows of several entities, all of these, the row's own first.
+        members: for rows of several entities, all of these, the row's own first.
         note: for the lower border.
     """
 
@@ -70,17 +70,17 @@ class Rows:
     note: str = ""
 
     def of(self, row: str) -> Sequence[str]:
-        """The entities of a row."""
+        """Return the entities of a row."""
         return self.members.get(row, (row,))
 
     @property
     def shown(self) -> int:
-        """How many entities the rows have together."""
+        """Return the total number of entities in the rows."""
         return sum(len(self.of(row)) for row in self.order) if self.members else len(self.order)
 
 
 def layout(columns: Sequence[Column], width: int, gap: int = 2) -> list[int]:
-    """Width of each column, 0 where it gives way or wants none."""
+    """Return the width of each column, 0 for dropped ones."""
     shown = [place for place, column in enumerate(columns) if column.width]
     while len(shown) > 1 and sum(columns[i].width for i in shown) + gap * (len(shown) - 1) > width:
         shown.remove(min(shown, key=lambda i: (columns[i].keep, -i)))
@@ -96,7 +96,7 @@ def layout(columns: Sequence[Column], width: int, gap: int = 2) -> list[int]:
 
 
 class TablePanel(LinePanel):
-    """A table; subclasses give columns, rows and cells."""
+    """A table; subclasses define columns, rows and cells."""
 
     HEAD = 1
     COLUMNS: ClassVar[tuple[Column, ...]] = ()
@@ -117,33 +117,32 @@ class TablePanel(LinePanel):
     # what subclasses say
 
     def source(self, context: DrawContext) -> object:
-        """What the rows are made from; the same object means that nothing changed."""
+        """Return what the rows depend on; an equal value means that nothing changed."""
         return context.update.snapshot.revision
 
     def size_of(self, context: DrawContext) -> int:
-        """How many entities `make_rows` has to go through."""
+        """Return how many entities `make_rows` has to process."""
         return 0
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """The rows; may run in another thread, so it reads its arguments only."""
+        """Return the rows; may run in another thread, so it reads its arguments only."""
         return Rows()
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """The content of a row, column by column."""
+        """Return the content of a row, by column."""
         return ()
 
     def widths(self, width: int) -> list[int]:
-        """Cells of each column, 0 where it gives way."""
+        """Return the width of each column, 0 for dropped ones."""
         return layout(self.COLUMNS, width)
 
     # rows
 
     def context_changed(self, before: DrawContext) -> None:
-        """Order the rows again if what they are made from changed."""
         self.rearrange()
 
     def rearrange(self) -> None:
-        """Order the rows again if anything that decides the order changed."""
+        """Recompute the rows if anything that decides them changed."""
         key = (self.source(self.context), self.needle, self.sort)
         if key == self._key:
             return
@@ -195,19 +194,16 @@ class TablePanel(LinePanel):
         return self._index.get(identity)
 
     def count(self) -> int:
-        """Rows."""
         return len(self.rows.order)
 
     def entity(self, index: int) -> str | None:
-        """A row's identity is its entity."""
         return self.rows.order[index] if 0 <= index < len(self.rows.order) else None
 
     def find(self, entity: str) -> int | None:
-        """The row that an entity is in."""
         return self._row(entity)
 
     def filter(self, text: str) -> None:
-        """Show rows with `text` only; what is selected is one of them."""
+        """Show only rows with `text`; the cursor moves to one of them."""
         if text.lower() != self.needle:
             self.needle, self._narrowed = text.lower(), True
         self.rearrange()
@@ -216,7 +212,7 @@ class TablePanel(LinePanel):
     # drawing
 
     def draw_head(self, index: int, line: Line) -> None:
-        """The columns' titles; the one that orders is marked."""
+        """Draw the column titles; the sorted one is marked."""
         ink, first = self.context.ink, True
         for column, width in zip(self.COLUMNS, self.widths(line.width), strict=True):
             if not width:
@@ -229,7 +225,6 @@ class TablePanel(LinePanel):
             line.cell(column.title + arrow, width, ink.style(role, bold=marked), column.align)
 
     def draw(self, index: int, line: Line) -> None:
-        """One row."""
         widths = self.widths(line.width)
         first = True
         for column, width, cell in zip(self.COLUMNS, widths, self.cells(self.rows.order[index]), strict=True):
@@ -239,19 +234,16 @@ class TablePanel(LinePanel):
                 line.cell(shortened(cell.text, width), width, cell.style, column.align)
 
     def action_sort(self) -> None:
-        """Sort by the next column."""
         if self.SORTS:
             self.sort_by(self.SORTS[(self.SORTS.index(self.sort) + 1) % len(self.SORTS)])
 
     def sort_by(self, sort: str) -> None:
-        """Sort by a named order."""
         self.sort = sort
         self.rearrange()
         self.post_message(Noticed(f"{self.LABEL}: sorted by {sort}"))
         self.refresh()
 
     def head_clicked(self, x: int) -> None:
-        """Sort by the column that was clicked."""
         left = 0
         for column, width in zip(self.COLUMNS, self.widths(self.scrollable_content_region.width), strict=True):
             if width and left <= x < left + width + 2 and column.sort:
@@ -260,10 +252,9 @@ class TablePanel(LinePanel):
 
 
 class GrowingTablePanel(TablePanel):
-    """A table that is as high as it has rows; its class says by `get_content_height` how high that is."""
+    """A table as high as its rows; subclasses implement `get_content_height`."""
 
     def set_rows(self, rows: Rows) -> None:
-        """Show these rows, in as many lines as they need."""
         before = len(self.rows.order)
         super().set_rows(rows)
         if len(rows.order) != before:

@@ -1,4 +1,4 @@
-"""The tasks of all runtimes: what runs, what waits, since when, and what waits behind it."""
+"""The tasks panel: tasks of all runtimes, with state, age and waiters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WORDS = (
 
 
 class TasksPanel(TablePanel):
-    """Every task that a runtime reported."""
+    """All reported tasks."""
 
     LABEL = "Tasks"
     HELP = (
@@ -42,15 +42,12 @@ class TasksPanel(TablePanel):
     SORTS = ("state", "behind", "since", "name", "kernel")
 
     def source(self, context: DrawContext) -> object:
-        """Tasks, and the roots of the verdict, which come first."""
         return id(context.snapshot.tasks), context.diagnosis.verdict.roots
 
     def size_of(self, context: DrawContext) -> int:
-        """All tasks."""
         return len(context.snapshot.tasks)
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """Filter, order, count the states for the title."""
         tasks = context.snapshot.tasks
         states = Counter(task.state for task in tasks.values())
         title = "  ".join(f"{count(states[state])} {word}" for state, word in _WORDS if states[state])
@@ -59,7 +56,6 @@ class TasksPanel(TablePanel):
         return Rows([task.id for task in found], len(tasks), title)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One task."""
         context, ink = self.context, self.context.ink
         task = context.snapshot.tasks.get(identity)
         if task is None:
@@ -82,12 +78,11 @@ class TasksPanel(TablePanel):
         )
 
     def placeholder(self) -> str:
-        """No tasks."""
         return "No task matches the filter." if self.needle else "No runtime has reported a task."
 
 
 def where(context: DrawContext, task: Task) -> str:
-    """What a task runs on."""
+    """Return what a task runs on."""
     return ", ".join(context.names.label(place) if ":" in place else place for place in task.where)
 
 

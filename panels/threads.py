@@ -1,13 +1,10 @@
-"""The threads of all target processes: state, CPU share, what each waits for, equal stacks together.
-
-The columns of a table of threads: which there are, how wide they are, and what processes a row names.
-
-The rows of a table of threads: which come first, and which are one row because their stacks are equal.
+"""The threads panel: threads of all target processes, with equal stacks merged.
 
 Invariants:
     threadrows.W1. The order by state depends on nothing that a working program changes from sample to sample: rows keep
         their place while only numbers change.
-    threadrows.W2. Every thread is in exactly one row, and a root of the verdict shares no row with one that is none.
+    threadrows.W2. Every thread is in exactly one row, and a root of the verdict shares no row with a thread that isn't
+        one.
 """
 
 from __future__ import annotations
@@ -45,17 +42,16 @@ Shape = tuple[tuple[str, str | None, int | None], ...]
 
 
 def shape(stack: Stack) -> Shape:
-    """What makes two stacks equal."""
+    """Return a key that is equal for equal stacks."""
     return tuple((frame.function, frame.file, frame.line) for frame in stack.frames)
 
 
 def order_by(context: DrawContext, threads: Sequence[Thread], sort: str, *, merged: bool = False) -> Order:
-    """The key that sorts threads.
+    """Return the sort key of threads.
 
     Args:
-        context: the state.
-        threads: all threads that are to be sorted.
-        sort: `state` is by process: the one of the verdict's root first, and in it the root, then the blocked threads.
+        threads: all threads to be sorted.
+        sort: `state` sorts by process: that of the verdict's root first, and in it the root, then the blocked threads.
         merged: rows may be of several processes: the root, then all blocked threads, then the rest.
     """
     own = {thread.id: _place(context, thread) for thread in threads}
@@ -78,7 +74,7 @@ def order_by(context: DrawContext, threads: Sequence[Thread], sort: str, *, merg
 
 
 def merged_rows(context: DrawContext, threads: Sequence[Thread]) -> Mapping[str, tuple[str, ...]]:
-    """First thread of each row -> all threads of the row, in the order of `threads`.
+    """Map the first thread of each row to all threads of the row, in the order of `threads`.
 
     A thread whose stack is not known is a row by itself.
     """
@@ -94,7 +90,7 @@ def merged_rows(context: DrawContext, threads: Sequence[Thread]) -> Mapping[str,
 def _places(
     context: DrawContext, threads: Sequence[Thread], own: Mapping[str, tuple[int, int]]
 ) -> Mapping[str, tuple[object, ...]]:
-    """Process -> its place among the others: root, then with blocked threads, then the rest; then by rank and pid."""
+    """Map processes to sort keys: root, then with blocked threads, then the rest; then by rank and pid."""
     best: dict[str, tuple[int, int]] = {}
     for thread in threads:
         place = own[thread.id]
@@ -111,14 +107,14 @@ def _places(
 
 
 def _place(context: DrawContext, thread: Thread) -> tuple[int, int]:
-    """Among the verdict's roots, and whether it is blocked."""
+    """Return a sort key: position among the verdict's roots, and whether it is blocked."""
     roots = context.diagnosis.verdict.roots
     first = roots.index(thread.id) if thread.id in roots else len(roots)
     return first, 0 if first < len(roots) or _blocked(context, thread) else 1
 
 
 def _blocked(context: DrawContext, thread: Thread) -> bool:
-    """Whether it has waited for a while for something that is known, or is held back from outside."""
+    """Return whether it has waited for a while for something known, or is stopped from outside."""
     if thread.exited:
         return False
     if thread_mark(thread).order == 0:
@@ -152,9 +148,9 @@ _NAMED: Final = {"PID": 9, "TID": 3}
 
 
 def columns_of(context: DrawContext, rows: Rows) -> tuple[Column, ...]:
-    """The columns for these rows: numbers and names take no more room than they need, 0 cells where they say nothing.
+    """Return the columns, as wide as needed for these rows, and 0 if they have no content.
 
-    PID and RANK are there where the rows are of more than one process.
+    PID and RANK are shown if the rows are of more than one process.
     """
     threads, processes = context.snapshot.threads, context.snapshot.processes
     found = {thread.process for row in rows.order for one in rows.of(row) if (thread := threads.get(one))}
@@ -174,13 +170,13 @@ def columns_of(context: DrawContext, rows: Rows) -> tuple[Column, ...]:
 
 
 def pids(context: DrawContext, members: Iterable[str]) -> str:
-    """`4711`, `4711 +3` for four processes."""
+    """Return `4711`, or `4711 +3` for four processes."""
     found = list(dict.fromkeys(process.pid for process in _processes(context, members)))
     return f"{found[0]}{f' +{len(found) - 1}' if len(found) > 1 else ''}" if found else ""
 
 
 def ranks(context: DrawContext, members: Iterable[str]) -> str:
-    """`3`, `0-2,5` for four processes."""
+    """Return `3`, or `0-2,5` for four processes."""
     return spans(process.rank for process in _processes(context, members) if process.rank is not None)
 
 
@@ -231,7 +227,6 @@ class ThreadsPanel(TablePanel):
         self._columns: tuple[Column, ...] = self.COLUMNS
 
     def source(self, context: DrawContext) -> object:
-        """Threads, processes, stacks when merged, and the roots of the verdict, which come first."""
         shot = context.snapshot
         return (
             id(shot.threads),
@@ -243,11 +238,9 @@ class ThreadsPanel(TablePanel):
         )
 
     def size_of(self, context: DrawContext) -> int:
-        """All threads."""
         return len(context.snapshot.threads)
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """Filter, order, merge, count the states for the title."""
         shown = context.snapshot.last_threads()
         words = Counter(thread_mark(thread).word for thread in shown)
         title = "  ".join(f"{count(number)} {word}" for word, number in words.most_common(4))
@@ -262,20 +255,17 @@ class ThreadsPanel(TablePanel):
         return Rows(list(members), len(shown), title, members, note)
 
     def merges(self, threads: int) -> bool:
-        """Whether equal stacks of so many threads are one row: as the user asked for, else when there are many."""
+        """Return whether equal stacks are merged: by the user's choice, else if there are many threads."""
         return threads >= MERGED_FROM if self.merged is None else self.merged
 
     def set_rows(self, rows: Rows) -> None:
-        """Show these rows; numbers and names take no more room than they need."""
         self._columns = columns_of(self.context, rows)
         super().set_rows(rows)
 
     def widths(self, width: int) -> list[int]:
-        """See TablePanel."""
         return layout(self._columns, width)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One thread, or several with the same stack."""
         context, ink = self.context, self.context.ink
         thread = context.snapshot.threads.get(identity)
         if thread is None:
@@ -283,7 +273,7 @@ class ThreadsPanel(TablePanel):
         mark = thread_mark(thread)
         dim = ink.style(Role.DIM)
         members = self.rows.of(identity)
-        share = _together(context.names.cpu_share(member) for member in members)
+        share = _known_sum(context.names.cpu_share(member) for member in members)
         behind = max(context.diagnosis.graph.behind(member) for member in members[:_COUNTED])
         name = thread.title if len(members) == 1 else f"{context.glyphs.times}{count(len(members))} {thread.title}"
         root = identity in context.diagnosis.verdict.roots
@@ -302,17 +292,15 @@ class ThreadsPanel(TablePanel):
         )
 
     def placeholder(self) -> str:
-        """No threads."""
         if self.needle:
             return "No thread matches the filter."
         return "No thread was seen." if self.context.snapshot.processes else "No process is observed."
 
     def action_stacks(self) -> None:
-        """Ask for stacks."""
         want_stacks(self, self.entity(self.cursor))
 
     def action_glance(self) -> None:
-        """Ask for stacks of running threads too."""
+        """Request stacks of running threads too."""
         known = self.context.snapshot.threads.get(self.entity(self.cursor) or "")
         if known is not None:
             label = self.context.names.label(known.process)
@@ -321,17 +309,15 @@ class ThreadsPanel(TablePanel):
             )
 
     def action_functions(self) -> None:
-        """Show which functions take the CPU time."""
         self.post_message(FunctionsAsked())
 
     def action_merge(self) -> None:
-        """Merge equal stacks, or not."""
         self.merged = not self.merges(self.rows.total)
         self.rearrange()
 
 
 def want_stacks(panel: LinePanel, thread: str | None) -> None:
-    """Ask for the stacks of the process of `thread`."""
+    """Request the stacks of a thread's process."""
     known = panel.context.snapshot.threads.get(thread or "")
     if known is not None:
         label = panel.context.names.label(known.process)
@@ -339,7 +325,7 @@ def want_stacks(panel: LinePanel, thread: str | None) -> None:
 
 
 def waits_for(context: DrawContext, thread: Thread) -> str:
-    """What a thread waits for: the entity where it is known, else what it sits in."""
+    """Return the entity that a thread waits for, or else its call."""
     words = context.names.waits(thread)
     edges = context.diagnosis.graph.waits_of(thread.id)
     targets = [edge.target for edge in edges if edge.source == thread.id]
@@ -357,7 +343,7 @@ def _text(context: DrawContext, thread: Thread) -> str:
     return f"{thread.tid} {thread.title} {thread.state} {waits} {at(context, thread.id)}".lower()
 
 
-def _together(shares: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
+def _known_sum(shares: Iterable[float | None]) -> float | None:
+    """Return the sum of the known shares; None if none is known."""
     known = [share for share in shares if share is not None]
     return sum(known) if known else None

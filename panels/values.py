@@ -1,7 +1,4 @@
-"""Dumped tensors: every argument of every task, and where a run diverges from a golden one.
-
-One dumped tensor: how it differs from a golden one, statistics, histogram, heat map, numbers.
-"""
+"""The values panels: dumped tensors of all tasks, divergence from a golden run, and details of one tensor."""
 
 from __future__ import annotations
 
@@ -72,7 +69,7 @@ class ValuesPanel(TablePanel):
         self._by_task: dict[str, list[int]] | None = None
 
     def widths(self, width: int) -> list[int]:
-        """Where there is one dump its place is left out, and without a comparison the column of its outcome."""
+        """Return the widths; the columns of dump and comparison are hidden if not needed."""
         left_out = {"DUMP"} if len(self._places) < 2 else set()
         if not self._verdicts:
             left_out.add("AGAINST GOLDEN")
@@ -80,15 +77,13 @@ class ValuesPanel(TablePanel):
         return [0 if column.title in left_out else next(given) for column in self.COLUMNS]
 
     def source(self, context: DrawContext) -> object:
-        """All dumps, and what they were compared with."""
         return id(context.snapshot.dumps), id(context.snapshot.comparisons)
 
     def size_of(self, context: DrawContext) -> int:
-        """All rows of all dumps."""
         return sum(len(dump.rows) for dump in context.snapshot.dumps.values())
 
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
-        """By task; or the ones that diverge first."""
+        """Return the rows, by task or with diverging ones first."""
         dumps = list(context.snapshot.dumps.values())
         verdicts, named = _verdicts(context), _places(context)
         found = [
@@ -109,39 +104,36 @@ class ValuesPanel(TablePanel):
         return Rows([_identity(dump, row) for dump, row in found], listed, title)
 
     def context_changed(self, before: DrawContext) -> None:
-        """Know the rows by their identities; read the one under the cursor."""
+        """Index the rows; request the tensor under the cursor."""
         if self.context.snapshot.dumps is not before.snapshot.dumps or not self._by_identity:
             dumps = self.context.snapshot.dumps.values()
             self._by_identity = {_identity(dump, row): (dump.path, row) for dump in dumps for row in dump.rows}
             self._places = _places(self.context)
         self._verdicts = _verdicts(self.context)
         super().context_changed(before)
-        self._ask()
+        self._request_tensor()
 
     def set_rows(self, rows: Rows) -> None:
-        """Show these rows; the one under the cursor is read."""
         self._by_task = None
         super().set_rows(rows)
-        self._ask()
+        self._request_tensor()
 
     def move_to(self, index: int) -> None:
-        """See LinePanel; the tensor under the cursor is read."""
         super().move_to(index)
-        self._ask()
+        self._request_tensor()
 
     @property
     def pointed(self) -> str | None:
-        """The row under the cursor."""
+        """Return the row under the cursor."""
         return self.rows.order[self.cursor] if 0 <= self.cursor < len(self.rows.order) else None
 
     @property
     def dump(self) -> str | None:
-        """Path of the dump that the cursor is in."""
+        """Return the path of the dump under the cursor."""
         known = self._by_identity.get(self.pointed or "")
         return known[0] if known is not None else next(iter(self.context.snapshot.dumps), None)
 
     def cells(self, identity: str) -> Sequence[Cell]:
-        """One argument."""
         known = self._by_identity.get(identity)
         if known is None:
             return [Cell("")] * len(self.COLUMNS)
@@ -163,7 +155,7 @@ class ValuesPanel(TablePanel):
         )
 
     def draw_head(self, index: int, line: Line) -> None:
-        """What the comparison found, then the names of the columns."""
+        """Draw the result of the comparison, then the column titles."""
         if index >= _SENTENCE_LINES:
             super().draw_head(index - _SENTENCE_LINES, line)
             return
@@ -174,12 +166,11 @@ class ValuesPanel(TablePanel):
         line.add(lines[index] if index < len(lines) else "", self.context.ink.style(role, bold=role is Role.BAD))
 
     def entity(self, index: int) -> str | None:
-        """The task."""
         known = self._by_identity.get(self.rows.order[index]) if 0 <= index < len(self.rows.order) else None
         return known[1].task if known is not None else None
 
     def find(self, entity: str) -> int | None:
-        """The first row of a task, rather in this dump; the cursor stays where it is in one."""
+        """Return the first row of a task, preferably in this dump; the cursor's row if it is of that task."""
         if self.entity(self.cursor) == entity:
             return self.cursor
         if self._by_task is None:
@@ -190,11 +181,10 @@ class ValuesPanel(TablePanel):
         return next((place for place in found if self._dump_of(place) == dump), found[0] if found else None)
 
     def placeholder(self) -> str:
-        """Nothing was dumped."""
         return "No tensor matches the filter." if self.needle else "No tensor dump was found next to the logs."
 
     def action_divergence(self) -> None:
-        """To the first task of this dump that diverges; or why there is none to go to."""
+        """Go to the first diverging task of this dump, or say why there is none."""
         comparison = self._comparison()
         if comparison is None or comparison.running:
             why = "The comparison is still running." if comparison is not None else "Press C to compare first."
@@ -230,8 +220,8 @@ class ValuesPanel(TablePanel):
             return f"Nothing was compared: {comparison.problem}", Role.WARN
         return comparison.headline, Role.BAD if comparison.first is not None else Role.HEADING
 
-    def _ask(self) -> None:
-        """Have the tensor under the cursor read; once, but anew when its dump has changed."""
+    def _request_tensor(self) -> None:
+        """Request the tensor under the cursor; again only if its dump has changed."""
         if self.pointed != self._pointed:
             self._pointed = self.pointed
             self.post_message(Pointed(self.pointed))
@@ -248,7 +238,7 @@ class ValuesPanel(TablePanel):
 
 
 def dump_and_number(identity: str | None) -> tuple[str, int] | None:
-    """The dump and the entry of a row."""
+    """Return the dump and entry number of a row."""
     if identity is None:
         return None
     number, _, path = identity.partition("@")
@@ -270,7 +260,7 @@ def _rank(verdict: str) -> int:
 
 
 def _places(context: DrawContext) -> dict[str, str]:
-    """Where each dump is; "" for a single one."""
+    """Return the display name of each dump's place; "" for a single one."""
     dumps = context.snapshot.dumps
     if len(dumps) < 2:
         return dict.fromkeys(dumps, "")
@@ -287,7 +277,7 @@ _BLOCKS: Final = ("#", "█")
 
 
 class TensorPanel(LinePanel):
-    """Beside the dumped arguments: what the one under the cursor is like."""
+    """Details of the argument under the cursor."""
 
     LABEL = "Tensor"
     HELP = (
@@ -304,7 +294,6 @@ class TensorPanel(LinePanel):
         self._lines: list[SheetLine] = []
 
     def point(self, row: str | None) -> None:
-        """Show another one."""
         if row != self._row:
             self._row = row
             self.scroll_to(y=0, animate=False)
@@ -312,27 +301,23 @@ class TensorPanel(LinePanel):
             self.repaint()
 
     def context_changed(self, before: DrawContext) -> None:
-        """Made when it is drawn."""
+        """Nothing: the text is made when it is drawn."""
 
     def count(self) -> int:
-        """Lines."""
         return len(self._made(max(self.scrollable_content_region.width, 20)))
 
     def draw(self, index: int, line: Line) -> None:
-        """One line."""
         shown = self._made(max(line.width, 20))[index]
         if shown.lead:
             line.cell(shown.lead, 13).space()
         line.space(shown.indent).add(shown.text, self.context.ink.style(shown.role, bold=shown.bold))
 
     def placeholder(self) -> str:
-        """It is being read, or never was."""
         if self._row is None:
             return ""
         return "The recording does not contain it." if self.context.recorded else "Reading it."
 
     def copy_text(self) -> str:
-        """All of it."""
         return "\n".join(f"{part.lead} {part.text}".strip() for part in self._made(100))
 
     def _made(self, width: int) -> list[SheetLine]:
@@ -354,7 +339,7 @@ class TensorPanel(LinePanel):
         return self._lines
 
     def _against(self) -> Iterator[SheetLine]:
-        """How its task differs from that of the golden run."""
+        """Yield how its task differs from that of the golden run."""
         key = dump_and_number(self._row)
         comparison = self.context.snapshot.comparisons.get(key[0]) if key is not None else None
         dump = self.context.snapshot.dumps.get(key[0]) if key is not None else None
@@ -369,7 +354,7 @@ class TensorPanel(LinePanel):
 
 
 def _beneath(comparison: ValueComparison | None, dump: ValueDump | None) -> Iterator[SheetLine]:
-    """How the whole dump was compared, and what it lacks."""
+    """Yield the comparison of the whole dump, and its gaps."""
     if comparison is not None and comparison.summary:
         yield SheetLine()
         yield SheetLine(f"Compared with {comparison.golden}", Role.HEADING, bold=True)

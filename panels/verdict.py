@@ -1,4 +1,4 @@
-"""The one answer: what is stuck, since when, on what evidence, and what to do next."""
+"""The verdict panel: what is stuck, since when, on what evidence, and what to do next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Part:
 class VerdictPanel(LinePanel):
     """The verdict, its evidence in short, the next steps.
 
-    Where there is too little room, the evidence gives way first, then the end of the sentence; the next step stays.
+    If space is short, the evidence is cut first, then the end of the sentence; the next step stays.
     """
 
     LABEL: ClassVar[str] = "Verdict"
@@ -49,7 +49,6 @@ class VerdictPanel(LinePanel):
         self._wrapped: tuple[tuple[int, int], list[_Part]] = ((-1, 0), [])
 
     def context_changed(self, before: DrawContext) -> None:
-        """Compose the lines again."""
         old = self.parts
         self.parts = self._parts_now()
         if old != self.parts:
@@ -62,33 +61,28 @@ class VerdictPanel(LinePanel):
         self.title(self.LABEL, f"e: {others or 'evidence'}" if findings else "")
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """As many lines as the wrapped text has."""
         return len(self._lines(max(width - 1, 10)))
 
     def count(self) -> int:
-        """Lines at the present width."""
         return len(self._lines(max(self.scrollable_content_region.width, 10)))
 
     def draw(self, index: int, line: Line) -> None:
-        """One line."""
         part, ink = self._lines(max(line.width, 10))[index], self.context.ink
         if part.lead:
             line.add(part.lead, ink.style(part.lead_role, bold=True))
         line.add(part.text, ink.style(part.role, bold=part.bold))
 
     def copy_text(self) -> str:
-        """The whole verdict."""
         return "\n".join(f"{part.lead}{part.text}" for part in self._parts_now())
 
     def _lines(self, width: int) -> list[_Part]:
-        key = (width, self._room())
+        key = (width, self._max_lines())
         if self._wrapped[0] != key:
             parts = [(part.rank, self._wrap(part, width)) for part in self.parts]
             self._wrapped = (key, _squeezed(parts, key[1]))
         return self._wrapped[1]
 
-    def _room(self) -> int:
-        """Lines that the style sheet leaves to the text."""
+    def _max_lines(self) -> int:
         most = self.styles.max_height
         return most.cells - 2 if most is not None and most.cells else 99
 
@@ -128,7 +122,7 @@ class VerdictPanel(LinePanel):
 
 
 def _squeezed(parts: list[tuple[int, list[_Part]]], room: int) -> list[_Part]:
-    """The lines of all parts, at most `room`: the highest rank gives way first, and the next step last of all."""
+    """Return at most `room` lines: the parts of highest rank are cut first, the next step last."""
     over = sum(len(lines) for _rank, lines in parts) - room
     for rank, least in ((3, 1), (2, 0), (3, 0), (1, 1), (0, 1)):
         for number, (own, lines) in enumerate(parts):
@@ -143,5 +137,5 @@ def _squeezed(parts: list[tuple[int, list[_Part]]], room: int) -> list[_Part]:
 
 
 def finding_of(context: DrawContext) -> Finding | None:
-    """The finding that the verdict rests on, or the first one where it rests on none."""
+    """Return the finding behind the verdict, or the first one if there is none."""
     return context.diagnosis.chief or next(iter(context.diagnosis.findings.values()), None)

@@ -1,9 +1,7 @@
-"""Who waits for whom: each root with what waits for it below it, as a tree.
-
-The wait-for graph as rows of a tree: a root on top, what waits for it below. Values only.
+"""The waits panel: the wait-for graph as trees, each root on top with its waiters below.
 
 Invariants:
-    tree.T1. At most MAX_ROWS rows, at most FAN children of one entity; what is left out is counted.
+    tree.T1. At most MAX_ROWS rows, at most FAN children of one entity; omitted ones are counted.
     tree.T2. A cycle ends at the entity that it began with, marked as such.
 """
 
@@ -32,11 +30,11 @@ class Row:
     """One row.
 
     Attributes:
-        guide: for each level, whether a line goes on below (`True`) or not.
+        guide: for each level, whether a line continues below.
         last: it is the last child of its parent.
-        closes: it is above already: the cycle closes here.
-        repeats: what waits for it is below its first row.
-        more: not an entity: so many more wait that are not shown.
+        closes: it is an ancestor too: the cycle closes here.
+        repeats: its waiters are below its first row.
+        more: not an entity, but the number of omitted waiters.
     """
 
     entity: str
@@ -49,7 +47,7 @@ class Row:
 
 
 def tree_rows(diagnosis: Diagnosis, selection: str | None = None) -> list[Row]:
-    """Rows for the roots of the verdict, then of the graph, then for the selection's own chain."""
+    """Return rows for the roots of the verdict, of the graph, and for the selection's own chain."""
     graph, rows, seen = diagnosis.graph, [], set[str]()
     for start in _starts(diagnosis):
         if start in seen:
@@ -78,7 +76,7 @@ def _starts(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _grow(graph: WaitGraph, start: str) -> Iterator[Row]:
-    """Depth first; an entity's children are drawn once, below its first row."""
+    """Yield the tree depth first; an entity's children are drawn once, below its first row."""
     grown = set[str]()
     pending: list[tuple[Row, frozenset[str]]] = [(Row(start), frozenset())]
     while pending:
@@ -102,14 +100,14 @@ def _grow(graph: WaitGraph, start: str) -> Iterator[Row]:
 
 
 def _by_weight(graph: WaitGraph, entities: Sequence[str]) -> list[str]:
-    """Most waiters first, so that the chain that matters is on top."""
+    """Sort by number of waiters, so that the important chain is on top."""
     if len(entities) > 500:
         return list(entities)
     return sorted(dict.fromkeys(entities), key=lambda entity: -graph.behind(entity))
 
 
 def _path(chain: Sequence[str]) -> Iterator[Row]:
-    """The way from a root down to one entity."""
+    """Yield the rows from a root down to one entity."""
     members = list(reversed(chain))
     for depth, entity in enumerate(members):
         parent = members[depth - 1] if depth else None
@@ -134,7 +132,7 @@ class WaitsPanel(LinePanel):
         self._key: object = None
 
     def context_changed(self, before: DrawContext) -> None:
-        """Make the rows again when the graph or a selection outside it changed."""
+        """Rebuild the rows if the graph, or a selection outside it, changed."""
         diagnosis, selection = self.context.diagnosis, self.context.selection
         key = (id(diagnosis.graph), diagnosis.verdict.roots, selection)
         if key == self._key:
@@ -151,19 +149,16 @@ class WaitsPanel(LinePanel):
         self.title(self.LABEL, f"{count(waiting)} wait" if waiting else "")
 
     def count(self) -> int:
-        """Rows."""
         return len(self.rows)
 
     def entity(self, index: int) -> str | None:
-        """The entity of a row."""
         return self.rows[index].entity or None if 0 <= index < len(self.rows) else None
 
     def find(self, entity: str) -> int | None:
-        """The first row of an entity."""
         return next((number for number, row in enumerate(self.rows) if row.entity == entity), None)
 
     def draw(self, index: int, line: Line) -> None:
-        """Guides, mark, label, and how it waits."""
+        """Draw guides, mark, label, and how it waits."""
         row, context = self.rows[index], self.context
         ink, glyphs, faint = context.ink, context.glyphs, context.ink.style(Role.FAINT)
         for goes_on in row.guide:
@@ -203,7 +198,7 @@ class WaitsPanel(LinePanel):
                 found.append((f"at {place}", Role.DIM))
         elif word:
             found.append((word, Role.DIM))
-        if row.parent is not None and self._only_behind(entity, row.parent):
+        if row.parent is not None and self._is_inferred_wait(entity, row.parent):
             found.append(("perhaps not directly", Role.DIM))
         holders = row.parent in context.diagnosis.graph.blockers_of(entity) and _is_lock(entity)
         if holders and row.parent is not None:
@@ -215,13 +210,11 @@ class WaitsPanel(LinePanel):
             found.append((context.names.label(task.where[0]), Role.DIM))
         return found
 
-    def _only_behind(self, entity: str, blocker: str) -> bool:
-        """Whether it is known only that a task waits behind another one."""
+    def _is_inferred_wait(self, entity: str, blocker: str) -> bool:
         edge = self.context.snapshot.edges.get(EdgeKey(EdgeKind.DEPENDS_ON, entity, blocker))
         return edge is not None and edge.inferred
 
     def placeholder(self) -> str:
-        """Nothing waits."""
         return "There are no waits."
 
 

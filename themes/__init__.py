@@ -18,7 +18,7 @@ STYLE_SHEET: Final = Path(__file__).with_name("livedbg.tcss")
 
 
 class Role(StrEnum):
-    """What a piece of text is, for its colour."""
+    """The meaning of a piece of text, which decides its colour."""
 
     TEXT = "text"
     DIM = "dim"  # secondary text
@@ -36,12 +36,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """One theme's colours, as `#rrggbb`.
-
-    Attributes:
-        title: what the theme is for, for the menu.
-        ansi: the same roles in the 16 colours of an old terminal (ANSI numbers).
-    """
+    """One theme's colours, as `#rrggbb`, and its roles in the 16 ANSI colours of an old terminal."""
 
     name: str
     title: str
@@ -55,7 +50,7 @@ class Palette:
     ansi: Mapping[str, int]
 
     def ansi_of(self) -> dict[str, int]:
-        """Every colour of this palette -> its ANSI number."""
+        """Return the ANSI number of every colour of this palette."""
         own = {self.background: 0, self.raised: 0, self.selection: 4, self.selection_text: 15}
         own |= {self.border: 8, self.focus: self.ansi["accent"]}
         return {self.roles[role]: self.ansi.get(role, 7) for role in Role} | own

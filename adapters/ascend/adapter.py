@@ -1,13 +1,11 @@
-"""The Ascend adapter: reads what the `simpler` runtime logs and writes, with or without a process.
+"""The Ascend adapter: reads the logs and files of the `simpler` runtime, with or without a process.
 
-The log itself is read by the log adapter, which feeds this adapter's decoder; this module watches
-the files beside the logs, notices when a log has gone quiet, and samples how busy the machine is
-while the run of a process is watched.
+The log adapter reads the log and feeds this adapter's decoder. This module watches the files next to the logs
+(deps.json, name_map*.json, scope_stats.jsonl), notices when a log has gone quiet, and samples the machine's load while
+the run of a process is watched.
 
-Finds and reads the files that the runtime writes beside its log: deps.json, name_map*.json, scope_stats.jsonl.
-
-They come late (after a run has drained), and may be read while they are being written: a file that
-is not whole JSON yet is tried again when it has changed.
+The files are written after a run has drained, and may be read half-written: a file that is not complete JSON yet is
+retried when it has changed.
 """
 
 from __future__ import annotations
@@ -61,13 +59,7 @@ _LIMIT: Final = Limit(cpu=0.02, most_s=300.0)  # of reading a file that changes 
 
 
 class FileProblem(Struct, frozen=True):
-    """A file that can't be used (now).
-
-    Attributes:
-        sentence: why.
-        passing: it may be right later (it is being written).
-        remedy: what to do.
-    """
+    """A file that can't be used now; `passing` if it may become valid later, since it is being written."""
 
     path: Path
     sentence: str
@@ -76,9 +68,9 @@ class FileProblem(Struct, frozen=True):
 
 
 def folders_of(patterns: Iterable[str]) -> list[Path]:
-    """The folders that log arguments (files, folders, globs) speak of, absolute as the logs' own paths are.
+    """Return the absolute folders of log arguments (files, folders, globs).
 
-    A folder that everybody writes into is one only if it is named itself.
+    A folder that everybody writes into counts only if it is named itself.
     """
     found: dict[Path, None] = {}
     for pattern in patterns:
@@ -93,7 +85,7 @@ def folders_of(patterns: Iterable[str]) -> list[Path]:
 
 
 def named_in(patterns: Iterable[str]) -> tuple[Path, ...]:
-    """The folders, and the files of the kinds that are looked for, that log arguments name themselves."""
+    """Return the folders, and the files of known kinds, that log arguments name directly."""
     paths = [(pattern, Path(pattern).expanduser().absolute()) for pattern in patterns]
     files = (path for _, path in paths if path.name in _NAMES)
     whole = (pattern for pattern, path in paths if any(mark in pattern for mark in "*?[") or is_folder(path))
@@ -101,7 +93,7 @@ def named_in(patterns: Iterable[str]) -> tuple[Path, ...]:
 
 
 class FileWatch:
-    """Looks for the files below some folders, and gives each again when it has changed."""
+    """Finds files below some folders, and returns each again when it has changed."""
 
     def __init__(self) -> None:
         self._seen: dict[Path, tuple[int, int]] = {}
@@ -109,12 +101,7 @@ class FileWatch:
         self.problems: dict[Path, FileProblem] = {}
 
     def scan(self, folders: Iterable[Path], *, last: bool = False) -> list[JobFile]:
-        """One scan: the files that are new or changed. Blocking: call it in a thread.
-
-        Args:
-            folders: where they lie.
-            last: there is no later look; else a file that was costly to read is left alone for some time.
-        """
+        """Return new or changed files; unless `last`, skip costly ones for some time. Blocking: call it in a thread."""
         found: list[JobFile] = []
         for path in _candidates(folders):
             try:
@@ -219,17 +206,15 @@ class AscendAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Every session that reads logs may read one of this runtime."""
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoders of the runtime's log, of the compiler's errors, of and of what CANN reports."""
+        """Return the decoders of the runtime's log, the compiler's errors, and CANN's reports."""
         if self._decoder is None:
             self._decoder = AscendDecoder(self.model)
         return (self._decoder, self._compile, CannDecoder())
 
     async def run(self, context: Context) -> None:
-        """Watch the files, the silence, and the memory of running simulators."""
         async with asyncio.TaskGroup() as group:
             live = group.create_task(self._memory(context))
             if context.request.once:
@@ -238,7 +223,6 @@ class AscendAdapter(PolledAdapter):
             live.cancel()
 
     async def look(self, context: Context) -> float:
-        """Look at the files, and for how long the logs have been silent."""
         over = logs_ended(context)  # this is the last scan
         if over and not context.request.once:
             await self._logs_read(lambda: self._compile.ended, context)
@@ -263,9 +247,9 @@ class AscendAdapter(PolledAdapter):
             await self._live.run(context)
 
     async def again(self, context: Context) -> bool:
-        """Wait until the logs have been read once; the next look knows where they lie.
+        """In a continuous session, wait until the logs have been read once; the next scan knows their folders.
 
-        Whoever stops a thread looks, once all have settled, for how long a watchdog bears that.
+        A stop of a thread needs the watchdog's limit, which must be known once all have settled.
         """
         if context.request.once or self._logs_known or logs_ended(context):
             return False
@@ -281,9 +265,9 @@ class AscendAdapter(PolledAdapter):
             context.emit(*self.model.collect(context.stamp(), whole=True))
 
     async def rest(self, context: Context, pause_s: float) -> None:
-        """Until the next scan; what a job's process was started with is taken as soon as it is known.
+        """Wait until the next scan; end early for a failed compilation or the end of the logs.
 
-        A compilation that failed, and the end of the logs, are looked at at once.
+        The start environment of a job's process is taken as soon as it is known.
         """
         until = time.monotonic() + pause_s
         while time.monotonic() < until and not logs_ended(context) and not self._compile.news:
@@ -294,7 +278,7 @@ class AscendAdapter(PolledAdapter):
                 self._collect(context)
 
     def _sample(self, context: Context) -> None:
-        """How busy the machine is, while the run of a process is watched."""
+        """Sample the machine's load while the run of a process is watched."""
         with self.model.lock:
             watched = any(job.process for job in self.model.jobs)
         load = read_load() if watched else None
@@ -327,16 +311,15 @@ class AscendAdapter(PolledAdapter):
         self._tell(context)
 
     async def _logs_read(self, read: Callable[[], bool], context: Context) -> None:
-        """Wait for the logs, however long they take: what the files add is said after what the logs said."""
+        """Wait until the logs are read: results from files come after those from logs."""
         while not (read() or self._compile.ended):
             await context.sleep(0.01)
 
     def _logs_of(self, context: Context) -> list[str]:
-        """Where the logs lie that are being read for the processes."""
         return [source.path for source in context.snapshot().log_sources.values() if source.path]
 
     def _work_folders(self, context: Context) -> list[Path]:
-        """Where the processes run, or were launched: a compiler writes below that."""
+        """Return where the processes run or were launched: a compiler writes below that."""
         working = [process.cwd for process in context.snapshot().processes.values() if process.target and process.cwd]
         launched = [target.cwd for target in context.request.processes if target.cwd is not None]
         return list(dict.fromkeys([*map(Path, working), *launched]))

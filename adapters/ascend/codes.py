@@ -1,4 +1,4 @@
-"""What error codes and stall classes mean, in a user's words (data/codes.toml), and where what they mask is logged.
+"""Error codes and stall classes for users (data/codes.toml), and where the device's log is.
 
 Source of the place of a device's log: simpler .claude/rules/running-onboard.md ("507018 triage"), CANN log reference.
 """
@@ -19,12 +19,11 @@ _RANGES: Final = ((100_000, 199_999), (200_000, 299_999), (500_000, 599_999))
 
 
 class ErrorCode(Struct, frozen=True):
-    """One code that the orchestrator (1 to 11) or the scheduler (100 and up) latches.
+    """An error code of the orchestrator (1 to 11) or the scheduler (from 100).
 
     Attributes:
-        meaning: half a sentence, what happened.
-        advice: what to do about it.
-        blame: whose fault it mostly is: `orchestration code`, `kernel`, `configuration`, `the runtime`.
+        meaning: half a sentence.
+        blame: usual cause: `orchestration code`, `kernel`, `configuration`, `the runtime`.
     """
 
     number: int = 0
@@ -35,14 +34,14 @@ class ErrorCode(Struct, frozen=True):
 
 
 class StallClass(Struct, frozen=True):
-    """A `sub_class` of code 100 (SCHEDULER_TIMEOUT): what the scheduler saw, and where to look."""
+    """A `sub_class` of code 100 (SCHEDULER_TIMEOUT)."""
 
     meaning: str
     advice: str
 
 
 class Group(StrEnum):
-    """What kind of thing a code of CANN reports."""
+    """Kind of a CANN code."""
 
     HARDWARE = "hardware"  # memory, links or the chip itself
     FAULT = "fault"  # a kernel did something that the device refuses
@@ -55,12 +54,12 @@ class Group(StrEnum):
 
 
 class CannCode(Struct, frozen=True):
-    """One return code of CANN's runtime.
+    """A return code of CANN's runtime.
 
     Attributes:
-        meaning: half a sentence, what it says.
-        mask: it only says that something failed: the cause is written elsewhere.
-        advice: what to do about it; "" for a mask (`device_log` says where to look).
+        meaning: half a sentence.
+        mask: it only says that something failed: the cause is logged elsewhere.
+        advice: "" for a mask (`device_log` says where to look).
     """
 
     number: int
@@ -97,7 +96,7 @@ def _name(name: str) -> str:
 
 @cache
 def cann_codes() -> Mapping[int, CannCode]:
-    """The codes of CANN that are known, by number."""
+    """Return the known codes of CANN, by number."""
     return {
         int(number): CannCode(int(number), _name(name), meaning, table.mask, table.advice, table.group or Group(group))
         for group, table in _file().cann.items()
@@ -106,7 +105,7 @@ def cann_codes() -> Mapping[int, CannCode]:
 
 
 def cann_code(number: int | None) -> CannCode | None:
-    """The code of that number; one that we don't know where it can only be CANN's; None for other numbers."""
+    """Return CANN's code of a number, also an unknown one in CANN's ranges; None for other numbers."""
     if number is None:
         return None
     number = abs(number)
@@ -117,7 +116,7 @@ def cann_code(number: int | None) -> CannCode | None:
 
 
 def error_code(number: int) -> ErrorCode:
-    """The code of that number; the sign is ignored (a runtime status is the negated code)."""
+    """Return the runtime's code of a number; the sign is ignored (a runtime status is the negated code)."""
     number = abs(number)
     if not number:
         return ErrorCode(advice="read the log lines before it")
@@ -126,35 +125,29 @@ def error_code(number: int) -> ErrorCode:
 
 
 def named_code(number: int) -> str:
-    """`code 3, FLOW_CONTROL_DEADLOCK`; "" for 0."""
+    """Return `code 3, FLOW_CONTROL_DEADLOCK`; "" for 0."""
     return f"code {number}, {error_code(number).name}" if number else ""
 
 
 def whole_graph(code: ErrorCode) -> ErrorCode:
-    """The code as host_build_graph means it, which builds the whole graph before it runs, so nothing is freed."""
+    """Return the code's meaning in host_build_graph, which builds the whole graph first, so that nothing is freed."""
     return structs.replace(_file().host_built.get(str(code.number), code), number=code.number)
 
 
 def unexplained(call: str) -> str:
-    """What is said of a run that failed with -1 and of nothing else, by the host's call that failed."""
+    """Return the text for a run that only failed with -1, by the host's failed call."""
     said = _file().unexplained
     return said.get(call, said["other"])
 
 
 def stall_class(sub_class: str) -> StallClass:
-    """The class of a `sub_class=` text such as `S1:running-stalled`."""
+    """Return the class of a `sub_class=` text such as `S1:running-stalled`."""
     classes = _file().stall
     return classes.get(sub_class.partition(":")[0], classes["unknown"])
 
 
 def device_log(environment: Mapping[str, str], pid: int | None = None, device: int | None = None) -> str:
-    """Where the device's log lies: CANN's rule, with what is known of the process.
-
-    Args:
-        environment: of the process; empty where there is none.
-        pid: of the process.
-        device: number of the device.
-    """
+    """Return the path of the device's log by CANN's rule, from the process's environment (maybe empty)."""
     root = environment.get("ASCEND_PROCESS_LOG_PATH") or (
         f"{environment['ASCEND_WORK_PATH']}/log" if environment.get("ASCEND_WORK_PATH") else ""
     )

@@ -1,7 +1,7 @@
-"""Finds errors of pypto's compiler and of ptoas in the lines of a log, of a traceback or of report/codegen_errors.txt.
+"""Find errors of pypto's compiler and of ptoas in a log, a traceback or report/codegen_errors.txt.
 
-A state machine over lines: what an error says stands in several of them. Bounded: it remembers a few lines and at most
-`MOST` errors. data/compile_lines.toml has how the lines look.
+A state machine over lines, since an error spans several. Bounded: it keeps a few lines and at most `MOST` errors.
+data/compile_lines.toml has the line patterns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _PLACE: Final = lazy_re(
 
 
 class Stage(StrEnum):
-    """Where in the compiler it failed."""
+    """Stage of the compiler that failed."""
 
     PARSER = "parser"
     PASS = "pass"
@@ -52,24 +52,23 @@ class Stage(StrEnum):
 
 
 class CompileError(Struct):
-    """One error.
+    """One compiler error.
 
     Attributes:
-        message: what the compiler says, one line.
-        where: name of the log, and number of the line.
-        function: the function (kernel) or group that it compiled.
-        place: the source line.
-        code: the text of that line, where it is quoted.
-        origin: the line of the program that a generated line was made from.
+        message: one line.
+        where: name of the log, and line number.
+        function: the compiled function (kernel) or group.
+        code: text of that line, if quoted.
+        origin: program line from which a generated line was made.
         help: the compiler's own advice.
-        after: the pass whose result was found wrong.
-        before: the pass whose input was found wrong.
-        internal: a check of the compiler's own failed: a bug of it, not of the program.
-        check: where in the compiler's source the check stands.
-        rule: which rule of the verifier found it.
-        more: how many further errors the same report has.
-        report: the file with the whole of it.
-        change: what the last pass before it changed, where the dumps show it.
+        after: the pass whose result was wrong.
+        before: the pass whose input was wrong.
+        internal: a check of the compiler itself failed: its bug, not the program's.
+        check: the check's place in the compiler's source.
+        rule: the verifier's rule.
+        more: further errors in the same report.
+        report: the file with the full text.
+        change: what the last pass before it changed, if the dumps show it.
     """
 
     stage: Stage
@@ -93,22 +92,22 @@ class CompileError(Struct):
 
     @property
     def op(self) -> str:
-        """The operation that it is about, or ""."""
+        """Return its operation, or ""."""
         return op_of(self.message) or op_of(self.code)
 
     @property
     def shapes(self) -> str:
-        """The shapes that it names, as text, or ""."""
+        """Return its shapes as text, or ""."""
         return ", ".join(shapes_of(self.message) or (shapes_of(self.code) if self.stage is Stage.PTOAS else []))
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What makes it the same as another: it is said again in a table, a file and a traceback."""
+        """Return a key for duplicates: an error is repeated in a table, a file and a traceback."""
         return (self.stage, self.function, self.message[:80])
 
 
 def op_of(text: str) -> str:
-    """The first operation that a text names: `tile.matmul`, `pto.tadd`."""
+    """Return the first operation that a text names: `tile.matmul`, `pto.tadd`."""
     for match in (*_QUOTED_OP.finditer(text), *_OP.finditer(text)):
         name = match[1]
         if not name.endswith(_NO_OP):
@@ -117,14 +116,14 @@ def op_of(text: str) -> str:
 
 
 def shapes_of(text: str) -> list[str]:
-    """The shapes that a text names, each once: `[64, 128]`, `(64, 128)`, `64x128xf32`."""
+    """Return the shapes that a text names, each once: `[64, 128]`, `(64, 128)`, `64x128xf32`."""
     text = _PLACE.sub("", text)
     found = dict.fromkeys(match[0] for match in _SHAPE.finditer(text) if any(c.isdigit() for c in match[0]))
     return [shape for shape in found if len(shape) < 80][:_SHAPES_SHOWN]
 
 
 def split_place(text: str) -> tuple[str, Place | None]:
-    """`message [file:line:column]` taken apart; lines and columns that no file has are left in the text."""
+    """Split `message [file:line:column]`; implausible lines and columns stay in the text."""
     match = _PLACE.search(text)
     if match is None or len(match["line"]) > 9:
         return clean_line(text.strip(), _TEXT_LIMIT), None
@@ -143,7 +142,7 @@ class _Lines(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def compile_lines() -> _Lines:
-    """The file."""
+    """Return the parsed file."""
     return read_data("compile_lines.toml", _Lines)
 
 
@@ -153,11 +152,11 @@ def _forms() -> Forms:
 
 
 class CompileReader:
-    """The errors of one log.
+    """Collects the errors of one log.
 
     Attributes:
-        errors: by what makes them different, in the order of the log.
-        beyond: how many more there were than are kept.
+        errors: by key, in log order.
+        beyond: number of dropped errors.
         overtaken: a run began after them: they did not end the program.
     """
 
@@ -177,16 +176,7 @@ class CompileReader:
         self._wall_ns: int | None = None
 
     def take(self, line: str, where: tuple[str, int | None], wall_ns: int | None) -> bool:
-        """Take one line.
-
-        Args:
-            line: sanitised, without its newline.
-            where: name of the log, and number of the line.
-            wall_ns: its time.
-
-        Returns:
-            whether something was learnt.
-        """
+        """Process one sanitised line; return whether something new was found."""
         self._where, self._wall_ns = (where, line), wall_ns
         learnt = self._of_table(line) if self._table else None
         if learnt is None:
@@ -227,7 +217,7 @@ class CompileReader:
         return False
 
     def _take_arrow(self, fields: Fields) -> bool:
-        """`  --> file:line:column` behind an `Error: …` of one or more lines."""
+        """Handle `  --> file:line:column` after an `Error: …` of one or more lines."""
         said: list[str] = []
         for line in reversed(self._lines):
             said.append(line)
@@ -245,7 +235,7 @@ class CompileReader:
         return self._add(CompileError(Stage.PARSER, message, *self._where, self._wall_ns, place=place or inner))
 
     def _take_check(self, fields: Fields) -> bool:
-        """`Check failed: … at src/x.cpp:1` behind the message of an exception."""
+        """Handle `Check failed: … at src/x.cpp:1` after an exception's message."""
         said, kind, file = [], "", fields["file"] or ""
         for line in reversed(self._lines):
             raised = _forms().fields("raised", line)
@@ -268,12 +258,12 @@ class CompileReader:
         return known is not None or self._add(error)
 
     def _same(self, message: str) -> CompileError | None:
-        """The error that the lines before have made already of the same text."""
+        """Return the open error if it has the same text."""
         error = self._open
         return error if error is not None and error.message and error.message[:60] == message[:60] else None
 
     def _take_raised(self, fields: Fields) -> bool:
-        """`ValueError: message [model.py:12:5]`: an exception that carries a place in a program."""
+        """Handle `ValueError: message [model.py:12:5]`: an exception with a place in a program."""
         message, place = split_place(fields["text"] or "")
         if place is None or place.generated:
             return False
@@ -282,7 +272,7 @@ class CompileReader:
         return self._add(error)
 
     def _take_rule(self, fields: Fields) -> bool:
-        """`[1] ERROR - Rule` of a verifier's report."""
+        """Handle `[1] ERROR - Rule` of a verifier's report."""
         if number(fields, "number") > 1 and self._open is not None and self._open.stage is Stage.VERIFIER:
             self._open.more += 1
             return True
@@ -295,7 +285,7 @@ class CompileReader:
         self._function, self._in_ptoas, self._in_section, self._open = clean_line(function, 200), False, False, None
 
     def _rest(self, rest: str) -> bool:
-        """What stands behind the name of a function that failed."""
+        """Parse the text after the name of a failed function."""
         ptoas = _forms().fields("ptoas", rest)
         if ptoas is None:
             message, place = split_place(rest)
@@ -315,7 +305,6 @@ class CompileReader:
         return self._mlir(fields) if self._in_ptoas or "pto" in self._where[1] else None
 
     def _mlir(self, fields: Fields) -> bool:
-        """One diagnostic of ptoas."""
         file, line, column = (fields[name] or fields[f"{name}2"] for name in ("file", "line", "column"))
         place = Place(clean_line(file or "", 400), int(line), int(column or 0)) if line else None
         message = clean_line((fields["text"] or "").strip(), _TEXT_LIMIT)
@@ -374,7 +363,7 @@ class CompileReader:
         return False
 
     def _of_table(self, line: str) -> bool | None:
-        """Rows of the table of functions: those of which nothing else was said; None for a line behind it."""
+        """Parse rows of the function table for functions without other errors; None after its end."""
         row = _forms().fields("row", line)
         if row is None:
             if line.strip() and not line.lstrip().startswith("-"):

@@ -1,6 +1,6 @@
-"""Errors of pypto's compiler and of ptoas as diagnostics: `compile-error`, one a function and message.
+"""Diagnostics `compile-error` for errors of pypto's compiler and ptoas, one for each function and message.
 
-The decoder gathers them from logs; the Ascend adapter adds how far the passes got, from the folders below the logs'.
+The decoder collects them from logs; the Ascend adapter adds the last pass, from dumps below the logs' folders.
 """
 
 from __future__ import annotations
@@ -30,12 +30,7 @@ _REPORT: Final = "codegen_errors.txt"
 
 
 class CompileDecoder(LogDecoder):
-    """Understands what a compilation says when it fails; the adapter emits it, once it has looked for the dumps.
-
-    Attributes:
-        news: something was taken since the last call of `events`.
-        ended: all logs have been read to their end.
-    """
+    """Decodes compiler errors; the adapter emits the news, once all logs are read and it has searched for dumps."""
 
     name = "pypto"
 
@@ -49,33 +44,28 @@ class CompileDecoder(LogDecoder):
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder."""
         return tuple(word.encode() for word in compile_lines().words)
 
     @property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
-        """See LogDecoder."""
         return {word.encode(): re.compile(form.encode()) for word, form in compile_lines().exact.items()}
 
     @property
     def opens(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder."""
         return tuple(word.encode() for word in compile_lines().opens)
 
     @property
     def failed(self) -> bool:
-        """Some compilation failed: it is worth while to look for its dumps."""
+        """Return whether some compilation failed, so that its dumps are of interest."""
         with self._lock:
             return any(reader.errors for reader in self._readers.values())
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         with self._lock:
             self._readers[source.id] = CompileReader()
             self._paths[source.id] = PurePath(source.path or source.name or source.id)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
         with self._lock:
             reader = self._readers.setdefault(record.source, CompileReader())
             name = self._paths.setdefault(record.source, PurePath(record.source)).name
@@ -85,7 +75,7 @@ class CompileDecoder(LogDecoder):
             return (), ()
 
     def knows(self, record: LogRecord) -> bool:
-        """A line close to an error that was read: the reports of the compilers have many."""
+        """Return whether a record is close to a known error: compiler reports have many lines."""
         with self._lock:
             reader = self._readers.get(record.source)
             if reader is None or record.line is None:
@@ -94,16 +84,15 @@ class CompileDecoder(LogDecoder):
             return any(abs(line - record.line) <= _NEAR for line in lines if line is not None)
 
     def over(self) -> None:
-        """The last record has been taken."""
         self.ended = True
 
     def use_dumps(self, dumps: Sequence[PassDump]) -> None:
-        """How far the passes got, newest last."""
+        """Set the dumps of the passes, newest last."""
         with self._lock:
             self._dumps = list(dumps)
 
     def use_sources(self, folders: Sequence[Path]) -> None:
-        """Read the source lines that errors name, where they are there. Blocking: call it in a thread."""
+        """Read the source lines of errors, if they exist. Blocking: call it in a thread."""
         with self._lock:
             wanted = [error for reader in self._readers.values() for error in reader.errors.values()]
         for error in wanted:
@@ -123,7 +112,7 @@ class CompileDecoder(LogDecoder):
                 error.change = change_of(dump.files(error.after), f"{error.message} {error.code}")
 
     def events(self, stamp: Stamp) -> list[Event]:
-        """The events that follow from what was taken since the last call."""
+        """Return the events since the last call."""
         with self._lock:
             self.news = False
             return self._shown.show(stamp, diagnostics=self._diagnostics())
@@ -181,7 +170,6 @@ class CompileDecoder(LogDecoder):
         )
 
     def _dump_of(self, error: CompileError, path: PurePath) -> PassDump | None:
-        """The passes' dumps that belong to an error."""
         if error.stage is Stage.PARSER:
             return None
         if error.stage is Stage.PTOAS:
@@ -190,7 +178,7 @@ class CompileDecoder(LogDecoder):
 
     @staticmethod
     def _nearest(dumps: Sequence[PassDump], log: PurePath) -> PassDump | None:
-        """The dump that lies nearest to a log; of several the newest."""
+        """Return the dump nearest to a log; the newest of several."""
 
         def shared(dump: PassDump) -> int:
             return len([1 for a, b in zip(dump.path.parts, log.parts, strict=False) if a == b])
@@ -199,7 +187,7 @@ class CompileDecoder(LogDecoder):
 
 
 def _with_passes(facts: CompileFacts, error: CompileError, dump: PassDump | None) -> CompileFacts:
-    """Which pass failed: as the message says, or the one behind the last whose dump is there."""
+    """Add the failed pass: from the message, or the one after the last dump."""
     last = dump.last if dump is not None else ""
     if error.stage is Stage.PTOAS:
         return structs.replace(facts, last=last)

@@ -1,4 +1,4 @@
-"""Feeds the records of logs to the model: lines out of records, messages out of lines, times to both."""
+"""Feed log records to the model: split them into lines, decode messages, add times."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _ELSEWHERE: Final = frozenset(
 
 
 class _Source(Struct):
-    """What is remembered of one log.
+    """State of one log.
 
     Attributes:
         last_wall_ns: time of the newest line that has one.
         offset_ns: wall clock minus monotonic clock, from the log's anchor.
-        live: all that was there at first has been read; what comes now is new.
-        held: messages that any program may print, of a log that isn't known to be a runtime's.
+        live: its initial content has been read; from now on lines are new.
+        held: messages that any program may print, until the log is known to be a runtime's.
     """
 
     name: str
@@ -52,11 +52,7 @@ class _Source(Struct):
 
 
 class AscendDecoder(LogDecoder):
-    """Understands the log of the `simpler` runtime.
-
-    Args:
-        model: what it is put into; shared with the watcher of files.
-    """
+    """Decodes the log of the `simpler` runtime; its model is shared with the watcher of files."""
 
     name = "ascend"
     beats: ClassVar[tuple[bytes, ...]] = BEATS
@@ -67,22 +63,18 @@ class AscendDecoder(LogDecoder):
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder."""
         return triggers()
 
     @property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
-        """See LogDecoder."""
         return exact()
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         name = PurePath(source.path).name if source.path else source.name
         self._sources[source.id] = _Source(name or source.id)
         self._model.opened(source)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
         source = self._sources.get(record.source)
         if source is None:
             source = self._sources[record.source] = _Source(record.source.rpartition("/")[2])
@@ -93,7 +85,7 @@ class AscendDecoder(LogDecoder):
             return self._model.collect_of(record.source, stamp), tuple(links)
 
     def knows(self, record: LogRecord) -> bool:
-        """Messages of the table, and whatever else the runtime writes of an error after its run has failed."""
+        """Return whether the runtime wrote a record: a known message, or any tagged line after a failed run."""
         with self._model.lock:
             job = self._model.known(record.source)
             failed = job is not None and job.failed
@@ -103,12 +95,11 @@ class AscendDecoder(LogDecoder):
             )
 
     def over(self) -> None:
-        """No log is read any more, or ever: where there is none, nothing is flushed."""
+        """Note that no log is read any more, or ever: without logs, nothing is flushed."""
         with self._model.lock:
             self._model.logs_read()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Conclude from what is there."""
         with self._model.lock:
             for identity, source in self._sources.items():
                 source.live = True
@@ -120,7 +111,7 @@ class AscendDecoder(LogDecoder):
         message = classify(line.message, line.tagged)
         mark = self._mark(record, source, line, stamp)
         if message is None:
-            self._aside(record, line, mark)
+            self._take_activity(record, line, mark)
             return ()
         try:
             return self._take(record, source, message, line, mark)
@@ -145,8 +136,8 @@ class AscendDecoder(LogDecoder):
             source.name, text, wall_ns, exact, seen=source.live, log=record.source, counted=counted, line=number_
         )
 
-    def _aside(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
-        """A line that says nothing but that its log goes on, or a job script's exit status."""
+    def _take_activity(self, record: LogRecord, line: RuntimeLine, mark: Mark) -> None:
+        """Process a line that only shows activity, or a job script's exit status."""
         status = _STATUS.fullmatch(line.text.strip()) if "rc=" in line.text else None
         if status is not None:
             folder = self._model.folder_of(record.source)
@@ -173,7 +164,7 @@ class AscendDecoder(LogDecoder):
         return _handled(job, message, line.func, mark) or (job.names.run,)
 
     def _release(self, source: _Source, job: Job | None) -> None:
-        """What was held back until its job is known."""
+        """Process held messages once their job is known."""
         if job is None:
             return
         held, source.held = source.held, []
@@ -183,7 +174,7 @@ class AscendDecoder(LogDecoder):
 
     @staticmethod
     def _other(job: Job, message: Message, mark: Mark) -> tuple[str, ...]:
-        """A launcher's or the C++ library's line."""
+        """Process a line of a launcher or the C++ library."""
         if message.kind == "names":
             try:
                 names = msgspec.json.decode(message.fields["names"] or "{}", type=dict[str, str])

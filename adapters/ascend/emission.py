@@ -1,4 +1,4 @@
-"""Makes events of what changed in a job."""
+"""Convert changes of a job to events."""
 
 from __future__ import annotations
 
@@ -22,11 +22,7 @@ _MISSING: Final = 1_000  # missing edges that are drawn
 
 
 class Emitter:
-    """Emits one job.
-
-    Args:
-        job: the job.
-    """
+    """Emits the changes of one job."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -40,11 +36,7 @@ class Emitter:
         self._finished: list[Task] = []
 
     def forget(self, former: Run) -> None:
-        """A new run begins: its edges are others, and what the former one left open will never complete.
-
-        Args:
-            former: the run that ended.
-        """
+        """Prepare for a new run: drop the former run's edges, and close its open tasks."""
         live = set(self._job.live.open_tasks)
         names, kernels = self._job.names, self._job.kernels
         self._former.update(former.tasks)
@@ -57,7 +49,7 @@ class Emitter:
         self._running_edges.clear()
 
     def conclude(self) -> None:
-        """All lines that are there have been taken: who holds the run up, who waits?"""
+        """Update suspects, inferred waits and the graph, after all available lines were read."""
         if not self._job.stale:
             return
         self._job.stale = False
@@ -83,7 +75,7 @@ class Emitter:
         self._inferred = found
 
     def _drop_graph(self, graph: TaskGraph) -> None:
-        """The graph turned out to be another run's."""
+        """Drop the edges of a graph that belongs to another run."""
         names = self._job.names
         self._edges.drop(
             EdgeKey(EdgeKind.DEPENDS_ON, names.task(edge.successor), names.task(edge.predecessor))
@@ -91,12 +83,7 @@ class Emitter:
         )
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
-        """The events that follow from what was taken since the last call.
-
-        Args:
-            stamp: stamp of the events.
-            whole: all that is there has been read: conclude too.
-        """
+        """Return the events since the last call; if `whole`, all input was read: update the conclusions too."""
         if whole:
             self.conclude()
         finished, self._finished = self._finished, []
@@ -109,7 +96,7 @@ class Emitter:
         return events + self._shown.show(stamp, diagnostics=diagnostics(self._job)) if whole else events
 
     def _tasks(self) -> list[Task]:
-        """The tasks that changed; their edges are put."""
+        """Return the changed tasks; updates their edges."""
         changed, self._job.run.changed = sorted(self._job.run.changed), set()
         tasks = []
         for raw in changed:

@@ -1,4 +1,4 @@
-"""Which logged exceptions the rules for Ascend report the cause of."""
+"""Logged exceptions whose cause the rules for Ascend report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RUN_FAILED: Final = lazy_re(
 
 
 def failed_tests(logs: Collection[str], snapshot: Snapshot) -> Iterator[str]:
-    """The tests of which a test run reports, in one of these logs, that they failed since a run did."""
+    """Yield the tests that failed in one of these logs because a run failed."""
     for hit in snapshot.exceptions.values():
         if hit.source in logs and hit.catchpoint == f"log: {FAILED_TESTS}" and _RUN_FAILED.search(hit.message):
             yield hit.type
@@ -36,12 +36,7 @@ _RUN_ENDS: Final = frozenset(
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """True if an exception passes on what failed on an NPU, or that a run failed, and a diagnostic says what and why.
-
-    Args:
-        hit: an exception that a log shows.
-        snapshot: the state.
-    """
+    """Return whether an exception only passes on an NPU failure or failed run that a diagnostic reports."""
     reports = [said for said in snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
     if any(said.source == hit.source and _passed_on(hit, said) for said in map(report_facts, reports)):
         return True
@@ -58,7 +53,7 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
 
 
 def _passed_on(hit: ExceptionHit, report: ReportFacts) -> bool:
-    """Whether an exception passes a report on: by its words, or since it is cut off where the report begins."""
+    """Return whether an exception passes a report on, by its words or since it is cut off where the report begins."""
     if is_npu(hit):
         return True
     if CUT_OFF not in hit.message or hit.line is None:
@@ -68,7 +63,7 @@ def _passed_on(hit: ExceptionHit, report: ReportFacts) -> bool:
 
 
 def _compile_error(hit: ExceptionHit, error: Diagnostic) -> bool:
-    """Whether an exception is what a compiler raised: the error's own text stands in it, or close below it."""
+    """Return whether an exception is a compiler's error: the error's text is in it, or shortly after."""
     proof = error.evidence[0] if error.evidence else None
     if proof is None or proof.log != hit.source or hit.line is None or error.resolved:
         return False

@@ -1,4 +1,4 @@
-"""What is known of a run, of its tasks and of what failed in it, as typed values."""
+"""Facts of an Ascend run, its tasks and its failures."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from livedbg.model.facts import Facts, facts_shown, read_facts
 
 
 class TaskFacts(Facts, frozen=True, kw_only=True, tag="ascend.task"):
-    """Of a task.
+    """Facts of a task.
 
     Attributes:
         ring, local, task_id: the ring, the number in it, and the runtime's number of both.
         func: func ids of its kernels.
-        blocks: how many blocks it has.
-        inferred: what its state is concluded from, where no line says it.
-        deferred: its kernel has returned, and its asynchronous completion has not been signalled.
-        buffered: it is ready, and the log, which shows all dispatches, shows none of it.
-        waits_for: what memory says that it waits for.
-        since: of the time of its state: `exact`, `not before`, `not after`.
+        inferred: evidence for its state, if no line shows it.
+        deferred: its kernel has returned, but its asynchronous completion has not been signalled.
+        buffered: it is ready, and not among the dispatches, all of which the log shows.
+        waits_for: awaited object, according to memory.
+        since: precision of its state's time: `exact`, `not before`, `not after`.
         evidence, evidence_text, evidence_wall_ns: place, text and time of the newest line about it.
-        entered, entered_text, entered_wall_ns: the same of the line that gave it to its core, if that is another one.
+        entered, entered_text, entered_wall_ns: the same for the line that gave it to its core, if different.
     """
 
     ring: int | None = None
@@ -41,29 +40,28 @@ class TaskFacts(Facts, frozen=True, kw_only=True, tag="ascend.task"):
 
 
 class JobFacts(Facts, frozen=True, kw_only=True, tag="ascend.job"):
-    """Of a diagnostic of a job: `scope`, which one, as the identifiers of its entities begin (`ascend`)."""
+    """Facts of a job's diagnostic: `scope` is the prefix of its entities' ids (`ascend`)."""
 
     scope: str = ""
 
 
 class RunFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.run"):
-    """How far a run is.
+    """Progress of a run.
 
     Attributes:
         place: the folder of its log.
         phase, orchestrator, building: as in `run.Run`.
-        certain, reason: whether a line says which tasks hold it up, or else why they are suspected.
+        certain, reason: whether a line names the blocking tasks, or else why they are suspected.
         quiet: nothing has happened for long.
-        last_wall_ns: when something last happened; 0 where that is not known.
-        process: id of its process.
+        last_wall_ns: time of the last activity; 0 if not known.
         graph: the edges between its tasks are known.
         memory: the memory of its process is read.
-        moved: it has got on while its memory was read.
-        runs: how many runs of its graph have completed before, in words; "" for none, or where no run was seen to end.
-        again: these are several.
-        began_wall_ns: when it began, by memory; 0 where that is not known.
-        limit_s, limit_by: the limit of the scheduler's watchdog, and by what it is known.
-        completed, total, running, ready, waiting: counts of tasks; None where they are not known.
+        moved: it has progressed while its memory was read.
+        runs: text on completed runs of its graph; "" for none, or if no run was seen to end.
+        again: there were several.
+        began_wall_ns: start, by memory; 0 if not known.
+        limit_s, limit_by: the limit of the scheduler's watchdog, and its source.
+        completed, total, running, ready, waiting: counts of tasks; None if not known.
     """
 
     place: str = ""
@@ -91,15 +89,15 @@ class RunFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.run"):
 
 
 class StallFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.stall"):
-    """What the scheduler's watchdog reports.
+    """Report of the scheduler's watchdog.
 
     Attributes:
-        sub_class, sub_class_by: the class of the stall; `counts` where it is concluded from these.
-        code, advice: the error code in words, and what to do about it.
+        sub_class, sub_class_by: the class of the stall; `counts` if it was concluded from these.
+        code, advice: the error code and remedy, as text.
         drained: all cores have ended since.
-        idle_s: how long nothing had gone on then; None where the lines' times don't tell.
-        orch_done: the orchestrator had submitted all; None where no line says it.
-        load: how busy the machine was, in words.
+        idle_s: time without progress; None if not known.
+        orch_done: the orchestrator had submitted all; None if no line says it.
+        load: load of the machine, as text.
     """
 
     sub_class: str = ""
@@ -113,17 +111,17 @@ class StallFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.stall"):
 
 
 class RingFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.ring"):
-    """What the orchestrator has run out of.
+    """Resource that the orchestrator has run out of.
 
     Attributes:
-        full: what the runtime calls it.
+        full: the runtime's name of it.
         what, name: the kind of resource (`resources.Full`), and its name in a sentence.
-        level, size, wanted: how full it is, how large, and how much a task wants, in words.
+        level, size, wanted: fill, capacity, and need of a task, as text.
         never_fits: one task wants more than there is.
-        scopes: what scope_stats.jsonl tells, in sentences.
+        scopes: sentences from scope_stats.jsonl.
         by_scope: an open scope holds it.
         host_built: the whole graph must fit.
-        code: the error code in words.
+        code: the error code as text.
     """
 
     full: str = ""
@@ -140,21 +138,21 @@ class RingFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.ring"):
 
 
 class FailureFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.failure"):
-    """What the runtime, the host or CANN reports as failed.
+    """Failure reported by the runtime, the host or CANN.
 
     Attributes:
-        error_code: number of the runtime's error code; 0 for none.
-        code: an error code in words.
-        message, hint: what the runtime says.
-        advice, blame: what to do, and whose fault it mostly is.
-        call: the host's call that failed.
+        error_code: the runtime's; 0 for none.
+        code: an error code as text.
+        message, hint: from the runtime.
+        blame: usual cause.
+        call: the host's failed call.
         mask: a code that only says that something failed.
-        device_log: where the device's log lies.
-        fault_kernel: the kernel that CANN's report of a fault names.
-        thrown: the language of an exception.
+        device_log: path of the device's log.
+        fault_kernel: the kernel named in CANN's fault report.
+        thrown: language of an exception.
         simulator: it may have run on the simulator.
-        waited: of the host's own time limit, which fired first: which one and what for, in words; "" for another's.
-        at_once: so many cases the test run had at once; 0 where no line says it.
+        waited: text on the host's own time limit if it fired first; "" for others.
+        at_once: concurrent cases of the test run; 0 if no line says it.
     """
 
     error_code: int = 0
@@ -177,11 +175,11 @@ class OrderFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.order"):
     """An order that the task graph lacks.
 
     Attributes:
-        tensor, region: number of the tensor, and which part of it.
-        first, second: how the two tasks declare it.
+        tensor, region: number of the tensor, and the part of it.
+        first, second: the two tasks' declarations.
         hazard: `read after write`, …
-        why, next: the likely cause, and what to do, a step a line.
-        count: so many pairs of tasks are alike.
+        why, next: the likely cause, and remedies, a step a line.
+        count: number of similar pairs of tasks.
     """
 
     tensor: int = 0
@@ -195,7 +193,7 @@ class OrderFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.order"):
 
 
 class CoreFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.core"):
-    """A core whose kernel has not returned: its number, its thread, the kernel and the task that it was given."""
+    """A core whose kernel has not returned, with its thread, kernel and task."""
 
     core: int = 0
     tid: int = 0
@@ -207,17 +205,16 @@ class CompileFacts(Facts, frozen=True, kw_only=True, tag="ascend.compile"):
     """An error of pypto's compiler or of ptoas.
 
     Attributes:
-        stage: of the compiler.
-        function, op, shape: what it compiled, and what of that the error is about.
-        place, code, origin: the source line, its text, and the line of the program that it was generated from.
+        function, op, shape: the compiled function, and the operation and shape of the error.
+        place, code, origin: the source line, its text, and the program line that it was generated from.
         generated: the compiler wrote that file.
         hint: the compiler's own advice.
-        internal, check: a check of the compiler's own failed, and where that stands.
-        more, beyond: further errors of the same report, and those that are not kept.
-        report: the file with the whole text.
-        failed, side, last: the pass that failed, whether its `result` or `input` is wrong, the last pass that ended.
+        internal, check: a check of the compiler itself failed, and its place.
+        more, beyond: further errors of the same report, and dropped ones.
+        report: the file with the full text.
+        failed, side, last: the failed pass, whether its `result` or `input` is wrong, the last pass that ended.
         complete: all passes ended.
-        dump, missing, compare: the newest dump of the passes, how many before it are not there, and a command that
+        dump, missing, compare: the newest dump of the passes, number of missing ones before it, and a command that
             shows what the last pass changed.
     """
 
@@ -245,27 +242,27 @@ class CompileFacts(Facts, frozen=True, kw_only=True, tag="ascend.compile"):
 
 
 class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
-    """A failure on an NPU, as CANN and what is built on it report it. What is text here is as the lines have it.
+    """A failure on an NPU, as CANN and libraries above it report it. Texts are copied from the lines.
 
     Attributes:
         kind: what failed (`reports.Kind`).
-        who: `rank 1`, `VllmWorker TP1 (pid 961)`, `process 4711`; "" if the log does not say.
+        who: `rank 1`, `VllmWorker TP1 (pid 961)`, `process 4711`; "" if not known.
         codes: return codes, in order.
-        blocks: identifiers of CANN's messages, in order.
-        order: it was the n-th that was read.
-        owner: whose lines they are, as their prefixes have it.
-        source, process: the log, and whose it is.
+        blocks: ids of CANN's messages, in order.
+        order: its index among the reports read.
+        owner: owner of its lines, by their prefixes.
+        source, process: the log and its process.
         lines: numbers of its first lines.
-        raised: some line is no warning, but an error, or part of an exception.
+        raised: some line is an error or part of an exception, not a warning.
         pid, rank, device, chip: the process and the NPU.
-        text, text_of, said, words, reason: what CANN says, under which identifier; what torch_npu says; why.
-        api, op, operation: the call, the operator, and the collective operation that failed.
-        core, what, error_code, pc_start, pc, stream, task, kernel, unit, aicpu: where on the NPU, and what ran there.
-        tried, bytes, free, total, allocated: of an allocation that failed.
-        driver_call, driver: a call of the driver, and what it returned.
+        text, text_of, said, words, reason: CANN's text and its id; torch_npu's text; the reason.
+        api, op, operation: the failed call, operator, and collective operation.
+        core, what, error_code, pc_start, pc, stream, task, kernel, unit, aicpu: place on the NPU, and what ran there.
+        tried, bytes, free, total, allocated: of a failed allocation.
+        driver_call, driver: a driver call and its return value.
         module, function, first_error: of an error line of CANN's logs.
         hccl, tag, waited, remote, role, socket, limit, port, group, member, size: of a collective operation.
-        lost, lost_at, lost_how, server: of a device that was lost.
+        lost, lost_at, lost_how, server: of a lost device.
         torch: torch_npu's error code.
     """
 
@@ -330,5 +327,5 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
 
 
 def scope_of(said: Diagnostic) -> str:
-    """The job that a diagnostic is about; "" for none."""
+    """Return the job of a diagnostic; "" for none."""
     return facts_shown(said.facts).get("scope", "") if said.facts is not None else read_facts(said, JobFacts).scope

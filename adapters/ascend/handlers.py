@@ -1,4 +1,4 @@
-"""What each kind of message changes in a job: one small function per kind (data/messages.toml names them)."""
+"""Handlers of messages: one small function for each kind changes the job (data/messages.toml names them)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,7 @@ _HANDLERS: Final[dict[str, Handler]] = {}
 
 
 def handle(job: Job, kind: str, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    """Put one message into a job.
-
-    Returns:
-        The entities that it speaks of.
-    """
+    """Apply one message to a job; return the entities in it."""
     job.log_goes_on(mark, idle=kind.startswith("stall_"))
     handler = _HANDLERS.get(kind)
     if handler is None:
@@ -33,7 +29,7 @@ def handle(job: Job, kind: str, fields: Fields, func: str, mark: Mark) -> tuple[
 
 
 def _on(*kinds: str) -> Callable[[Handler], Handler]:
-    """The function takes messages of these kinds."""
+    """Register a handler for these kinds of messages."""
 
     def take(handler: Handler) -> Handler:
         _HANDLERS.update(dict.fromkeys(kinds, handler))
@@ -146,7 +142,7 @@ def _orchestrated(job: Job, fields: Fields, func: str, mark: Mark) -> None:
 
 @_on("drained")
 def _drained(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    """The simulator's host has joined the threads of all cores: each kernel has returned."""
+    """Note that the simulator's host has joined all core threads: each kernel has returned."""
     stall = job.stalls.stall
     if stall is not None and stall.exit and not job.shared:
         stall.drained = mark

@@ -1,8 +1,8 @@
-"""One job as its logs and files show it: its present run and what went wrong in it.
+"""A job as its logs and files show it: its current run and failures.
 
 A job has one log (or a host and a device log with the same pid) and runs one task graph after another.
-`handlers.handle` puts the messages of its log into it in order, `emission.Emitter` makes events of what changed. This
-module imports neither: they import it.
+`handlers.handle` applies the messages of its log in order, `emission.Emitter` makes events of changes. Both import
+this module, not vice versa.
 """
 
 from __future__ import annotations
@@ -33,35 +33,31 @@ _SIGNALS: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIG
 
 
 class MemoryView:
-    """What the memory of a job's process shows of its run: nothing, where it is not read.
-
-    Attributes:
-        progress: how long the run is open, and since when it has not moved.
-    """
+    """The run as seen in process memory; this base class is for memory that is not read."""
 
     def __init__(self) -> None:
         self.progress = Progress()
 
     @property
     def speaks(self) -> bool:
-        """There is a run whose state is known."""
+        """Return whether there is a run with a known state."""
         return False
 
     @property
     def open_tasks(self) -> Iterable[int]:
-        """The ids of the tasks that have a slot."""
+        """Return the ids of the tasks that have a slot."""
         return ()
 
     def suspicion(self) -> Suspicion:
-        """The tasks that hold the run up."""
+        """Return the blocking tasks."""
         return Suspicion()
 
     def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
-        """Edges that are new or changed since the last call, and those that are no more."""
+        """Return the edges changed since the last call, and the removed ones."""
         return (), ()
 
     def statements(self) -> Iterator[Diagnostic]:
-        """Its diagnostics."""
+        """Yield its diagnostics."""
         return iter(())
 
 
@@ -72,25 +68,23 @@ class Job:
     """One job.
 
     Args:
-        names: the identifiers of its entities.
-        place: the folder that its log lies in, which tells it from others in words.
-        loads: how busy the machine was, where that was looked at.
+        place: the folder of its log, for users.
+        loads: samples of the machine's load.
 
     Attributes:
-        chips: devices of the chip processes that write into this log, by pid.
-        chips_at_work: the pids of those whose run has begun and not ended.
-        chips_begun: the pids of all whose run has begun.
-        stuck_chip: the pid of the only one that was at work when a watchdog reported tasks.
-        scopes: what its scope_stats.jsonl tells.
-        started_wall_ns: when its process was started, where that is known.
-        process: identifier of the process whose log it is; "" where there is none.
-        environment: what that process was started with; None where it isn't known.
-        ended: its process has ended, with a status that is known.
-        runs_done: how many runs of its graph have completed, as far as is known.
-        numbered: they are counted by the numbers that the host's spans have; else as they are seen.
-        at_once: so many cases its test run has at once; 0 where no line says it.
-        live: what the memory of its process shows.
-        run_ended: is called with the former run when a new one begins.
+        chips: device by pid, for the chip processes that write to this log.
+        chips_at_work: pids with an open run.
+        chips_begun: pids whose run has begun.
+        stuck_chip: pid of the only one at work when a watchdog reported tasks.
+        scopes: content of its scope_stats.jsonl.
+        started_wall_ns: start of its process, if known.
+        process: id of the process that writes the log; "" for none.
+        environment: start environment of that process; None if not known.
+        ended: its process has ended, with a known status.
+        runs_done: completed runs of its graph, as far as known.
+        numbered: `runs_done` follows the numbers in the host's spans, not observation.
+        at_once: concurrent cases of its test run; 0 if no line says it.
+        run_ended: callback with the former run when a new one begins.
     """
 
     def __init__(self, names: Names, place: str = "", loads: LoadHistory | None = None) -> None:
@@ -135,7 +129,7 @@ class Job:
             self.run.use_graph(self.graph)
 
     def log_goes_on(self, mark: Mark, *, idle: bool = False) -> None:
-        """A line of its log was read; `idle`: which says that nothing goes on, and is no news of the run."""
+        """Note a log line; an `idle` line says that nothing happens, and is no activity of the run."""
         if idle and self.last_wall_ns is not None:
             self.last_mark = mark
             return
@@ -148,7 +142,7 @@ class Job:
             self.quiet, self.stale = False, True
 
     def begin(self, *, on_device: bool) -> None:
-        """A run begins, on the host or on the device; one that ended before it is forgotten."""
+        """Begin a run, on the host or on the device; a former ended run is replaced."""
         if self.shared:
             self.run.phase = "running"  # several chips share this log: whose run begins isn't known
         elif self.run.phase in {"completed", "failed"} or (self.run.phase == "running" and on_device):
@@ -163,9 +157,9 @@ class Job:
 
     @property
     def still_since_wall_ns(self) -> int | None:
-        """Since when nothing has happened, as far as is known.
+        """Return since when nothing has happened, as far as known.
 
-        A log without dispatches does not tell: what memory shows counts then, from the first sample on.
+        Without logged dispatches, memory counts from the first sample on.
         """
         live = self.live
         still_ns = live.progress.still_since_wall_ns
@@ -174,43 +168,37 @@ class Job:
         return max(still_ns, self.last_wall_ns or 0)
 
     def runs(self) -> None:
-        """The log speaks of a run whose begin it doesn't show."""
+        """Note a run whose begin is not in the log."""
         if self.run.phase in {"unknown", "starting"}:
             self.run.phase = "running"
 
     @property
     def failed(self) -> bool:
-        """Its log says that the run failed, or was ended by a watchdog."""
+        """Return whether the log shows a failed run, or one that a watchdog ended."""
         trouble, stall = self.trouble, self.stalls.stall
         ended = stall is not None and stall.exit
         return ended or bool(trouble.status or trouble.fatal or trouble.crash)
 
     @property
     def shared(self) -> bool:
-        """Several chips write into this log: a line without a pid may be any one's."""
+        """Return whether several chips write to this log: then a line without a pid is ambiguous."""
         return len(self.chips) > 1
 
     def chip_begins(self, pid: int) -> None:
-        """The run of a chip process begins, by its span."""
         self.chips_at_work.add(pid)
         self.chips_begun.add(pid)
 
     def ran(self, number: int) -> None:
-        """A run has ended well, and the host numbers its runs from 1."""
+        """Note a successful run by the host's number, which starts at 1."""
         self.runs_done, self.numbered = max(self.runs_done, number), True
 
     def watchdog_reports(self) -> None:
-        """A line without a pid tells of stuck tasks: they are of the only chip that is at work, where there is one."""
+        """Note stuck tasks of an unknown pid: they belong to the only chip at work, if there is just one."""
         if self.shared and len(self.chips_begun) > 1:
             self.stuck_chip = next(iter(self.chips_at_work)) if len(self.chips_at_work) == 1 else None
 
     def end(self, mark: Mark, pid: int | None = None) -> None:
-        """The run has ended: well, unless the log says otherwise.
-
-        Args:
-            mark: the line.
-            pid: whose run; of several chips that share the log all must have ended.
-        """
+        """End the run, successfully unless the log says otherwise; of several chips (`pid`) all must have ended."""
         if pid is not None:
             self.chips_at_work.discard(pid)
         if self.shared and (pid is None or self.chips_at_work):
@@ -221,7 +209,7 @@ class Job:
             self.run.finish(mark)
 
     def use_graph(self, graph: TaskGraph, mark: Mark) -> bool:
-        """Take in a `deps.json`; says whether it fits the run that the log tells of."""
+        """Set the graph from a `deps.json`; return whether it fits the logged run."""
         if self._older(mark) or not self.run.fits(graph):
             return False
         self.graph, self.graph_mark = graph, mark
@@ -231,13 +219,13 @@ class Job:
         return True
 
     def starved(self, idle: int, a_second: int) -> bool:
-        """Whether the scheduler turned its idle loop too seldom, before its watchdog fired, to have run at all."""
+        """Return whether the scheduler's idle loop ran too seldom before its watchdog fired: it had no CPU."""
         fired = next((fired for fired in self.timeouts.fired if fired.key == "scheduler"), None)
         limit_s = fired.limit(self.environment).seconds if fired is not None else 0.0
         return 0 < idle < a_second * limit_s
 
     def drop_contradicted_graph(self) -> TaskGraph | None:
-        """Drop a graph that the log contradicts (an older run's file); gives the graph that was dropped."""
+        """Drop and return a graph that the log contradicts (an older run's file)."""
         if self.scopes is not None and self._older(self.scopes_mark):
             self.scopes = None
         if self.graph is None or self.run.graph is None:
@@ -249,24 +237,22 @@ class Job:
         return dropped
 
     def _older(self, file: Mark) -> bool:
-        """A file was last written before the job's process or the first line of its log: it is of another run."""
+        """Return whether a file predates the job's process or log, so belongs to another run."""
         begun = max(self.started_wall_ns or 0, self.first_wall_ns or 0)
         return file.wall_ns is not None and file.wall_ns < begun - _SKEW_NS
 
     def use_names(self, found: dict[int, str]) -> None:
-        """Take in names of kernels."""
         if self.kernels.learn(found):
             self.run.changed.update(self.run.tasks)
             self.stale = True
 
     def use_scopes(self, scopes: ScopeStats, mark: Mark) -> None:
-        """Take in a `scope_stats.jsonl`."""
         if self.scopes != scopes and not self._older(mark):
             self.scopes, self.scopes_mark = scopes, mark
             self.stale = True
 
     def exited(self, status: int, mark: Mark) -> None:
-        """The process's exit status is known (128+N or -N: by signal N)."""
+        """Note the process's exit status (128+N or -N: by signal N)."""
         self.stale = True
         signal = -status if status < 0 else status - 128 if status > 128 else 0
         if signal in {4, 6, 7, 8, 11} and self.trouble.crash is None:
@@ -275,7 +261,7 @@ class Job:
             self.run.finish(mark)
 
     def be_quiet(self, now_wall_ns: int) -> None:
-        """Where nothing has come for long, what is open may be said to wait.
+        """Mark the job as quiet after a long silence, so that open tasks count as waiting.
 
         A log whose lines have no time is as old as its file.
         """
@@ -288,5 +274,4 @@ class Job:
             self.quiet = self.stale = True
 
 
-def _nothing(_: Run) -> None:
-    """Nobody follows the runs of this job."""
+def _nothing(_: Run) -> None: ...

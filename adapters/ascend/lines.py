@@ -1,4 +1,4 @@
-"""Which lines are the `simpler` runtime's, and where in them its message begins.
+"""Recognise the `simpler` runtime's log lines, and where their message begins.
 
 Shapes, all with a level tag (source: simpler's log back ends, 2026-02 to 2026-08, and CANN's dlog):
     host        `[mono_ns=N][T0x…][LEVEL] func: [file:line] message` (from 2026-08-14)
@@ -6,7 +6,7 @@ Shapes, all with a level tag (source: simpler's log back ends, 2026-02 to 2026-0
     bare        `[LEVEL] func: [file:line] message` (the simulator's device side; older host lines)
     CANN dlog   `[LEVEL] MODULE(pid,name):date … "message"`, or with the quoted message on the next line
 
-A launcher may have put anything in front (`0: `, `[rank1]: `).
+A launcher may have added any prefix (`0: `, `[rank1]: `).
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ _HEAD_WINDOW: Final = 400  # a level tag later than this is text, not a head
 
 
 class RuntimeLine(Struct, frozen=True):
-    """One line as the decoder sees it.
+    """A log line.
 
     Attributes:
-        number: its place in its record, from 0.
-        tagged: it carries the runtime's level tag; otherwise it is any other line of the log.
-        func: the function that logged it, or "".
-        message: what was said, without head; the whole line when it isn't tagged.
+        number: index in its record, from 0.
+        tagged: it has the runtime's level tag; otherwise it is any other line of the log.
+        func: the logging function, or "".
+        message: text without the head; the whole line if it isn't tagged.
         mono_ns: its `mono_ns=` stamp.
-        text: the whole line.
     """
 
     number: int
@@ -54,13 +53,13 @@ class RuntimeLine(Struct, frozen=True):
 
 
 class LineSplitter:
-    """Cuts the records of one log into lines; remembers a CANN head whose message comes next."""
+    """Splits the records of one log into lines; remembers a CANN head whose message follows."""
 
     def __init__(self) -> None:
         self._open_head = False
 
     def split(self, text: str) -> Iterator[RuntimeLine]:
-        """The lines of one record, in order; empty ones are left out."""
+        """Yield the non-empty lines of one record."""
         for number, line in enumerate(text.split("\n")):
             content = line.rstrip("\r")
             if content:

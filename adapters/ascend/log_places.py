@@ -1,6 +1,6 @@
-"""Where a process writes the logs of CANN (CANN log reference).
+"""Paths of a process's CANN logs (CANN log reference).
 
-`<root>/{debug,run,security}/plog/plog-<pid>_<time>.log`, and `device-<id>/device-<pid>_<time>.log` beside `plog`; in
+`<root>/{debug,run,security}/plog/plog-<pid>_<time>.log`, and `device-<id>/device-<pid>_<time>.log` next to `plog`; in
 some versions without the first folder. The root is ASCEND_PROCESS_LOG_PATH, else ASCEND_WORK_PATH/log, else
 ~/ascend/log.
 """
@@ -20,7 +20,7 @@ _FOLDERS: Final = (
 
 
 def paths(variables: Mapping[str, str], pids: Sequence[int], hosts: Sequence[str]) -> Iterator[str]:
-    """The logs of a process as globs. See `LogPlaces`."""
+    """Yield the logs of a process as globs. See `LogPlaces`."""
     root = _root(variables)
     if root is None:
         return

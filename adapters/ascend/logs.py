@@ -1,4 +1,4 @@
-"""How the lines of the logs of the `simpler` runtime and of CANN begin."""
+"""Line prefixes of the logs of the `simpler` runtime and of CANN."""
 
 from __future__ import annotations
 

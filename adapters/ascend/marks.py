@@ -1,4 +1,4 @@
-"""The place and time of a line of a log: the evidence that every claim of the model carries."""
+"""Place and time of a log line, as evidence for the model's claims."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ class Mark(Struct, frozen=True):
     """One line of one source.
 
     Attributes:
-        name: of the log or file, or what else was read.
-        text: the line.
-        wall_ns: its time, or that of the nearest line before it that has one.
+        name: of the log, file or other source.
+        wall_ns: its time, or that of the nearest earlier line that has one.
         exact: the time is its own.
         kind: `log` or `file`.
-        seen: it was read as it came, so that `wall_ns` is right to a second.
+        seen: it was read as it was written, so `wall_ns` is accurate to a second.
         log: id of its log.
-        line: its number there, from 1.
-        counted: its time follows from a count of nanoseconds that the runtime wrote, and not from a date, which whoever
-            collects lines may write by another clock, or later.
+        line: from 1.
+        counted: its time comes from the runtime's nanosecond counter, not from a date, which a log collector may write
+            later or by another clock.
     """
 
     name: str
@@ -35,11 +34,11 @@ class Mark(Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """`err.txt:214`."""
+        """Return `err.txt:214`."""
         return self.evidence().place
 
     def evidence(self) -> Evidence:
-        """The same as evidence of a diagnostic."""
+        """Return it as evidence of a diagnostic."""
         at = self.wall_ns if self.exact or self.seen or self.kind == "file" else None
         if self.kind in ("log", "file"):
             return Evidence(kind=self.kind, text=self.text, file=self.name, line=self.line, at_wall_ns=at, log=self.log)

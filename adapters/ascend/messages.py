@@ -1,4 +1,4 @@
-"""The messages of the `simpler` runtime: what a line of its log says (data/messages.toml)."""
+"""Parse log messages of the `simpler` runtime (data/messages.toml)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 
 class Form(Struct, frozen=True, forbid_unknown_fields=True):
-    """One form.
+    """One form of log line.
 
     Attributes:
-        kind: what such a line says.
-        word: stands in each such line.
-        pattern: of the line; its named groups are fields.
-        bare: it counts in lines without the runtime's level tag too.
-        weak: such words stand in lines of anybody.
-        exact: what must match where the word begins, for a word that other programs print as well.
-        given: fields that its words mean.
+        kind: meaning of such a line.
+        word: occurs in each such line.
+        pattern: its named groups are fields.
+        bare: lines without the runtime's level tag count too.
+        weak: such words may be printed by any program.
+        exact: must match at the word, for a word that other programs print as well.
+        given: fields implied by the form.
         examples: such lines.
     """
 
@@ -41,17 +41,13 @@ class Form(Struct, frozen=True, forbid_unknown_fields=True):
     examples: tuple[str, ...] = ()
 
     def fields(self, text: str) -> dict[str, str | None] | None:
-        """The fields of a line; None where it does not look so."""
+        """Return the fields of a line; None if it doesn't match."""
         match = _compiled(self.pattern).search(text)
         return None if match is None else {**self.given, **match.groupdict()}
 
 
 class Forms:
-    """The forms of one file.
-
-    Args:
-        forms: in the order in which they are tried.
-    """
+    """The forms of one file, in match order."""
 
     def __init__(self, forms: Iterable[Form]) -> None:
         self._by_word: dict[str, list[Form]] = {}
@@ -60,36 +56,35 @@ class Forms:
 
     @property
     def words(self) -> tuple[bytes, ...]:
-        """One of them stands in each line that has one of the forms."""
+        """Return the trigger words: each matching line has one."""
         return tuple(word.encode() for word in self._by_word)
 
     @property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:
-        """As `LogDecoder.exact`."""
+        """Return patterns as for `LogDecoder.exact`."""
         return {form.word.encode(): re.compile(form.exact.encode()) for form in self if form.exact}
 
     def __iter__(self) -> Iterator[Form]:
-        """All of them."""
         return (form for forms in self._by_word.values() for form in forms)
 
     def fields(self, kind: str, text: str) -> dict[str, str | None] | None:
-        """The fields of a line, if it has a form of this kind."""
+        """Return the fields of a line that has a form of this kind; None otherwise."""
         found = (form.fields(text) for form in self if form.kind == kind)
         return next((fields for fields in found if fields is not None), None)
 
     def of(self, text: str) -> Iterator[Form]:
-        """The forms whose words stand in a line, in the order of the file."""
+        """Yield the forms whose word is in a line, in file order."""
         for word, forms in self._by_word.items():
             if word in text:
                 yield from forms
 
 
 class Line(Struct, frozen=True, forbid_unknown_fields=True):
-    """A text that is written where its conditions hold.
+    """A text with conditions.
 
     Attributes:
-        text: template (livedbg.signatures.templates); an empty text is left out.
-        kinds: of these only; of all by default.
+        text: template (livedbg.signatures.templates); an empty result is left out.
+        kinds: restricts it to these; () for all.
         needs: names of values that must be known.
         lacks: names of values that must not be known.
     """
@@ -100,13 +95,13 @@ class Line(Struct, frozen=True, forbid_unknown_fields=True):
     lacks: tuple[str, ...] = ()
 
     def holds(self, kind: str, values: Mapping[str, str]) -> bool:
-        """Whether it is written."""
+        """Return whether the conditions hold."""
         known = all(map(values.get, self.needs)) and not any(map(values.get, self.lacks))
         return known and (not self.kinds or kind in self.kinds)
 
 
 def lines(table: Iterable[Line], kind: str, values: Mapping[str, str]) -> Iterator[str]:
-    """The texts of those whose conditions hold."""
+    """Yield the texts whose conditions hold."""
     return filter(None, (render(line.text, values) for line in table if line.holds(kind, values)))
 
 
@@ -114,7 +109,7 @@ _compiled = cache(re.compile)
 
 
 def read_data(name: str, kind: type[T]) -> T:
-    """A file of the room's data."""
+    """Parse a data file of the Ascend room."""
     data = files("livedbg.adapters.ascend").joinpath("data", name).read_bytes()
     return msgspec.toml.decode(data, type=ready(kind))
 
@@ -129,12 +124,7 @@ Fields = dict[str, str | None]
 
 
 class Message(NamedTuple):
-    """A message that was understood.
-
-    Attributes:
-        kind: which one it is (`handlers`).
-        fields: the named groups of its form.
-    """
+    """A decoded message: its kind (`handlers`), and the named groups of its form."""
 
     kind: str
     fields: Fields
@@ -146,27 +136,22 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def forms() -> Forms:
-    """The forms of its lines."""
+    """Return the forms of the runtime's lines."""
     return Forms(read_data("messages.toml", _File).forms)
 
 
 def triggers() -> tuple[bytes, ...]:
-    """Byte strings, one of which stands in every line that says something."""
+    """Return trigger words, one of which is in every meaningful line."""
     return (*forms().words, _STATUS)
 
 
 def exact() -> Mapping[bytes, re.Pattern[bytes]]:
-    """What of them stands in lines of other programs too, and with what behind it it counts."""
+    """Return patterns that distinguish triggers from other programs' text."""
     return {**forms().exact, _STATUS: re.compile(rb"(?<!\w)(?<![,;] )rc=-?\d")}
 
 
 def classify(message: str, tagged: bool) -> Message | None:
-    """What a message says, or None when it is none of ours.
-
-    Args:
-        message: one line (without its head when it is tagged).
-        tagged: the line carries the runtime's level tag.
-    """
+    """Return the message of a line, without its head if it has the runtime's tag; None if it is not the runtime's."""
     for form in sorted(forms().of(message), key=lambda form: message.find(form.word)):
         if tagged or form.bare:
             fields = form.fields(message)
@@ -176,20 +161,12 @@ def classify(message: str, tagged: bool) -> Message | None:
 
 
 def number(fields: Fields, name: str) -> int:
-    """A field that must be there, as a number.
-
-    Raises:
-        ValueError: no field of the runtime is that wide: the line is damaged.
-    """
+    """Return a required field as a number; raise ValueError if it is too wide: then the line is damaged."""
     return _narrow(int(fields[name] or 0))
 
 
 def optional_number(fields: Fields, name: str) -> int | None:
-    """A field as a number, or None where the form has it not.
-
-    Raises:
-        ValueError: as `number`.
-    """
+    """Return a field as a number, None if the form doesn't have it; raise ValueError as `number` does."""
     value = fields.get(name)
     return _narrow(int(value)) if value else None
 

@@ -1,8 +1,7 @@
-"""The jobs of a session, and which log and file belongs to which: shared by the decoder and the file watcher.
+"""The jobs of a session, and their logs and files: shared by the decoder and the file watcher.
 
-A device log and the host log of one pid are one job, and so are the rotated parts of a log; every
-other log with the runtime's lines in it is a job of its own. Names and graphs go to the job whose
-log lies nearest to them.
+A device log and the host log of one pid are one job, and so are the rotated parts of a log; every other log with the
+runtime's lines in it is a job of its own. Names and graphs belong to the job with the nearest log.
 """
 
 from __future__ import annotations
@@ -40,14 +39,13 @@ _UP: Final = 4  # how many folders above a file its job's log may lie
 
 
 class JobFile(Struct, frozen=True):
-    """A file beside a log that says something about its job.
+    """A file next to a log with data about its job.
 
     Attributes:
-        path: where it lies.
-        graph: the graph of a `deps.json`.
-        names: names of kernels of a `name_map*.json`.
-        status: exit status from an `exit.txt`.
-        scopes: what a `scope_stats.jsonl` tells.
+        graph: from a `deps.json`.
+        names: names of kernels, from a `name_map*.json`.
+        status: exit status, from an `exit.txt`.
+        scopes: from a `scope_stats.jsonl`.
     """
 
     path: PurePath
@@ -59,7 +57,9 @@ class JobFile(Struct, frozen=True):
 
 
 class _Record(Struct):
-    """A job, and where its log lies; `of_file`, `of_memory` (a process): made for that before a log said anything."""
+    """A job, and the folder of its log; `of_file`, `of_memory` (a process): what it was created for before its log
+    appeared.
+    """
 
     job: Job
     emitter: Emitter
@@ -70,7 +70,7 @@ class _Record(Struct):
 
 
 class AscendModel:
-    """All jobs of a session. Logs are fed in a worker thread, files come on the loop's: `lock` keeps them apart."""
+    """All jobs of a session. Logs are fed in a worker thread, files on the event loop: guarded by `lock`."""
 
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}
@@ -87,16 +87,15 @@ class AscendModel:
 
     @property
     def jobs(self) -> list[Job]:
-        """The jobs, in the order in which they were found."""
+        """Return the jobs, in order of discovery."""
         return [record.job for record in self._records.values()]
 
     @property
     def settled(self) -> bool:
-        """All logs that were there have been read once."""
+        """Return whether all initial logs have been read once."""
         return self._logs_read
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._paths[source.id] = PurePath(source.path) if source.path else None
         self.belongs(source)
         if source.path:
@@ -104,17 +103,16 @@ class AscendModel:
                 self._written[source.id] = target_files.status(Path(source.path)).st_mtime_ns
 
     def folder_of(self, source: str) -> PurePath | None:
-        """The folder of a log."""
         path = self._paths.get(source)
         return path.parent if path is not None else None
 
     def known(self, source: str) -> Job | None:
-        """The job of a log, if it has said something already."""
+        """Return the job of a log, if that had relevant lines already."""
         key = self._of_source.get(source)
         return self._records[key].job if key is not None else None
 
     def job(self, source: str) -> Job:
-        """The job of a log; made at its first line that counts."""
+        """Return the job of a log; created at its first relevant line."""
         known = self.known(source)
         if known is not None:
             return known
@@ -129,19 +127,19 @@ class AscendModel:
         return record.job
 
     def job_of_memory(self, name: str, process: str) -> Job:
-        """The job of a scheduler whose memory is read; the log of its process joins it, if it says anything later."""
+        """Return the job of a scheduler in memory; a later log of its process joins it."""
         self.job(name)
         record = self._records[self._of_source[name]]
         record.of_memory = process
         return record.job
 
     def belongs(self, source: LogSource) -> None:
-        """Take in whose log a log is."""
+        """Note the process of a log."""
         if source.process:
             self._process[source.id] = source.process
 
     def processes_seen(self, processes: Mapping[str, Process]) -> bool:
-        """Take what the jobs' processes were started with, and how they ended; whether that was new."""
+        """Note the start environment and end of the jobs' processes; return whether that was new."""
         news = False
         for job in self.jobs:
             process = processes.get(job.process)
@@ -157,7 +155,7 @@ class AscendModel:
         return news
 
     def near(self, source: str) -> Job | None:
-        """The job that a line of another log (a launcher's output) belongs to: its own, or the one beside it."""
+        """Return the job of a line of another log (a launcher's output): its own, or the only one in its folder."""
         known = self.known(source)
         if known is not None:
             return known
@@ -202,7 +200,7 @@ class AscendModel:
         return record
 
     def _adopt(self, key: str, path: PurePath | None, process: str) -> _Record | None:
-        """The job that was made for a graph, or for the memory of a process, before its log had said anything."""
+        """Reuse a job that was created for a graph or a process's memory before its log appeared."""
         for old, record in self._records.items():
             folder = record.folder
             beside = path is not None and folder is not None and path.parent in [folder, *folder.parents][: _UP + 1]
@@ -231,7 +229,7 @@ class AscendModel:
         return f"job{len(taken) + 1}"
 
     def take(self, file: JobFile) -> None:
-        """A file was read: give it to the job that it belongs to, or keep it until that is known."""
+        """Give a file to its job, or keep it until that is known."""
         records = self._nearest(file.path)
         if not records:
             self._unclaimed = [f for f in self._unclaimed if f.path != file.path] + [file]
@@ -239,11 +237,11 @@ class AscendModel:
             self._give(record, file)
 
     def logs_read(self) -> None:
-        """All logs that are there have been read once: a graph that is still alone stands for itself."""
+        """Note that all initial logs have been read once: a graph without a job then gets its own."""
         self._logs_read = True
 
     def _place_files(self) -> None:
-        """Files that lie beside no log belong to the only job; a graph without any is looked at alone."""
+        """Give files without a neighbouring log to the only job; a graph without any job gets its own."""
         if self._logs_read and len(self._records) == 1:
             waiting, self._unclaimed = self._unclaimed, []
             for file in waiting:
@@ -253,7 +251,7 @@ class AscendModel:
             self._add(str(graph.path), graph.path).of_file = True
 
     def _is_named(self, file: JobFile) -> bool:
-        """Whether the user named it, or a folder that it is in; else it lies beside a log, maybe of another run."""
+        """Return whether the user named it or a parent folder; otherwise it may be of another run."""
         return any(file.path.is_relative_to(path) for path in self.named)
 
     def _give(self, record: _Record, file: JobFile) -> None:
@@ -270,7 +268,7 @@ class AscendModel:
             record.job.exited(file.status, file.mark)
 
     def _nearest(self, path: PurePath) -> list[_Record]:
-        """Jobs whose log lies in the file's folder or one above it; else the only job that there is."""
+        """Return the jobs whose log is in the file's folder or the nearest parent; else the only existing job."""
         folder = path.parent
         for above in [folder, *folder.parents][: _UP + 1]:
             beside = [record for record in self._records.values() if record.folder == above]
@@ -279,7 +277,7 @@ class AscendModel:
         return list(self._records.values()) if len(self._records) == 1 and self._logs_read else []
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
-        """The events of all jobs since the last call."""
+        """Return the events of all jobs since the last call."""
         if whole:
             self._place_files()
             for job in self.jobs:
@@ -287,6 +285,6 @@ class AscendModel:
         return [event for record in self._records.values() for event in record.emitter.collect(stamp, whole=whole)]
 
     def collect_of(self, source: str, stamp: Stamp) -> list[Event]:
-        """The events of the job of one log since the last call; nothing is concluded yet."""
+        """Return the events of one log's job since the last call, without updating conclusions."""
         key = self._of_source.get(source)
         return self._records[key].emitter.collect(stamp) if key is not None else []

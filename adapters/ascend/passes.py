@@ -1,9 +1,8 @@
-"""How far a compilation got, and what its last pass changed: the folders in which pypto and ptoas leave their program
-after each pass.
+"""Find the last pass of a compilation, and what it changed, from the dumps that pypto and ptoas write after each pass.
 
 pypto writes `passes_dump/00_frontend.py` and, after each pass, `NN_after_Pass.py` (hw-native-sys/pypto,
-python/pypto/ir/pass_manager.py); ptoas writes below `ptoas_passes/UNIT/` what MLIR's --mlir-print-ir-tree-dir writes:
-`N_pass-name.mlir`.
+python/pypto/ir/pass_manager.py); ptoas writes the output of MLIR's --mlir-print-ir-tree-dir below
+`ptoas_passes/UNIT/`: `N_pass-name.mlir`.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Place(Struct, frozen=True):
 
     @property
     def generated(self) -> bool:
-        """It is a file that the compiler wrote, not one of the user's."""
+        """Return whether the compiler wrote the file."""
         return not self.file.endswith(".py")
 
 
@@ -57,11 +56,11 @@ class PassDump(Struct, frozen=True):
     """One folder of dumps.
 
     Attributes:
-        unit: of ptoas's: the kernel or group; "" for pypto's.
-        last: name of the last pass that ended; "" when not one has.
+        unit: ptoas's kernel or group; "" for pypto.
+        last: name of the last pass that ended; "" for none.
         number: its number.
-        written_ns: when that file was written.
-        missing: numbers between the first and the last that are not there.
+        written_ns: mtime of that file.
+        missing: number of gaps between the first and the last.
     """
 
     path: Path
@@ -72,7 +71,7 @@ class PassDump(Struct, frozen=True):
     missing: int = 0
 
     def files(self, upto: str = "") -> list[Path]:
-        """The files of the passes, in their order; up to that of a pass, where it is named and there."""
+        """Return the dumps in pass order, up to a named pass if that exists."""
         steps = sorted(
             (int(step[1]), step[2], self.path / name) for name in _names(self.path) if (step := _STEP.match(name))
         )
@@ -81,18 +80,18 @@ class PassDump(Struct, frozen=True):
 
     @property
     def file(self) -> str:
-        """The file of the last pass that ended."""
+        """Return the file of the last pass that ended."""
         names = [name for name in _names(self.path) if (step := _STEP.match(name)) and int(step[1]) == self.number]
         return clean_line(str(self.path / names[0])) if names else ""
 
 
 class PassChange(Struct, frozen=True):
-    """What one pass changed.
+    """Change by one pass.
 
     Attributes:
-        before, after: the files' names.
-        lines: of the difference, the ones that matter most, each beginning with `-`, `+` or a blank.
-        more: further lines that differ.
+        before, after: file names.
+        lines: the most relevant lines of the difference, each beginning with `-`, `+` or a blank.
+        more: number of further differing lines.
     """
 
     before: str
@@ -102,7 +101,7 @@ class PassChange(Struct, frozen=True):
 
 
 def find_dumps(folders: Iterable[Path]) -> list[PassDump]:
-    """All folders of dumps below some folders; in each folder the newest last. Blocking: call it in a thread."""
+    """Return all folders of dumps below some folders; in each folder the newest last. Blocking: call it in a thread."""
     found: dict[Path, PassDump] = {}
     visited = 0
     for folder in folders:
@@ -166,12 +165,12 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def pipeline() -> tuple[str, ...]:
-    """The names of pypto's passes, in their order (data/passes.toml)."""
+    """Return the names of pypto's passes, in order (data/passes.toml)."""
     return read_data("passes.toml", _File).pipeline
 
 
 def next_pass(last: str) -> str:
-    """The pass that comes behind that one ("": the first) in pypto's pipeline; "" where it isn't known."""
+    """Return the pass after `last` ("": the first) in pypto's pipeline; "" if not known."""
     if not last:
         return pipeline()[0]
     places = [number for number, name in enumerate(pipeline()) if name == last]
@@ -181,13 +180,12 @@ def next_pass(last: str) -> str:
 
 
 def quoted(place: Place, folders: Iterable[Path]) -> tuple[str, Place | None]:
-    """The text of a source line, and the line of the program that it was made from, where it says so. Blocking.
+    """Return the text of a source line, and the program line that it was generated from, if given. Blocking.
 
     A generated .pto line ends with MLIR's `loc("model.py":14:5)`.
 
     Args:
         place: the line; its file absolute, or below one of the folders.
-        folders: where to look for it.
     """
     for folder in folders:
         path = folder / place.file
@@ -210,11 +208,9 @@ def quoted(place: Place, folders: Iterable[Path]) -> tuple[str, Place | None]:
 
 
 def change_of(files: Sequence[Path], message: str) -> PassChange | None:
-    """The last change before an error, or None where no two dumps differ. Blocking.
+    """Return the last change in some dumps (oldest first) before an error, or None if none differ. Blocking.
 
-    Args:
-        files: the dumps, oldest first; the last one is that of the pass that failed, or of the last that ended.
-        message: of the error; what it names is looked for in the difference.
+    Names in the error's message are searched for in the difference.
     """
     texts: dict[Path, list[str]] = {}
     recent = list(files)[-_BACK:]

@@ -1,9 +1,9 @@
-"""Makes reports of what logs say of failures on NPUs: whose lines they are, and which of them belong together.
+"""Group log lines on NPU failures into reports, by process.
 
 Invariants:
     cann_reports.R1. Lines of one process (by its prefix, or by the pid that its message names) are never put into the
         report of another.
-    cann_reports.R2. What comes long after a report is another one: the process went on.
+    cann_reports.R2. Lines long after a report begin a new one: the process went on.
 """
 
 from __future__ import annotations
@@ -48,8 +48,6 @@ _RAISED: Final = (
 
 
 class _Log(Struct):
-    """What is known of one log."""
-
     name: str
     process: str
     reports: dict[str, Report] = field(default_factory=dict)
@@ -59,7 +57,7 @@ class _Log(Struct):
 
 
 class CannDecoder(LogDecoder):
-    """Makes a diagnostic of each failure on an NPU that a log tells."""
+    """Reports each NPU failure in a log as a diagnostic."""
 
     name = "ascend"
 
@@ -72,21 +70,17 @@ class CannDecoder(LogDecoder):
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        """See LogDecoder."""
         return triggers()
 
     @property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
-        """See LogDecoder."""
         return exact()
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         name = PurePath(source.path).name if source.path else source.name
         self._logs[source.id] = _Log(name or source.id, source.process or "")
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
         log = self._logs.get(record.source)
         if log is None:
             log = self._logs[record.source] = _Log(record.source.rpartition("/")[2], "")
@@ -122,7 +116,6 @@ class CannDecoder(LogDecoder):
         return (), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Tell what has changed."""
         return self._collect(stamp)
 
     def _mark(self, log: _Log, record: LogRecord, number: int, line: str) -> Mark:
@@ -141,7 +134,7 @@ class CannDecoder(LogDecoder):
 
     @staticmethod
     def _open(log: _Log, owner: str, record: LogRecord) -> Report | None:
-        """The report that a line may belong to."""
+        """Return the open report that a line may belong to."""
         report = log.reports.get(owner)
         if report is None and owner and "" in log.reports and _near(log.reports[""], record):
             report = log.reports[owner] = log.reports.pop("")  # the pid stands in a later line of it
@@ -164,14 +157,14 @@ class CannDecoder(LogDecoder):
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, str]]:
-    """The lines of a record: number, line, text; those of a text in JSON's quotes too."""
+    """Yield the lines of a record, also of JSON-escaped text: number, line, text."""
     for number, line in enumerate(text.split("\n")):
         for part in line.split("\\n") if "\\n" in line else (line,):
             yield number, line, part[:_LONGEST]
 
 
 def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> str:
-    """Whose line it is: by its prefix, by the pid in it, else that of the line before."""
+    """Return the owner of a line: by its prefix, by the pid in it, or else the owner of the line before."""
     named = _PID.search(writer)
     if named is not None:
         log.pids.setdefault(named[1], writer)
@@ -188,14 +181,14 @@ def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> 
 
 
 def _right_above(log: _Log, record: LogRecord) -> bool:
-    """Whether the line above is one of the current report, whose pid is not known yet."""
+    """Return whether the line above belongs to the current report, whose pid is not known yet."""
     report = log.reports.get(log.current or "")
     last = report.last if report is not None and "pid" not in report.fields else None
     return last is not None and last.line is not None and record.line == last.line + 1 and _CHECKED in last.text
 
 
 def _take_below(log: _Log, record: LogRecord, writer: str) -> None:
-    """Give a writer the report that torch_npu's line right below its record began: records of writers come late."""
+    """Give a writer the report begun by torch_npu's line right below its record: records of writers come late."""
     last = record.last_line if _CHECKED in record.text.rpartition("\n")[2] else None
     report = next((one for one in log.reports.values() if last is not None and one.first.line == last + 1), None)
     if report is not None and "torch" in report.kinds and report.owner.startswith("pid ") and writer not in log.reports:

@@ -1,6 +1,6 @@
-"""One failure of one process, as the lines of its log tell it, piece by piece.
+"""Build reports of one process's failure from its log lines.
 
-CANN, torch_npu, HCCL and MindSpore print these; data/reports.toml has how the lines look.
+CANN, torch_npu, HCCL and MindSpore print these; data/reports.toml has the line patterns.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MARKS: Final = 4  # lines of evidence, but for the last
 
 
 class Kind(StrEnum):
-    """What failed, the nearest to a cause first."""
+    """The kind of a failure, nearest to a cause first."""
 
     HARDWARE = "hardware"
     FAULT = "fault"  # of a kernel on a core
@@ -93,12 +93,12 @@ _ALONE: Final = 507  # thousands: such a number is CANN's, also without a word b
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is said of a kind of report.
+    """Text for a kind of report.
 
     Attributes:
         needs: names of values that must be known.
         sentence: template of what failed, where and why.
-        next: templates of what to do; `@NAME` for one of the file's `[steps]`.
+        next: templates of remedies; `@NAME` for one of the file's `[steps]`.
     """
 
     kind: str
@@ -120,12 +120,12 @@ class Texts(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Fact(NamedTuple):
-    """What one line says.
+    """Content of one line.
 
     Attributes:
-        kind: which form it has.
-        fields: what the form's groups matched.
-        weak: it begins no report: such words stand in lines of anybody.
+        kind: its form.
+        fields: the form's matched groups.
+        weak: it begins no report, since any program may print such words.
     """
 
     kind: str
@@ -135,7 +135,7 @@ class Fact(NamedTuple):
 
 @cache
 def texts() -> Texts:
-    """The file."""
+    """Return the parsed file."""
     return read_data("reports.toml", Texts)
 
 
@@ -146,7 +146,7 @@ def _forms() -> Forms:
 
 @cache
 def triggers() -> tuple[bytes, ...]:
-    """What stands in every record that says something of a failure on an NPU, and hardly in any other."""
+    """Return words that occur in every record about an NPU failure, and hardly in any other."""
     known, alone = texts(), [number for number in cann_codes() if number // 1000 == _ALONE]
     rare = cann_codes().keys() - set(alone)
     codes = [f"{word}{number}" for word in ("error code is ", "error code:", "failed: ") for number in rare]
@@ -154,12 +154,12 @@ def triggers() -> tuple[bytes, ...]:
 
 
 def exact() -> Mapping[bytes, re.Pattern[bytes]]:
-    """As `LogDecoder.exact`."""
+    """Return patterns as for `LogDecoder.exact`."""
     return {word: re.compile(pattern) for word, pattern in _EXACT.items()}
 
 
 def found_in(line: str) -> list[Fact]:
-    """All that a line says, in the order of the file."""
+    """Return all facts in a line, in file order."""
     found = []
     for form in _forms().of(line):
         fields = form.fields(line)
@@ -170,7 +170,7 @@ def found_in(line: str) -> list[Fact]:
 
 
 def report_facts(said: Diagnostic) -> ReportFacts:
-    """The facts of a report; in recordings of before they are texts."""
+    """Return the facts of a report; old recordings have them as texts."""
     if said.facts is not None:
         return facts_of(said.facts, ReportFacts)
     known = said.attributes
@@ -197,7 +197,7 @@ def _operation(fields: Mapping[str, str]) -> str:
 
 
 def is_npu(hit: ExceptionHit) -> bool:
-    """Whether an exception that a log shows is one of the NPU's software."""
+    """Return whether a logged exception comes from the NPU's software."""
     return _EXCEPTIONS.search(hit.message) is not None
 
 
@@ -205,16 +205,13 @@ class Report(Struct):
     """One failure.
 
     Attributes:
-        number: of it, among those of its session.
-        fields: what is known of it, by the names of the forms' groups; what came first stays.
+        number: its index in the session.
+        fields: by group name; the first value is kept.
         codes: return codes, in order.
-        blocks: identifiers of CANN's messages, in order.
-        kinds: of the facts.
-        raised: some line is no warning, but an error, or part of an exception.
-        first: the first line.
-        cause: the line that says most of the cause.
-        last: the last line.
-        lines: numbers of the first lines that told something.
+        blocks: ids of CANN's messages, in order.
+        kinds: kind of fact -> its line.
+        raised: some line is an error or part of an exception, not a warning.
+        lines: numbers of the first relevant lines.
     """
 
     number: int
@@ -231,7 +228,6 @@ class Report(Struct):
     lines: list[int] = field(default_factory=list)
 
     def learn(self, fact: Fact, mark: Mark) -> None:
-        """Take one fact."""
         fields = dict(fact.fields)
         code, block = fields.pop("code", ""), fields.pop("block", "")
         if code and code not in self.codes and len(self.codes) < _CODES:
@@ -254,13 +250,13 @@ class Report(Struct):
 
     @property
     def known(self) -> list[Group]:
-        """Groups of its codes."""
+        """Return the groups of its known codes."""
         known = cann_codes()
         return [known[int(code)].group for code in self.codes if int(code) in known]
 
     @property
     def kind(self) -> Kind:
-        """What it is, by all that is known now."""
+        """Return its kind by all current facts."""
         kinds, groups, blocks = self.kinds, self.known, set(self.blocks)
         if "hardware" in kinds or Group.HARDWARE in groups:
             return Kind.HARDWARE
@@ -295,7 +291,7 @@ class Report(Struct):
 
     @property
     def marks(self) -> tuple[Mark, ...]:
-        """Its evidence: the first line, those that say most, the last one."""
+        """Return its evidence: the first line, the most telling ones, the last one."""
         order = (
             "hardware",
             "core",
@@ -319,7 +315,6 @@ class Report(Struct):
 
     @property
     def facts(self) -> ReportFacts:
-        """All that is known of it."""
         known = {
             "kind": self.kind.value,
             "who": _who(self.fields, self.owner),

@@ -3,7 +3,7 @@
 Invariants:
     ascend_run.R1. The runtime logs no completion of a task. Completion is concluded from the next dispatch on
         the same core, from a successor's dispatch, from counts, from a watchdog dump, or from the
-        end of the run; `TaskRecord.inferred` says from what.
+        end of the run; `TaskRecord.inferred` has the evidence.
     ascend_run.R2. A watchdog dump is cut (8 RUNNING, 8 READY, 4 WAIT): its counts are right, its lines are a
         part. Nothing is concluded from a line that may have been cut.
     ascend_run.R3. A task id names one task for the length of a run; a new run starts from nothing.
@@ -27,7 +27,7 @@ ENTITY_LIMIT: Final = 20_000
 
 
 class Counts(Struct):
-    """What the runtime last counted; None while it has not said."""
+    """Newest counts of the runtime; None if not reported."""
 
     completed: int | None = None
     total: int | None = None
@@ -42,14 +42,14 @@ class Run(Struct):
     Attributes:
         phase: `unknown`, `starting`, `running`, `completed`, `failed`.
         orchestrator: `unknown`, `submitting`, `done`.
-        building: the orchestration code has begun on the host (host_build_graph), and not ended as far as is known.
+        building: the orchestration code has begun on the host (host_build_graph), and has not ended as far as known.
         confirmed: tasks that a line says have not completed.
-        done: tasks that have completed, as far as is known.
-        history: how often each combination of kernels is known to have completed.
-        ring_totals: tasks submitted per ring, once the orchestrator is done.
-        progress_wall_ns: when a task was last dispatched or completed.
+        done: number of tasks known to have completed.
+        history: known completions for each combination of kernels.
+        ring_totals: tasks submitted to each ring, once the orchestrator is done.
+        progress_wall_ns: time of the last dispatch or completion.
         progress_exact: that time is of its own line.
-        progress_counted: it is a count of the runtime's (`Mark.counted`).
+        progress_counted: it comes from the runtime's counter (`Mark.counted`).
         changed: tasks to emit.
         changed_cores: cores to emit.
     """
@@ -80,7 +80,7 @@ class Run(Struct):
     # tasks
 
     def task(self, raw: int) -> TaskRecord:
-        """The record of a task, made when it is first named."""
+        """Return the record of a task, created if needed."""
         record = self.tasks.get(raw)
         if record is None:
             record = self.tasks[raw] = TaskRecord(raw)
@@ -94,13 +94,11 @@ class Run(Struct):
     def set_state(
         self, record: TaskRecord, state: TaskState, mark: Mark, inferred: str = "", *, earlier: bool = False
     ) -> None:
-        """Let a task enter a state; staying in it keeps the time when it entered.
+        """Set a task's state; an unchanged state keeps its start time.
 
         Args:
-            record: the task.
-            state: the state.
-            mark: the line that says so.
-            inferred: what it is concluded from, where the line doesn't state it.
+            mark: the evidence line.
+            inferred: what it is concluded from, if the line doesn't state it.
             earlier: the task entered it before that line was written, but not before the run's last progress.
         """
         if state is not record.state:
@@ -115,7 +113,7 @@ class Run(Struct):
         self.changed.add(record.raw)
 
     def complete(self, record: TaskRecord, why: str, mark: Mark, *, timely: bool = False) -> None:
-        """Conclude that a task has completed (R1); `timely`: not long before the line that shows it."""
+        """Conclude that a task has completed (R1); `timely` if shortly before the line."""
         if record.state is TaskState.COMPLETED or record.raw in self.confirmed:
             return
         at = structs.replace(mark, text="")
@@ -131,7 +129,7 @@ class Run(Struct):
             self.history[record.kernels] += 1
 
     def confirm_open(self, raw: int) -> None:
-        """A line says that this task has not completed: take back what was concluded otherwise."""
+        """Note that a line says that a task has not completed; revokes an opposite conclusion."""
         self.confirmed.add(raw)
         record = self.task(raw)
         if record.state is TaskState.COMPLETED:
@@ -141,7 +139,7 @@ class Run(Struct):
             self.changed.add(raw)
 
     def declare(self, ring: int, total: int) -> None:
-        """The orchestrator submitted `total` tasks to a ring."""
+        """Note that the orchestrator submitted `total` tasks to a ring."""
         self.ring_totals[ring] = total
         self.counts.total = sum(self.ring_totals.values())
         for local in range(min(total, ENTITY_LIMIT)):
@@ -150,7 +148,7 @@ class Run(Struct):
                 self.set_state(record, TaskState.SUBMITTED, NOWHERE, "its ring's total")
 
     def use_graph(self, graph: TaskGraph) -> None:
-        """Take in the declared graph."""
+        """Add the declared graph."""
         self.graph = graph
         for declared in graph.tasks.values():
             record = self.task(declared.raw)
@@ -163,7 +161,7 @@ class Run(Struct):
             self.changed.add(declared.raw)
 
     def fits(self, graph: TaskGraph) -> bool:
-        """Whether a graph can be this run's: no task contradicts it."""
+        """Return whether a graph can be this run's: no task contradicts it."""
         for raw, record in self.tasks.items():
             declared = graph.tasks.get(raw)
             if declared is None:
@@ -176,7 +174,7 @@ class Run(Struct):
     # cores
 
     def core(self, number: int, subslot: str = "", thread: int | None = None) -> CoreRecord:
-        """The record of a core, made when it is first named; `subslot`: which of its cluster's three it is."""
+        """Return the record of a core, created if needed; `subslot` is its place in its cluster."""
         record = self.cores.get(number)
         if record is None:
             record = self.cores[number] = CoreRecord(number)
@@ -198,7 +196,7 @@ class Run(Struct):
     def dispatch(
         self, raw: int, number: int | None, mark: Mark, *, slot: str, subslot: str, place: str, thread: int
     ) -> None:
-        """A scheduler thread handed (a block of) a task to a core: `idle` runs at once, `pending` queues."""
+        """Note that a scheduler thread gave (a block of) a task to a core: `idle` runs at once, `pending` queues."""
         record = self.task(raw)
         record.dispatched += 1
         record.owner = thread
@@ -235,7 +233,7 @@ class Run(Struct):
         self.set_state(record, TaskState.RUNNING, mark)
 
     def _finish(self, core: CoreRecord, mark: Mark) -> None:
-        """What ran on a core has ended, for the core was given something else."""
+        """Note that a core's former task ended, since the core was given another one."""
         raw, core.running = core.running, None
         if raw is None:
             return
@@ -247,27 +245,27 @@ class Run(Struct):
             self.complete(record, f"{core.label} was given its next task", mark, timely=True)
 
     def core_at(self, thread: int, offset: int) -> int | None:
-        """The core at a scheduler thread's offset, where the log listed the clusters (before 2026-05-12)."""
+        """Return the core at a scheduler thread's offset, if the log listed the clusters (before 2026-05-12)."""
         clusters = self.clusters.get(thread, [])
         index, subslot = divmod(offset, 3)
         return clusters[index][subslot] if index < len(clusters) else None
 
     @property
     def shows_dispatches(self) -> bool:
-        """The log is written at a level at which each dispatch has a line, and begins before the first."""
+        """Return whether the log has a line for each dispatch, and begins before the first one."""
         return self.dispatches > 0 and self.orchestrator != "unknown"
 
     # time
 
     def progressed(self, mark: Mark) -> None:
-        """A task was dispatched or completed."""
+        """Note the time of a dispatch or completion."""
         self.progress_wall_ns, self.progress_exact = mark.wall_ns, mark.exact
         self.progress_counted = mark.counted
 
     def idle_s(self, mark: Mark) -> float | None:
-        """How long nothing had gone on when a line was written; None where the lines' times don't tell.
+        """Return the time without progress when a line was written; None if not known.
 
-        Times of two clocks tell nothing: a container's log dates a line when it is collected.
+        Times of different clocks can't be compared: a container's log dates a line when it is collected.
         """
         if self.progress_wall_ns is None or mark.wall_ns is None or not (mark.exact and self.progress_exact):
             return None
@@ -278,7 +276,6 @@ class Run(Struct):
     # the end
 
     def finish(self, mark: Mark) -> None:
-        """Every task has completed."""
         self.phase = "completed"
         self.confirmed.clear()
         for record in self.tasks.values():
@@ -294,8 +291,10 @@ class Run(Struct):
         self.counts.running = self.counts.ready = self.counts.waiting = 0
 
     def settle_executed(self) -> None:
-        """Use the per-thread counts that schedulers print when they end: if as many tasks of a
-        thread are known to be open as its count leaves out, then all its others completed."""
+        """Apply the per-thread counts that schedulers print at their end.
+
+        If as many tasks of a thread are known to be open as its count leaves out, all its others completed.
+        """
         for thread, count in self.executed.items():
             handed = self.by_thread.get(thread, set())
             left_open = {raw for raw in handed if raw in self.confirmed}
@@ -307,5 +306,5 @@ class Run(Struct):
                     self.complete(self.task(raw), f"scheduler thread {thread} counted it", NOWHERE)
 
     def in_flight(self) -> list[TaskRecord]:
-        """Tasks that are running as far as the log tells, in the order of their ids."""
+        """Return the running tasks as far as the log tells, ordered by id."""
         return sorted((t for t in self.tasks.values() if t.state is TaskState.RUNNING), key=lambda t: t.raw)

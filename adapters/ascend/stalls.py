@@ -1,8 +1,8 @@
-"""The watchdog's dump: what one round of its lines reports of a run.
+"""Parse the watchdog's dump of a run, round by round.
 
 Only scheduler thread 0 writes TASK and SUMMARY lines; they list at most 8 RUNNING, 8 READY and 4 WAIT tasks. Every
 thread writes CLUSTER lines, at most 8 each (simpler scheduler_cold_path.cpp, STALL_DUMP_*). Runtimes before 2026-05-12
-and the first host_build_graph (until July 2026) say the same in other words, and less: data/messages.toml has both.
+and the first host_build_graph (until July 2026) print less, in other words: data/messages.toml has both.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ _CORE: Final = lazy_re(
 
 
 class Stall(Struct):
-    """What the watchdog last said; replaced round by round.
+    """The watchdog's newest round.
 
     Attributes:
         idle: idle iterations of the scheduler thread so far.
         exit: the watchdog ended the run (TIMEOUT_EXIT), it didn't only report.
-        sub_class: `S1:running-stalled`, …; "" where the version prints none.
-        stuck_task, stuck_core: its own guess; None where it has none.
+        sub_class: `S1:running-stalled`, …; "" if the version prints none.
+        stuck_task, stuck_core: its own guess.
         anomalies: cores that are done but were not collected.
-        mark: the line that said it.
-        drained: the line that says that all cores' threads have ended since (simulator): no kernel runs any more.
+        drained: the line that shows that all cores' threads have ended since (simulator): no kernel runs any more.
     """
 
     idle: int
@@ -52,7 +51,7 @@ class Stall(Struct):
     drained: Mark | None = None
 
     def class_by(self, counts: Counts) -> str:
-        """The class that its counts mean, by the runtime's own rule, for versions that print none; "" without counts.
+        """Return the class by its counts, for versions that print none; "" without counts.
 
         Source: classify_stall_detail in simpler's pto_runtime_status.h: running before ready before waiting.
         """
@@ -67,16 +66,15 @@ class Stall(Struct):
 
     @property
     def listed(self) -> set[int]:
-        """Tasks that it names as not completed."""
+        """Return the tasks that it names as not completed."""
         return self.running | self.ready | self.waiting
 
 
 class StallReader:
-    """Reads the rounds of one run. A TASK line's `core=8(aiv0)` names the task's subslot, not the core's
-    place in its cluster; that is what CLUSTER lines and dispatch offsets tell.
+    """Reads the rounds of one run.
 
-    Args:
-        run: whose tasks and cores the rounds speak of.
+    A TASK line's `core=8(aiv0)` names the task's subslot, not the core's place in its cluster, which CLUSTER lines and
+    dispatch offsets give.
     """
 
     def __init__(self, run: Run) -> None:
@@ -84,7 +82,7 @@ class StallReader:
         self.stall: Stall | None = None
 
     def _round(self, fields: Fields, mark: Mark) -> Stall:
-        """The round of that many idle iterations: the present one, or a new one; older lines have no number."""
+        """Return the round with these idle iterations, created if needed; older lines have no number."""
         stall, idle = self.stall, optional_number(fields, "idle")
         if stall is None or (idle is not None and stall.idle != idle and not stall.exit):
             stall = self.stall = Stall(idle or 0, mark)
@@ -92,14 +90,14 @@ class StallReader:
         return stall
 
     def task(self, fields: Fields, mark: Mark) -> int:
-        """A line about one task; returns the task's id."""
+        """Process a line about one task; return the task's id."""
         run, stall, raw = self.run, self._round(fields, mark), number(fields, "task")
         run.confirm_open(raw)
         record = run.task(raw)
         if "aic" in fields:
             record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
         else:  # the AIC slot alone is printed, -1 for a vector task; or the one of a core
-            _learn(record, optional_number(fields, "kernel"), (fields.get("sub") or "aic").lower())
+            _set_kernel(record, optional_number(fields, "kernel"), (fields.get("sub") or "aic").lower())
         _depends(record, fields)
         if fields["state"] == "RUNNING":
             stall.running.add(raw)
@@ -122,9 +120,9 @@ class StallReader:
         return raw
 
     def core(self, fields: Fields, mark: Mark) -> None:
-        """A `core=… cond=… kernel=…` line (before 2026-05-12): a core that is busy, without its task's id.
+        """Process a `core=… cond=… kernel=…` line (before 2026-05-12): a busy core, without its task's id.
 
-        The task is the one that the log saw go there, or the only open one that was dispatched with that kernel.
+        The task is the one that was logged as dispatched there, or the only open one dispatched with that kernel.
         """
         run, core = self.run, self.run.core(number(fields, "core"))
         kernel, stall, raw = number(fields, "kernel"), self._round(fields, mark), core.running
@@ -137,12 +135,12 @@ class StallReader:
         record = run.task(raw)
         run.confirm_open(raw)
         stall.running.add(raw)
-        _learn(record, kernel, core.subslot)
+        _set_kernel(record, kernel, core.subslot)
         self._runs_on(raw, core.number, core.subslot)
         run.set_state(record, TaskState.RUNNING, mark, earlier=True)
 
     def round(self, fields: Fields, mark: Mark) -> None:
-        """A `PTO2 stall` line (before 2026-05-12), which begins a round."""
+        """Process a `PTO2 stall` line (before 2026-05-12), which begins a round."""
         self._round(fields, mark)
         self.counts(fields)
 
@@ -167,14 +165,14 @@ class StallReader:
         record.cores.clear()
 
     def summary(self, fields: Fields, mark: Mark) -> None:
-        """A SUMMARY line: the counts, and what follows from them for tasks that no line names."""
+        """Process a SUMMARY line: the counts, and conclusions on tasks without a line."""
         stall = self._round(fields, mark)
         stall.mark = mark if not stall.exit else stall.mark
         self.counts(fields)
         self._conclude(stall, mark)
 
     def counts(self, fields: Fields) -> None:
-        """Counts of a SUMMARY, TIMEOUT_EXIT or older line."""
+        """Process the counts of a SUMMARY, TIMEOUT_EXIT or older line."""
         counts = self.run.counts
         for name in ("completed", "total", "running", "ready", "waiting"):
             value = optional_number(fields, name)
@@ -182,7 +180,7 @@ class StallReader:
                 setattr(counts, name, value)
 
     def _conclude(self, stall: Stall, mark: Mark) -> None:
-        """Tasks that are named by no line of a round that was not cut have completed (R2)."""
+        """Conclude that tasks not listed in a complete round have completed (R2)."""
         counts = self.run.counts
         if counts.running != len(stall.running):
             return
@@ -194,7 +192,7 @@ class StallReader:
                 self.run.complete(record, "the watchdog's dump does not list it", mark)
 
     def cluster(self, fields: Fields, mark: Mark) -> None:
-        """A CLUSTER line: the state of three cores."""
+        """Process a CLUSTER line: the state of three cores."""
         stall = self._round(fields, mark)
         listed = stall.listed
         for subslot in ("aic", "aiv0", "aiv1"):
@@ -218,7 +216,7 @@ class StallReader:
                 self.run.set_state(record, TaskState.RUNNING, mark, earlier=True)
                 if said is not None:
                     record.said = said  # its TASK line says more
-                _learn(record, int(match["kernel"]), subslot)
+                _set_kernel(record, int(match["kernel"]), subslot)
             if match["anomaly"]:
                 stall.anomalies[core.number] = task
 
@@ -231,7 +229,7 @@ class StallReader:
             core.running = None
 
     def timeout(self, fields: Fields, mark: Mark) -> Stall:
-        """A TIMEOUT_EXIT line, or the host's line about it (which has no thread and no iterations)."""
+        """Process a TIMEOUT_EXIT line, or the host's line about it (which has no thread and no iterations)."""
         stall = self._round(fields, mark)
         stall.mark = mark if not stall.exit else stall.mark
         stall.exit = True
@@ -253,11 +251,7 @@ class StallReader:
         return stall
 
     def resolution(self, fields: Fields, mark: Mark) -> Stall:
-        """A `P resolution stall` line: host_build_graph's resolution thread ends the run while no core runs a task.
-
-        What was dispatched and is not done then has returned from its kernel: its completion was deferred. Source:
-        run_resolution_thread in simpler src/a2a3/runtime/host_build_graph/runtime/scheduler/scheduler_dispatch.cpp.
-        """
+        """Process `P resolution stall`: host_build_graph's resolution thread ends the run while no core runs a task."""
         stall = self._round(fields, mark)
         self.counts(fields)
         stall.exit = stall.orchestrator_done = True
@@ -274,10 +268,10 @@ class StallReader:
 
 
 def _depends(record: TaskRecord, fields: Fields) -> None:
-    """How many dependencies a task has, and how many are not met.
+    """Set a task's number of dependencies and unmet ones.
 
-    Both sides of a reference count have one more than there are dependencies: the runtime's own, until the task is
-    wired (`fanin_count = wfanin + 1`, simpler pto_orchestrator.cpp). `fanin_met` has not.
+    Both sides of a reference count include the runtime's own reference, until the task is wired
+    (`fanin_count = wfanin + 1`, simpler pto_orchestrator.cpp). `fanin_met` does not.
     """
     references, met = optional_number(fields, "references"), optional_number(fields, "met")
     if references is not None:
@@ -290,8 +284,8 @@ def _depends(record: TaskRecord, fields: Fields) -> None:
     record.missing = record.missing if missing is None else missing
 
 
-def _learn(record: TaskRecord, kernel: int | None, subslot: str) -> None:
-    """The kernel of a task in a core's place; of a core whose place is not known: as that of a vector core."""
+def _set_kernel(record: TaskRecord, kernel: int | None, subslot: str) -> None:
+    """Set the kernel of a task by the core's place; an unknown place counts as a vector core."""
     if kernel is not None and kernel >= 0 and not record.kernels:
         place = {"aic": 0, "aiv1": 2}.get(subslot, 1)
         record.kernels = tuple(kernel if index == place else -1 for index in range(3))

@@ -1,4 +1,4 @@
-"""What livedbg knows of Ascend, in one value."""
+"""The definition of the Ascend system."""
 
 from __future__ import annotations
 

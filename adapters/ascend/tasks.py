@@ -1,4 +1,4 @@
-"""What is known of one task and of one core of a run: mutable records of the model."""
+"""Mutable records of the tasks and cores of a run."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ class TaskRecord(Struct):
     """One task.
 
     Attributes:
-        since_wall_ns: when it entered its state, as well as the log says.
+        since_wall_ns: when it entered its state, as well as the log tells.
         since_exact: that time is of its own line, not of the nearest line with a time.
-        kernels: func ids (aic, aiv0, aiv1); -1 where none; () while unknown.
+        kernels: func ids (aic, aiv0, aiv1); -1 for none; () while unknown.
         cores: cores that it runs on now, with the subslot.
         owner: scheduler thread that drives it.
-        blocks: how many blocks it has in all.
-        dispatched: (block, subslot) pairs that were handed to cores.
+        dispatched: number of (block, subslot) pairs given to cores.
         finished: how many of them are known to have ended.
-        fanin: how many dependencies it has.
-        missing: how many of them are not met.
+        fanin: number of dependencies.
+        missing: number of unmet ones.
         deferred: its kernel has returned and it waits for an asynchronous completion.
-        waits: what it waits for, where the scheduler's memory says so.
-        already: the state that it had when it was first seen in memory: `since_wall_ns` is then.
-        buffered: it is ready, and the log, which shows what others were given to cores, shows no core that got it.
-        inferred: why its state is believed, where no line states it.
-        said: the newest line about it; a line that only lets conclude that it completed has no text.
+        waits: what it waits for, according to the scheduler's memory.
+        already: the state in which it was first seen in memory, at `since_wall_ns`.
+        buffered: it is ready, and the log, which shows others' dispatches, shows none of it.
+        inferred: evidence for its state, if no line states it.
+        said: the newest line about it, without text if its completion is only concluded.
         entered: the line that gave it to a core, while it runs.
     """
 
@@ -55,16 +54,15 @@ class TaskRecord(Struct):
 
     @property
     def open(self) -> bool:
-        """It has not completed, as far as is known."""
+        """Return whether it has not completed, as far as known."""
         return self.state not in {TaskState.COMPLETED, TaskState.FAILED}
 
     @property
     def needed(self) -> int:
-        """How many (block, subslot) pairs must end before it completes."""
+        """Return the number of (block, subslot) pairs that must end before it completes."""
         return max(1, self.blocks) * max(1, sum(1 for func in self.kernels if func >= 0))
 
     def to_task(self, names: Names, kernels: KernelNames) -> Task:
-        """The model value."""
         return Task(
             id=names.task(self.raw),
             system="ascend",
@@ -80,7 +78,7 @@ class TaskRecord(Struct):
         )
 
     def abandoned(self, names: Names) -> Task:
-        """The model value of one whose run ended before it completed; its kernel stays as it was."""
+        """Return the model value of a task whose run ended before it completed; its kernel is kept."""
         ring, local = ring_of(self.raw), local_of(self.raw)
         inferred = "its run ended before it completed"
         facts = TaskFacts(
@@ -91,7 +89,7 @@ class TaskRecord(Struct):
 
     @property
     def funcs(self) -> str:
-        """The func ids of its kernels: `0,2`."""
+        """Return the func ids of its kernels: `0,2`."""
         return ",".join(dict.fromkeys(str(func) for func in self.kernels if func >= 0))
 
     def _facts(self) -> TaskFacts:
@@ -117,7 +115,7 @@ class TaskRecord(Struct):
         )
 
     def runs_on(self, names: Names) -> list[Edge]:
-        """Its edges to the cores that it runs on."""
+        """Return its edges to the cores that it runs on."""
         return [
             Edge(
                 kind=EdgeKind.RUNS_ON,
@@ -136,8 +134,7 @@ class CoreRecord(Struct):
 
     Attributes:
         subslot: `aic`, `aiv0` or `aiv1`, or "".
-        running: task that it executes.
-        pending: task that is queued behind that one.
+        pending: task queued after `running`.
         condition: `ack` (still executing) or `fin` (done, not collected), from a CLUSTER line.
         stuck: it did not answer the request to exit.
     """
@@ -153,12 +150,11 @@ class CoreRecord(Struct):
 
     @property
     def label(self) -> str:
-        """`core 8 (AIV0)`."""
+        """Return `core 8 (AIV0)`."""
         kind = core_type(self.subslot)
         return f"core {self.number} ({kind})" if kind else f"core {self.number}"
 
     def to_resource(self, names: Names) -> Resource:
-        """The model value."""
         known = {
             "type": core_type(self.subslot),
             "cluster": self.cluster,

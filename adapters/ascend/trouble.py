@@ -1,9 +1,8 @@
-"""What failed in a run, as its log reports it: collected from the several lines of one message.
+"""Failures of a run, collected from multi-line messages of its log.
 
-What the orchestrator can run out of: each resource with its words, its numbers and the variable that sizes it.
-
-Source: simpler pto_ring_buffer.h (task allocator, pools), pto_orchestrator.cpp (scopes, tensor map), runtime_maker.cpp
-(variables), docs/dfx/scope-stats.md, August 2026. All but the tensor map are per ring.
+Source for the resources that an orchestrator can run out of: simpler pto_ring_buffer.h (task allocator, pools),
+pto_orchestrator.cpp (scopes, tensor map), runtime_maker.cpp (variables), docs/dfx/scope-stats.md, August 2026. All but
+the tensor map exist for each ring.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from livedbg.text.patterns import lazy_re
 
 
 class Full(StrEnum):
-    """The resources that an orchestrator runs out of."""
+    """Resources that an orchestrator may run out of."""
 
     SLOTS = "task slots"
     HEAP = "heap"
@@ -50,17 +49,16 @@ _UNITS: Final = {Full.HEAP: "bytes", Full.POOL: "entries", Full.MAP: "entries"}
 
 
 class RingFull(Struct):
-    """The orchestrator can't submit, for something of a ring is full.
+    """An orchestrator that can't submit because a resource is full.
 
     Attributes:
-        what: which resource.
         head: the ring's oldest task that was not reclaimed.
-        head_state: 0 when it has not completed.
+        head_state: 0 if it has not completed.
         consumers_left: tasks that still read its output.
         scope_released: the scope that it belongs to has ended.
         by_scope: the runtime proved that an open scope pins the head.
-        oldest: number in its ring of the oldest task, where the message tells neither its ring nor its state.
-        size, used, free, wanted: of the heap in bytes, of a pool in entries; None where the log has not told.
+        oldest: number in its ring of the oldest task, if the message has neither its ring nor its state.
+        size, used, free, wanted: of the heap in bytes, of a pool in entries; None if not logged.
         active, window: tasks in the ring, and its slots.
         in_scope: tasks of the scope that fills the ring.
         host_built: the whole graph must fit (host_build_graph): nothing is stuck, it is too big.
@@ -87,15 +85,15 @@ class RingFull(Struct):
 
     @property
     def never_fits(self) -> bool:
-        """More is wanted than the whole resource holds: nothing that is freed helps."""
+        """Return whether one task wants more than the resource's size: freeing doesn't help."""
         return self.size is not None and self.wanted is not None and self.wanted > self.size
 
     @property
     def level(self) -> str:
-        """How full it is: `15 of 15 usable slots`; `196,608 of 262,144 bytes used, 65,536 wanted`; "" if unknown.
+        """Return its fill: `15 of 15 usable slots`; `196,608 of 262,144 bytes used, 65,536 wanted`; "" if unknown.
 
         The allocator keeps one slot free (PTO2TaskAllocator::alloc, pto_ring_buffer.h). A heap may be full with room
-        left: a task's output has to lie in one piece.
+        left: a task's output must be contiguous.
         """
         if self.what is Full.SLOTS:
             scope = f", {self.in_scope} by one scope" if self.in_scope else ""
@@ -108,7 +106,7 @@ class RingFull(Struct):
 
     @property
     def name(self) -> str:
-        """`task ring 1`, `the heap of ring 1`, `the dependency pool`, `the tensor map`."""
+        """Return `task ring 1`, `the heap of ring 1`, `the dependency pool`, `the tensor map`."""
         if self.what is Full.MAP:
             return "the tensor map"
         of = f" of ring {self.ring}" if self.ring is not None else ""
@@ -123,13 +121,7 @@ _RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 1
 
 
 class Fatal(Struct):
-    """A FATAL of the orchestrator or the scheduler.
-
-    Attributes:
-        code: its number, 0 where only the words are known.
-        text: what the runtime said.
-        func: the function that said it.
-    """
+    """A FATAL of the orchestrator or the scheduler: number (0 if unknown), text and logging function."""
 
     code: int
     text: str
@@ -138,7 +130,7 @@ class Fatal(Struct):
 
 
 class TensorWait(Struct):
-    """The orchestrator waited too long for a tensor: for its producer, or for the producer's consumers."""
+    """An orchestrator's timed-out wait for a tensor: for its producer, or for the producer's consumers."""
 
     task: int
     consumers: bool
@@ -146,12 +138,7 @@ class TensorWait(Struct):
 
 
 class Crash(Struct):
-    """The process ended by a signal or an exception.
-
-    Attributes:
-        what: `std::runtime_error`, `SIGSEGV`, …
-        message: its `what()`, or "".
-    """
+    """An end of the process by a signal (`SIGSEGV`) or an exception (`std::runtime_error`, with its `what()`)."""
 
     what: str
     message: str
@@ -159,16 +146,15 @@ class Crash(Struct):
 
 
 class Trouble(Struct):
-    """All that went wrong in one run.
+    """All failures of one run.
 
     Attributes:
-        status: the run's negative return code, where it failed.
+        status: the run's negative return code, if it failed.
         hint: the runtime's own explanation.
         unacknowledged: cores that did not answer the request to exit.
-        cann: the first of CANN's own codes, which say only that something failed.
-        device: number of the device.
-        fault_kernel: the kernel that CANN's report of a fault names.
-        call: the host's call that failed: `prepare_native_run`.
+        cann: the first of CANN's own codes, which only say that something failed.
+        fault_kernel: the kernel named in CANN's fault report.
+        call: the host's failed call: `prepare_native_run`.
     """
 
     fatal: Fatal | None = None
@@ -188,7 +174,7 @@ class Trouble(Struct):
     call: str = ""
 
     def since(self, mark: Mark, span_ns: int) -> bool:
-        """Whether the run failed within a span that ends at a line, by the lines' own times."""
+        """Return whether the run failed within a span that ends at a line, by the lines' own times."""
         if mark.wall_ns is None or not mark.exact:
             return False
         begun = mark.wall_ns - span_ns
@@ -196,12 +182,12 @@ class Trouble(Struct):
         return any(m is not None and m.exact and m.wall_ns is not None and m.wall_ns >= begun for m in said)
 
     def only_deinit(self, run: Run) -> bool:
-        """Nothing failed but cores that did not answer at the end of the run."""
+        """Return whether only cores failed to answer at the end of the run."""
         codes = self.orch_code or self.sched_code or self.fatal is not None or self.ring is not None
         return self.status == -1 and not codes and any(core.stuck for core in run.cores.values())
 
     def fatal_code(self, fields: Fields, func: str, mark: Mark, run: Run) -> None:
-        """`FATAL(code=N): text`."""
+        """Process `FATAL(code=N): text`."""
         code, text = number(fields, "code"), fields.get("text") or ""
         if self.fatal is None:
             self.fatal = Fatal(code, text, func, mark)
@@ -213,7 +199,7 @@ class Trouble(Struct):
             run.task(task)
 
     def fatal_words(self, fields: Fields, func: str, mark: Mark) -> None:
-        """`FATAL: words`, the head of a message of several lines."""
+        """Process `FATAL: words`, the head of a multi-line message."""
         text = fields["text"] or ""
         code = optional_number(fields, "code") or 0
         if self.fatal is None:
@@ -226,7 +212,7 @@ class Trouble(Struct):
             self.ring.by_scope = code == 1
 
     def ring_state(self, fields: Fields) -> None:
-        """`Task ring R: current=…, last_alive=…, active=15/16`."""
+        """Process `Task ring R: current=…, last_alive=…, active=15/16`."""
         if self.ring is not None:
             self.ring.ring = number(fields, "ring")
             self.ring.active, self.ring.window = number(fields, "active"), number(fields, "window")
@@ -234,7 +220,7 @@ class Trouble(Struct):
                 self.ring.head = raw_id(self.ring.ring, number(fields, "alive"))
 
     def heap_state(self, fields: Fields) -> None:
-        """`Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full."""
+        """Process `Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full."""
         if self.ring is not None:
             size, used, free = (number(fields, name) for name in ("size", "used", "available"))
             if self.ring.what is not Full.HEAP:
@@ -243,8 +229,7 @@ class Trouble(Struct):
             self.ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
 
     def resource_numbers(self, fields: Fields) -> None:
-        """`Requested: 65536 bytes`, `Pool used: 16 / 16`, `Needed: 4 entries`, `scope_task_count: 15`,
-        `active_tasks: 15 / 16`, `last_task_alive: 0 (stuck here)`."""
+        """Process `Requested: 65536 bytes`, `Pool used: 16 / 16`, `last_task_alive: 0 (stuck here)` etc."""
         ring, fatal = self.ring, self.fatal
         if ring is None:
             if fatal is not None and "used" in fields and "size" in fields:
@@ -256,7 +241,7 @@ class Trouble(Struct):
                 setattr(ring, name, value)
 
     def ring_head(self, fields: Fields, run: Run) -> None:
-        """`Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
+        """Process `Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
         ring = self.ring
         if ring is None or ring.active == 0:  # it names the slot of a task that was not submitted
             return
@@ -275,14 +260,14 @@ class Trouble(Struct):
             run.settle_executed()
 
     def scope_head(self, fields: Fields) -> None:
-        """`Head task L is the oldest task owned by an open scope`."""
+        """Process `Head task L is the oldest task owned by an open scope`."""
         if self.ring is not None:
             self.ring.by_scope = True
             if self.ring.ring is not None:
                 self.ring.head = raw_id(self.ring.ring, number(fields, "local"))
 
     def failed(self, fields: Fields, mark: Mark) -> None:
-        """The run's return code, or the codes that the host read back."""
+        """Process the run's return code, or the codes that the host read back."""
         rc = optional_number(fields, "rc")
         status = rc if rc is not None else optional_number(fields, "status")
         if cann_code(status) is not None:

@@ -1,4 +1,4 @@
-"""Which tasks hold a run up, and which wait: read from the log where it shows that, else inferred."""
+"""Find the blocking and waiting tasks of a run: from the log if it shows them, else inferred."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _MOST_EDGES: Final = 20_000
 
 
 class Suspicion(Struct, frozen=True):
-    """The tasks that hold a run up.
+    """The blocking tasks of a run.
 
     Attributes:
-        tasks: their ids; several when the log can't tell them apart.
-        certain: a line of the log says so.
-        reason: what makes them suspects.
+        tasks: their ids; several if the log can't tell them apart.
+        certain: a log line names them.
+        reason: why they are suspected.
     """
 
     tasks: tuple[int, ...] = ()
@@ -33,7 +33,7 @@ class Suspicion(Struct, frozen=True):
 
 
 def suspects(run: Run, stall: Stall | None, trouble: Trouble) -> Suspicion:
-    """The tasks that hold the run up, as far as the log tells."""
+    """Return the blocking tasks, as far as the log tells."""
     if stall is not None and stall.running:
         return Suspicion(tuple(sorted(stall.running)), True, "the watchdog's dump says that it is running")
     if stall is not None and stall.ready:
@@ -44,14 +44,16 @@ def suspects(run: Run, stall: Stall | None, trouble: Trouble) -> Suspicion:
         oldest = [task for task in run.in_flight() if local_of(task.raw) == trouble.ring.oldest]
         return _named(oldest, "it may be the oldest task of the full pool's ring, and is not known to have completed")
     if trouble.ring is not None and trouble.ring.head_state == 0 and trouble.ring.head is not None:
-        return _through(run, trouble.ring.head, "it is the oldest task of the full ring and has not completed")
+        return _blocking_producers(
+            run, trouble.ring.head, "it is the oldest task of the full ring and has not completed"
+        )
     if trouble.tensor is not None and not trouble.tensor.consumers:
-        return _through(run, trouble.tensor.task, "the orchestrator waited for its output")
+        return _blocking_producers(run, trouble.tensor.task, "the orchestrator waited for its output")
     return _in_flight(run)
 
 
-def _through(run: Run, raw: int, reason: str) -> Suspicion:
-    """The task itself, or what it waits for where the graph and its state say that it isn't running."""
+def _blocking_producers(run: Run, raw: int, reason: str) -> Suspicion:
+    """Return the task itself, or its unmet dependencies if the graph and its state show that it isn't running."""
     record = run.task(raw)
     if record.state is TaskState.SUBMITTED and run.graph is not None:
         seen, todo, found = {raw}, [raw], []
@@ -67,8 +69,10 @@ def _through(run: Run, raw: int, reason: str) -> Suspicion:
 
 
 def _in_flight(run: Run) -> Suspicion:
-    """No line names it: dispatched tasks that are not known to have completed. Those whose kernel has
-    never been seen to complete in this log come first."""
+    """Return dispatched tasks that are not known to have completed.
+
+    Tasks whose kernel has never completed in this log are preferred.
+    """
     flying = run.in_flight()
     if not flying:
         return Suspicion()
@@ -85,14 +89,11 @@ def _named(records: list[TaskRecord], reason: str) -> Suspicion:
 def wait_edges(
     run: Run, suspicion: Suspicion, stall: Stall | None, trouble: Trouble, quiet: bool, *, linked: bool = False
 ) -> Iterator[Edge]:
-    """Edges that say who waits for the suspects: those that the graph doesn't declare.
+    """Yield the edges from waiting tasks to the suspects that the graph doesn't declare.
 
     Args:
-        run: the run.
-        suspicion: who holds it up.
-        stall: the watchdog's dump, if there is one.
-        trouble: what went wrong.
-        quiet: nothing has happened for long, so that what is open may be said to wait.
+        suspicion: the blocking tasks.
+        quiet: nothing has happened for long, so open tasks count as waiting.
         linked: the edges between tasks are known from memory.
     """
     stuck = stall is not None or trouble.ring is not None or trouble.tensor is not None or quiet
@@ -105,7 +106,7 @@ def wait_edges(
 
 
 def _undeclared(run: Run, suspicion: Suspicion, stall: Stall | None) -> Iterator[Edge]:
-    """Without a graph: every task that waits can only wait for what is still open, and was submitted before it."""
+    """Yield edges without a graph: a waiting task can only wait for open tasks submitted before it."""
     names = run.names
     single = len(suspicion.tasks) == 1
     waiting = [t for t in run.tasks.values() if t.state is TaskState.SUBMITTED and t.raw not in suspicion.tasks]
@@ -136,7 +137,7 @@ def _undeclared(run: Run, suspicion: Suspicion, stall: Stall | None) -> Iterator
 
 
 def _dumped(run: Run, stall: Stall | None) -> tuple[TaskRecord, ...]:
-    """All tasks that are open, if the newest dump counts as many; else none."""
+    """Return all open tasks if their number equals the newest dump's counts; else none."""
     counts = (run.counts.running, run.counts.ready, run.counts.waiting)
     known = [count for count in counts if count is not None]
     if stall is None or len(known) < len(counts):
@@ -146,14 +147,14 @@ def _dumped(run: Run, stall: Stall | None) -> tuple[TaskRecord, ...]:
 
 
 def _before(record: TaskRecord, dumped: Sequence[TaskRecord]) -> tuple[int, ...]:
-    """What a task waits for: all open tasks that can have been submitted before it, if it lacks that many."""
+    """Return the dependencies of a task: all open tasks possibly submitted before it, if that many are unmet."""
     ring, local = ring_of(record.raw), local_of(record.raw)
     before = [task.raw for task in dumped if ring_of(task.raw) != ring or local_of(task.raw) < local]
     return tuple(before) if len(before) == record.missing else ()
 
 
 def _orchestrator(run: Run, suspicion: Suspicion, trouble: Trouble, guess: bool) -> Iterator[Edge]:
-    """What the thread that submits tasks waits for; `guess`: also where no line says so."""
+    """Yield what the submitting thread waits for; `guess`: even if no line says so."""
     names = run.names
     ring, tensor = trouble.ring, trouble.tensor
     if tensor is not None:

@@ -1,11 +1,10 @@
-"""The watchdogs of the `simpler` runtime and of CANN, the time limits after which they end a run, and which one did.
+"""The watchdogs of the `simpler` runtime and of CANN: their time limits, and which one ended a run.
 
 Sources: simpler src/{a2a3,a5}/platform/include/common/platform_config.h, src/common/platform/{sim,onboard}/aicpu/
 spin_hint.h, src/common/platform/include/host/runtime_timeout_config.h, pto_ring_buffer.h and pto_runtime2_types.h of
-src/a2a3/runtime/tensormap_and_ringbuffer/runtime,
-docs/troubleshooting/local-timeout-defaults.md (August 2026). Variables were
-called PTO2_… from 2026-06-26 to 2026-07-09 (simpler a405b9541, ff9c85efb), and there were none before; the
-limits were 2 s, 3 s and 4 s until 2026-06-27 (c080089d2).
+src/a2a3/runtime/tensormap_and_ringbuffer/runtime, docs/troubleshooting/local-timeout-defaults.md (August 2026).
+Variables were called PTO2_… from 2026-06-26 to 2026-07-09 (simpler a405b9541, ff9c85efb), and there were none before;
+the limits were 2 s, 3 s and 4 s until 2026-06-27 (c080089d2).
 """
 
 from __future__ import annotations
@@ -23,15 +22,14 @@ from livedbg.linux.last_ran import Load
 
 
 class Watchdog(Struct, frozen=True):
-    """One that gives up after a time.
+    """One watchdog.
 
     Attributes:
         name: in a sentence: `the scheduler's watchdog`.
-        watches: the condition, in words: `no progress`.
-        default_s: its default limit.
-        variable: the environment variable that sets it, without its prefix; "" where it is compiled in.
+        watches: the condition: `no progress`.
+        variable: the environment variable that sets it, without its prefix; "" if it is compiled in.
         per_s: units of that variable in a second.
-        where: for the compiled-in ones: which constant it is.
+        where: for the compiled-in ones: its constant.
         device_only: the simulator has none.
     """
 
@@ -46,16 +44,16 @@ class Watchdog(Struct, frozen=True):
 
 @cache
 def watchdogs() -> Mapping[str, Watchdog]:
-    """All of them, in the order of their default limits (data/watchdogs.toml)."""
+    """Return all watchdogs, ordered by default limit (data/watchdogs.toml)."""
     return read_data("watchdogs.toml", dict[str, Watchdog])
 
 
 class Limit(Struct, frozen=True):
-    """A limit and by what it is known.
+    """A limit with its source.
 
     Attributes:
-        by: in words: `SIMPLER_SCHEDULER_TIMEOUT_MS=5000`, `the default`.
-        sure: the process's environment or its log says so; otherwise it is the default, and may have been set.
+        by: source: `SIMPLER_SCHEDULER_TIMEOUT_MS=5000`, `the default`.
+        sure: it comes from the process's environment or log; otherwise the default is assumed.
     """
 
     seconds: float
@@ -76,12 +74,7 @@ _CLOSE: Final = 1.25  # a measured time of up to so many times a limit is no rea
 
 
 def limit_of(key: str, environment: Mapping[str, str] | None) -> Limit:
-    """The limit of a watchdog in a process with that environment.
-
-    Args:
-        key: of `watchdogs`.
-        environment: what the process was started with; None where it isn't known.
-    """
+    """Return the limit of one of `watchdogs`, by the process's start environment (None if not known)."""
     dog = watchdogs()[key]
     if not dog.variable:
         return Limit(dog.default_s, f"compiled in as {dog.where}")
@@ -105,9 +98,9 @@ def _settings(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
 
 
 def _ordered(set_to: Mapping[str, tuple[str, int]]) -> bool:
-    """Whether the runtime takes these settings: it ignores all of them on a device when they are out of order.
+    """Return whether the runtime accepts these settings: on a device, it ignores all of them if they are out of order.
 
-    A scheduler's limit alone (as on the simulator, which has no other) is taken here.
+    A scheduler's limit alone (as on the simulator, which has no other) is accepted here.
     """
     if set(set_to) == {"scheduler"}:
         return True
@@ -117,14 +110,7 @@ def _ordered(set_to: Mapping[str, tuple[str, int]]) -> bool:
 
 
 def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None, simulator: bool | None) -> str:
-    """Name the watchdogs with a longer limit, in a sentence; "" if there is none.
-
-    Args:
-        key: the watchdog that fired.
-        limit_s: its limit.
-        environment: of the process; None if unknown.
-        simulator: True on the simulator; None if unknown.
-    """
+    """Return a sentence on the watchdogs with a longer limit than the one that fired; "" if there is none."""
     later = []
     for other, dog in watchdogs().items():
         limit = limit_of(other, environment)
@@ -139,13 +125,13 @@ def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None
 
 
 class Fired(Struct, frozen=True):
-    """One watchdog that gave up.
+    """A watchdog that fired.
 
     Attributes:
         key: of `watchdogs`.
-        said: the limit that the line itself names.
-        took_s: how long nothing went on before it, where the log's times tell; never less than the limit.
-        within_s: how long the whole run took, where its span tells; never less than the limit.
+        said: the limit in the line itself.
+        took_s: time without progress before it, by the log's times; at least the limit.
+        within_s: duration of the whole run, by its span; at least the limit.
     """
 
     key: str
@@ -155,7 +141,7 @@ class Fired(Struct, frozen=True):
     within_s: float | None = None
 
     def limit(self, environment: Mapping[str, str] | None) -> Limit:
-        """Its limit: as the line says, as the environment says, as the log's times show, or the default."""
+        """Return its limit: from the line, the environment, the log's times, or the default."""
         known = self.said or limit_of(self.key, environment)
         if not known.sure and self.took_s is None and self.within_s is not None and self.within_s < known.seconds:
             by = f"at most: so long the whole run took, by its span in the log; the default is {known.seconds:g} s"
@@ -166,12 +152,7 @@ class Fired(Struct, frozen=True):
 
 
 class Timeouts(Struct):
-    """The watchdogs that gave up in a run, in the order of its log.
-
-    Attributes:
-        simulator: whether it ran on the simulator; None while the log has not told.
-        ignored: what the runtime said of settings that it doesn't take.
-    """
+    """The watchdogs that fired in a run, in log order, and the runtime's text on settings that it ignores."""
 
     fired: list[Fired] = field(default_factory=list)
     simulator: bool | None = None
@@ -180,33 +161,33 @@ class Timeouts(Struct):
     _operation: Limit | None = None
 
     def begin(self) -> None:
-        """A new run begins: what the process was set to stays."""
+        """Begin a new run; the process's settings are kept."""
         self.fired.clear()
 
     def first(self) -> Fired | None:
-        """The one that fired first: by the lines' own times, where they have them, else in the order of the log."""
+        """Return the first that fired, by the lines' own times if they have them, else in log order."""
         timed = [fired for fired in self.fired if fired.mark.exact and fired.mark.wall_ns is not None]
         if len(timed) == len(self.fired) and timed:
             return min(timed, key=lambda fired: fired.mark.wall_ns or 0)
         return self.fired[0] if self.fired else None
 
     def add(self, key: str, mark: Mark, said: Limit | None = None, took_s: float | None = None) -> None:
-        """A watchdog gave up; said again by other threads it counts once."""
+        """Note a watchdog that fired; repetitions by other threads count once."""
         if all(fired.key != key for fired in self.fired):
             self.fired.append(Fired(key, mark, said, took_s))
 
     def run_took(self, seconds: float) -> None:
-        """The run's span: no watchdog that fired in it can have waited longer."""
+        """Note the run's duration: no watchdog in it can have waited longer."""
         self.fired = [structs.replace(fired, within_s=seconds) for fired in self.fired]
 
     def reclaim(self, fields: Fields, mark: Mark) -> None:
-        """`No reclaim progress for ~500 ms (N cycles wall clock).`"""
+        """Process `No reclaim progress for ~500 ms (N cycles wall clock).`"""
         self.add(
             "allocator", mark, Limit(number(fields, "ms") / 1_000, f"compiled in as {watchdogs()['allocator'].where}")
         )
 
     def tensor_wait(self, text: str, mark: Mark) -> None:
-        """`Timeout (N cycles): producer …`."""
+        """Process `Timeout (N cycles): producer …`."""
         digits = text.partition("(")[2].partition(" ")[0]
         if digits.isdecimal() and len(digits) < 20 and text.startswith("Timeout ("):
             cycles = int(digits)
@@ -214,39 +195,38 @@ class Timeouts(Struct):
             self.add("tensor-wait", mark, Limit(seconds, f"compiled in as {watchdogs()['tensor-wait'].where}"))
 
     def stream_sync(self, fields: Fields, mark: Mark) -> None:
-        """`Stream sync timeout: stream=… timeout_ms=…`."""
+        """Process `Stream sync timeout: stream=… timeout_ms=…`."""
         self.simulator = False
         self.add("stream-sync", mark, Limit(number(fields, "limit") / 1_000, "as the log says"))
 
     def operation_set(self, fields: Fields) -> None:
-        """`aclrtSetOpExecuteTimeOutV2: requested=… us, actual=… us`."""
+        """Process `aclrtSetOpExecuteTimeOutV2: requested=… us, actual=… us`."""
         self.simulator = False
         actual = optional_number(fields, "actual")
         if actual:
             self._operation = Limit(actual / 1_000_000, "as the log says")
 
     def operation(self, mark: Mark) -> None:
-        """`HandleTaskTimeout`: CANN ended the operation."""
+        """Process `HandleTaskTimeout`: CANN ended the operation."""
         self.simulator = False
         self.add("op-execute", mark, self._operation)
 
     def refused(self, why: str, mark: Mark) -> None:
-        """The runtime doesn't take a setting."""
+        """Note a setting that the runtime doesn't accept."""
         self.ignored, self.ignored_mark = why, mark
 
 
 class LoadHistory:
-    """How busy the machine was while a run was watched, to tell a false time-out from a stall: the newest samples."""
+    """The newest samples of machine load, to tell a false time-out from a stall."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, Load]] = deque(maxlen=_LOADS)
 
     def add(self, wall_ns: int, load: Load) -> None:
-        """Take one sample."""
         self._samples.append((wall_ns, load))
 
     def around(self, wall_ns: int | None) -> Load | None:
-        """The busiest sample around a time; None where there is none."""
+        """Return the highest load around a time; None if there is none."""
         if wall_ns is None:
             return None
         near = [load for at_ns, load in self._samples if abs(at_ns - wall_ns) <= _NEAR_NS]

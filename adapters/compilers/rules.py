@@ -1,8 +1,8 @@
 """Judges failures of compilers.
 
 Invariants:
-    compilers.J1. A build that runs several compilers at once goes on for a while after the first failure. The last word
-        of its outermost tool decides whether that failure ended it.
+    compilers.J1. A build that runs several compilers at once goes on for a while after the first failure. The last
+        message of its outermost tool decides whether that failure ended it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NEAR: Final = 60
 
 
 class CompilerFailed:
-    """A compiler that failed."""
+    """Judges the errors of a compiler."""
 
     name = "compiler-failed"
     doc = (
@@ -53,7 +53,7 @@ class CompilerFailed:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for the errors of one compilation."""
+        """Yield one finding for each failed compilation."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "compilers"]
         for told in _compilations(said):
             yield self._finding(told, _end_of_build(told, said, state), state)
@@ -70,7 +70,7 @@ class CompilerFailed:
         shown = replace(
             first,
             sentence=f"{first.sentence}{more}{'' if thrown_at(first, state) else at}",
-            evidence=_proofs(first, told, last),
+            evidence=_evidence_lines(first, told, last),
         )
         finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
         if not decides:
@@ -81,23 +81,23 @@ class CompilerFailed:
 
 
 def _raised_near(told: Sequence[Diagnostic], state: RuleInput) -> str:
-    """`, at step (train.py:14)`: the user's frame of what was raised as the compiler's lines were printed."""
+    """Return `, at step (train.py:14)`: the user's frame of an exception that was raised near the compiler's lines."""
     for hit in state.snapshot.exceptions.values():
-        frame = state.code.frame_of(hit.stack) if hit.stack and _is_beside(hit, told) else None
+        frame = state.code.frame_of(hit.stack) if hit.stack and _is_near(hit, told) else None
         if frame is not None:
             return f", at {place_text(frame)}"
     return ""
 
 
-def _proofs(first: Diagnostic, told: Sequence[Diagnostic], last: Diagnostic) -> tuple[Evidence, ...]:
-    """The first lines of a compilation, and the last one."""
+def _evidence_lines(first: Diagnostic, told: Sequence[Diagnostic], last: Diagnostic) -> tuple[Evidence, ...]:
+    """Return the first lines of a compilation, and the last one."""
     lines = dict.fromkeys((first.evidence[0], *(one.evidence[-1] for one in told)))
     end = last.evidence[-1]
     return (*[one for one in lines if one != end][: _PROOFS - 1], end)
 
 
 def _end_of_build(told: Sequence[Diagnostic], said: Iterable[Diagnostic], state: RuleInput) -> Diagnostic | None:
-    """The last word of the build's outermost tool after a compilation, where nothing went on after that (J1)."""
+    """Return the outermost build tool's last message after a compilation, if the log ends with it (J1)."""
     until = max(one.message.last for one in told)
     ends = [
         one
@@ -112,7 +112,7 @@ def _end_of_build(told: Sequence[Diagnostic], said: Iterable[Diagnostic], state:
 
 
 def _compilations(said: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
-    """Messages that belong together: of one log, and near each other."""
+    """Group messages that are in one log and near each other."""
     found: list[list[Diagnostic]] = []
     ordered = sorted(said, key=lambda one: (one.log, one.message.first))
     for one in (one for one in ordered if one.code in (FAILED, SUMMARY)):
@@ -126,16 +126,16 @@ def _compilations(said: Iterable[Diagnostic]) -> list[list[Diagnostic]]:
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether an exception carries a compiler's failure, or stands right before one that was printed."""
+    """Return whether an exception carries a compiler's failure, or is next to one that was printed."""
     text = f"{hit.type}: {hit.message}"
     if any(one.said.code == FAILED for one in book()[0].found(text, "compilers")):
         return True
     said = (one for one in snapshot.diagnostics.values() if one.system == "compilers" and one.code == FAILED)
-    return _is_beside(hit, said)
+    return _is_near(hit, said)
 
 
-def _is_beside(hit: ExceptionHit, said: Iterable[Diagnostic]) -> bool:
-    """Whether an exception that a compiler's failure was raised as stands near the compiler's lines."""
+def _is_near(hit: ExceptionHit, said: Iterable[Diagnostic]) -> bool:
+    """Return whether an exception for a compiler's failure is near the compiler's lines."""
     if hit.line is None or _COMPILES.search(f"{hit.type}: {hit.message}") is None:
         return False
     near = (one.message for one in said if one.log == hit.source)
@@ -143,5 +143,5 @@ def _is_beside(hit: ExceptionHit, said: Iterable[Diagnostic]) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rule of this room."""
+    """Return the rule of this room."""
     return (CompilerFailed(),)

@@ -1,4 +1,4 @@
-"""What livedbg knows of compilers, in one value."""
+"""The definition of the system of compilers."""
 
 from __future__ import annotations
 

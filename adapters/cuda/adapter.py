@@ -1,11 +1,10 @@
-"""The CUDA adapter: the decoder of logs, and the kernel's log where it may be read.
+"""The CUDA adapter: the decoder of CUDA errors in logs, and the kernel's log if readable.
 
-The decoder of what logs say of CUDA: knows the words, and loads what understands them when one comes.
+The decoder knows the trigger words, and loads the full parser when one occurs.
 
-The kernel's log, as far as it is about NVIDIA's GPUs, from /dev/kmsg where everybody (or we) may read it.
-
-Source: Documentation/ABI/testing/dev-kmsg of the Linux kernel: each read gives one record,
-`PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`, whose time is since boot; EAGAIN at the end, EPIPE where records were
+The kernel's log, as far as it is about NVIDIA's GPUs, is read from /dev/kmsg if permitted. Source:
+Documentation/ABI/testing/dev-kmsg of the Linux kernel: each read gives one record,
+`PRIORITY,SEQUENCE,MICROSECONDS,FLAGS;MESSAGE`, whose time is since boot; EAGAIN at the end, EPIPE if records were
 overwritten before they were read. Nothing is ever written to it.
 """
 
@@ -43,7 +42,7 @@ _RULE: Final = f"{RULE} ".encode()
 
 
 class CudaDecoder(LogDecoder):
-    """Makes diagnostics, and exceptions, of what logs say of errors of CUDA."""
+    """Converts CUDA errors in logs to diagnostics and exceptions."""
 
     name = "cuda"
     triggers: ClassVar[tuple[bytes, ...]] = (
@@ -65,23 +64,21 @@ class CudaDecoder(LogDecoder):
         self._reader: CudaReader | None = None
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._sources.append(source)
         if self._reader is not None:
             self._reader.opened(source)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
         if self._reader is None:
             self._reader = self._load()
         return self._reader.feed(record, stamp)
 
     def knows(self, record: LogRecord) -> bool:
-        """A report of compute-sanitizer is understood when it is over."""
+        """Return whether a record belongs to a compute-sanitizer report, which is understood at its end."""
         return self._reader is not None and record.text.startswith(RULE) and self._reader.is_report(record.text)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """End what is open, and report what was counted."""
+        """End open reports, and return the counted errors."""
         return self._reader.flush(stamp) if self._reader is not None else ()
 
     def _load(self) -> CudaReader:
@@ -117,15 +114,13 @@ class CudaAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Every session that reads logs may read of CUDA."""
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoders of CUDA's errors."""
         return (CudaDecoder(),)
 
     async def run(self, context: Context) -> None:
-        """Read the kernel's log, where this box has an NVIDIA driver and we may."""
+        """Read the kernel's log, if this host has an NVIDIA driver and permits it."""
         named = context.request.options.get("cuda.kernel-log")
         if not context.request.processes or not (named or _DRIVER.exists()):
             context.settled()
@@ -146,14 +141,12 @@ class CudaAdapter(PolledAdapter):
             self._log.close()
 
     async def begin(self, context: Context) -> bool:
-        """Since when the messages are of interest."""
         self._since_ns = await asyncio.to_thread(_since, context.request)
         self._decoder = SignatureDecoder(lambda: book(context.request.signatures)[0])
         self._decoder.opened(_source(context))
         return True
 
     async def look(self, context: Context) -> float:
-        """Read what the kernel has logged since."""
         lines = await asyncio.to_thread(self._log.read)
         fresh = [line for line in lines if line.since_boot_ns >= self._since_ns]
         if fresh:
@@ -185,7 +178,7 @@ def _source(context: Context) -> LogSource:
 
 
 def _since(request: Request) -> int:
-    """When the first of the targets began, in nanoseconds since boot (0 where that is not known)."""
+    """Return the start of the first target in nanoseconds since boot; 0 if not known."""
     known = []
     for target in request.processes:
         try:
@@ -202,22 +195,14 @@ _MOST_READS: Final = 100_000  # in one call
 
 
 class KernelLine(NamedTuple):
-    """A message.
-
-    Attributes:
-        since_boot_ns: when it was written.
-    """
+    """A kernel message."""
 
     since_boot_ns: int
     text: str
 
 
 class KernelLog:
-    """Reads what is new, again and again; never blocks.
-
-    Args:
-        path: of the log.
-    """
+    """Reads new messages; never blocks."""
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
         self.path = path
@@ -225,11 +210,7 @@ class KernelLog:
         self._rest = b""
 
     def read(self) -> list[KernelLine]:
-        """The messages about GPUs that came since the last call.
-
-        Raises:
-            OSError: it can't be read.
-        """
+        """Return the new messages about GPUs; raise OSError if the log can't be read."""
         if self._fd is None:
             self._fd = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         found: list[KernelLine] = []
@@ -250,7 +231,6 @@ class KernelLog:
         return found
 
     def close(self) -> None:
-        """Close it."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None

@@ -1,10 +1,9 @@
-"""Facts about NVIDIA's driver and tools on this host, for `livedbg doctor`; which processes use a GPU.
+"""Checks of `livedbg doctor` for NVIDIA's driver and tools; which processes use a GPU.
 
-Where CUDA's tools are: on the PATH, in the toolkit that the environment names, in those that are installed.
-
-Of several versions side by side (`/usr/local/cuda-12.9`, …) the one that `/usr/local/cuda` leads to counts, else the
-newest (CUDA Installation Guide for Linux, "Post-installation Actions"). Nsight Systems and Compute may be installed on
-their own, each version in a folder of /opt/nvidia (their installation guides).
+CUDA's tools are searched on the PATH, in the toolkit named by the environment, and in installed ones. Of several
+versions side by side (`/usr/local/cuda-12.9`, …) the target of `/usr/local/cuda` is preferred, else the newest (CUDA
+Installation Guide for Linux, "Post-installation Actions"). Nsight Systems and Compute may be installed separately, each
+version in a folder of /opt/nvidia (their installation guides).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ALONE: Final = (("nvidia/nsight-systems*", "bin"), ("nvidia/nsight-compute*", "
 
 
 def find_tool(name: str) -> str | None:
-    """The path of a tool; None where there is none."""
+    """Return the path of a tool, or None."""
     folders = os.pathsep.join(map(str, _folders()))
     return shutil.which(name) or (shutil.which(name, path=folders) if folders else None)
 
@@ -49,7 +48,7 @@ def _toolkits() -> Iterator[Path]:
 
 
 def _rank(home: Path) -> tuple[bool, list[int], str]:
-    """`cuda` first, then by version, the newest first."""
+    """Sort `cuda` first, then the newest version."""
     return home.name != "cuda", [-int(number[:9]) for number in re.findall(r"\d+", home.name)], home.name
 
 
@@ -58,7 +57,7 @@ _DRIVER: Final = Path("/proc/driver/nvidia")
 
 
 def uses_gpu(pids: Iterable[int]) -> bool:
-    """Whether one of these processes has a GPU of NVIDIA's open."""
+    """Return whether one of these processes has an NVIDIA GPU open."""
     for pid in pids:
         with contextlib.suppress(OSError):  # it has ended, or is not ours to look into
             if any(link.startswith("/dev/nvidia") for link in fd_links(pid).values()):
@@ -67,7 +66,7 @@ def uses_gpu(pids: Iterable[int]) -> bool:
 
 
 def checks() -> list[Capability]:
-    """NVML and CUDA's tools; where there is no NVIDIA driver, nothing is missing."""
+    """Return the capabilities: NVML and CUDA's tools; without an NVIDIA driver, nothing counts as missing."""
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
         library = True

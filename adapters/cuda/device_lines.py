@@ -1,14 +1,11 @@
-"""What the driver, device code and cuda-gdb print of a fault on the GPU: asserts, core dumps, exceptions.
+"""Parse GPU faults in the output of the driver, device code and cuda-gdb: asserts, core dumps, exceptions.
 
 Sources: the assert of CUDA's device code (crt/common_functions.h prints
 `FILE:LINE: FUNCTION: block: [x,y,z], thread: [x,y,z] Assertion `TEXT` failed.`); PyTorch
 c10/cuda/CUDADeviceAssertionHost.cpp (`GPU assertion failure message = …`); the driver's progress of a GPU core dump
 (CUDA_COREDUMP_SHOW_PROGRESS, `[06:43:15.209195] coredump: …`) and cuda-gdb's words, both from the cuda-gdb manual.
-
-CUDA exceptions (CUDA_EXCEPTION_N): how cuda-gdb names and reports them, what they mean, and what to do next.
-
-Sources: cuda-gdb manual, "GPU Error Reporting"; gdb/cuda/cuda-exceptions.c in cuda-gdb's source. The debugger has a
-name for each; exceptions of old versions have numbers of their own.
+CUDA exceptions (CUDA_EXCEPTION_N): cuda-gdb manual, "GPU Error Reporting"; gdb/cuda/cuda-exceptions.c in cuda-gdb's
+source. Exceptions of old versions have numbers of their own.
 """
 
 from __future__ import annotations
@@ -45,11 +42,7 @@ _CLUSTER: Final = "check the ranks given to map_shared_rank(), and that no block
 
 
 class Fault(NamedTuple):
-    """What a device exception means.
-
-    Attributes:
-        code: N of CUDA_EXCEPTION_N; None for a name that is not known here.
-    """
+    """Meaning of a device exception: N of CUDA_EXCEPTION_N, or None for an unknown name."""
 
     code: int | None
     meaning: str
@@ -122,11 +115,7 @@ _UNKNOWN: Final = Fault(None, "The device reports an error that livedbg doesn't 
 
 
 class Announced(NamedTuple):
-    """An exception as the debugger announces it.
-
-    Attributes:
-        address: of the instruction; None where the device doesn't say it.
-    """
+    """An exception announced by the debugger, with the instruction's address if the device reports it."""
 
     name: str
     address: int | None
@@ -136,7 +125,7 @@ class Announced(NamedTuple):
 
 
 def fault_named(name: str) -> Fault:
-    """What an exception means by the debugger's name of it, or by `CUDA_EXCEPTION_N`."""
+    """Return the meaning of an exception, by the debugger's name or by `CUDA_EXCEPTION_N`."""
     signal = _NUMBERED.search(name)
     if signal is not None:
         code = int(signal[1])
@@ -145,12 +134,12 @@ def fault_named(name: str) -> Fault:
 
 
 def title_of(name: str, fault: Fault) -> str:
-    """`CUDA exception 14, Warp Illegal Address`."""
+    """Return `CUDA exception 14, Warp Illegal Address`."""
     return f"CUDA exception{f' {fault.code}' if fault.code is not None else ''}, {name}"
 
 
 def announced_exception(text: str) -> Announced | None:
-    """The exception that the debugger announces as it opens a core dump or attaches; None where there is none."""
+    """Return the exception that the debugger announces when it opens a core dump or attaches, or None."""
     text = "\n".join(line[:_LONGEST_LINE] for line in text[:_MOST].split("\n"))
     named = _NAMED.search(text)
     name = clean_line(named[1], 100) if named else "Warp Assert" if _ASSERTED.search(text) else ""
@@ -199,7 +188,7 @@ def _point(text: str) -> Point:
 
 
 def device_assert(line: str) -> Statement | None:
-    """A failed assert of device code."""
+    """Return a failed assert of device code, or None."""
     match = _ASSERT.search(line)
     if match is None:
         return None
@@ -221,7 +210,7 @@ def device_assert(line: str) -> Statement | None:
 
 
 def torch_asserts(text: str) -> list[Statement]:
-    """The asserts that PyTorch lists when it was built with TORCH_USE_CUDA_DSA."""
+    """Return the asserts that PyTorch lists when built with TORCH_USE_CUDA_DSA."""
     found = []
     for part in text.split("Assertion failure ")[1:]:
         fields = {match["name"].strip(): match["value"] for match in _TORCH.finditer(part)}
@@ -254,18 +243,18 @@ def torch_asserts(text: str) -> list[Statement]:
 
 
 class DeviceException:
-    """An exception of the device that several lines tell of, one after the other."""
+    """A device exception spread over several consecutive lines."""
 
     def __init__(self) -> None:
         self._open: Statement | None = None
 
     @property
     def opened(self) -> bool:
-        """Whether an exception has begun and not ended."""
+        """Return whether an exception has begun and not ended."""
         return self._open is not None
 
     def end(self) -> list[Statement]:
-        """The exception that is open, which is complete now."""
+        """End and return the open exception."""
         done, self._open = self._open, None
         if done is None:
             return []
@@ -273,15 +262,15 @@ class DeviceException:
         return [done]
 
     def _key(self, statement: Statement) -> tuple[str, ...]:
-        """What tells it from others of its kind."""
+        """Return what distinguishes it from others of its kind."""
         raise NotImplementedError
 
 
 class CoreDump(DeviceException):
-    """The driver's words while it writes a GPU core dump, one line after the other."""
+    """The driver's output while it writes a GPU core dump, line by line."""
 
     def line(self, line: str) -> list[Statement]:
-        """Take a line; gives what is complete."""
+        """Process a line; return completed statements."""
         match = _COREDUMP.search(line)
         text = match["text"].strip() if match is not None else line.strip()
         detected = _DETECTED.search(text)
@@ -315,10 +304,10 @@ class CoreDump(DeviceException):
 
 
 class DeviceStops(DeviceException):
-    """cuda-gdb's words when it stops at an exception of the device, one line after the other."""
+    """cuda-gdb's output when it stops at a device exception, line by line."""
 
     def line(self, line: str) -> list[Statement]:
-        """Take a line; gives what is complete."""
+        """Process a line; return completed statements."""
         signal, exception = _SIGNAL.search(line), _EXCEPTION.search(line)
         if exception is not None or signal is not None:
             name = (exception or signal or {"name": ""})["name"].strip(" .")

@@ -1,8 +1,8 @@
-"""Makes diagnostics of the CUDA errors that parsers report, and counts those that are alike.
+"""Convert parsed CUDA errors to diagnostics, and count equal ones.
 
 Invariants:
-    error_diagnostics.B1. Errors of one process (or log, or rank in a log) that are alike are one Diagnostic, with their
-        count and the range of threads and blocks, however many there are.
+    error_diagnostics.B1. Equal errors of one process (or log, or rank in a log) are one Diagnostic, with their count
+        and the range of threads and blocks, however many there are.
     error_diagnostics.B2. At most `MOST` different errors are kept apart; all others are counted in one more for each
         process (or log, or rank in a log).
 """
@@ -25,12 +25,12 @@ _ON_DEVICE: Final = frozenset({"sanitizer", "device-assert", "device-exception"}
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Whose errors belong together: those of one process, as far as a log says.
+    """A group of errors: those of one process, as far as a log tells.
 
     Attributes:
         source: id of the log.
-        owner: `rank 3` or `pid 5304` where the log has those of several, else "".
-        process: id of the process, where it is known.
+        owner: `rank 3` or `pid 5304` if the log has those of several, else "".
+        process: id of the process, if known.
     """
 
     source: str
@@ -40,14 +40,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something was read.
-
-    Attributes:
-        file: name of the log.
-        text: the line.
-        line: its number.
-        log: id of the log.
-    """
+    """Place of a log line: name and id of the log, and number."""
 
     file: str
     text: str
@@ -56,7 +49,6 @@ class Place:
     log: str = ""
 
     def evidence(self) -> Evidence:
-        """The same as evidence."""
         text = self.text[:_TEXT]
         return Evidence(kind="log", text=text, file=self.file, line=self.line, at_wall_ns=self.wall_ns, log=self.log)
 
@@ -69,7 +61,6 @@ class _Range:
     high: Point
 
     def add(self, point: Point) -> None:
-        """Widen it."""
         low, high = self.low, self.high
         if low <= point <= high and low[1] <= point[1] <= high[1] and low[2] <= point[2] <= high[2]:
             return
@@ -77,14 +68,14 @@ class _Range:
         self.high = (max(high[0], point[0]), max(high[1], point[1]), max(high[2], point[2]))
 
     def text(self) -> str:
-        """`(0,0,0)`, or `(0,0,0) to (31,0,0)`."""
+        """Return `(0,0,0)`, or `(0,0,0) to (31,0,0)`."""
         low, high = (f"({','.join(map(str, point))})" for point in (self.low, self.high))
         return low if low == high else f"{low} to {high}"
 
 
 @dataclass(slots=True)
 class _Entry:
-    """Statements that are alike."""
+    """Equal statements."""
 
     digest: str
     statement: Statement
@@ -110,11 +101,7 @@ class ErrorCounts:
         """Whether something was added that had not been there."""
 
     def add(self, statement: Statement, context: Context, place: Place) -> tuple[str, ...]:
-        """Count a statement.
-
-        Returns:
-            The identifiers of what it became.
-        """
+        """Count a statement; return the ids of its diagnostic and hit."""
         digest = _digest(statement, context)
         entry = self._entries.get(digest)
         if entry is None:
@@ -136,14 +123,7 @@ class ErrorCounts:
         return entry.ids
 
     def again(self, name: str, block: Point, thread: Point, place: Place) -> tuple[str, ...] | None:
-        """Count one more of a statement that was added (cheaply: asserts come by the hundred thousand).
-
-        Args:
-            name: its first identifier.
-            block: of it.
-            thread: of it.
-            place: where it was read.
-        """
+        """Count a known statement (by its first id) once more: asserts come by the hundred thousand."""
         entry = self._entries.get(name.rpartition("/")[2])
         if entry is None or entry.threads is None or entry.blocks is None:
             return None
@@ -155,7 +135,7 @@ class ErrorCounts:
         return entry.ids
 
     def collect(self, stamp: Stamp) -> list[Event]:
-        """What is new or has changed since the last time."""
+        """Return the changes since the last call."""
         self.fresh = False
         changed, self._changed = self._changed, {}
         events: list[Event] = []
@@ -230,7 +210,7 @@ def _diagnostic(entry: _Entry) -> Diagnostic:
 
 
 def _cause(statement: Statement) -> CauseClass:
-    """How near to the cause of an end it is: what a kernel did is a device's."""
+    """Return how near to the root cause it is: a kernel's error is the device's."""
     on_device = statement.code in _ON_DEVICE or bool(statement.attributes.get("sticky"))
     return CauseClass.DEVICE if on_device else CauseClass.PROCESS
 

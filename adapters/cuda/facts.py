@@ -1,7 +1,4 @@
-"""What is known of an error of CUDA, a GPU's complaint or a report of compute-sanitizer, as typed values.
-
-Which logged exceptions the rules for CUDA report the cause of.
-"""
+"""Facts of CUDA errors, GPU troubles and compute-sanitizer reports; logged exceptions whose cause the rules report."""
 
 from __future__ import annotations
 
@@ -17,36 +14,36 @@ from livedbg.text.patterns import lazy_re
 
 
 class CudaFacts(Facts, frozen=True, kw_only=True, tag="cuda"):
-    """Of a diagnostic. Sizes are as PyTorch prints them (`2.00 GiB`).
+    """Facts of a CUDA diagnostic. Sizes are as PyTorch prints them (`2.00 GiB`).
 
     Attributes:
-        what: the error in a few words.
-        kernel, function, where: what ran on the GPU: its kernel, the function in it, `file.cu:92`.
+        what: short name of the error.
+        kernel, function, where: its kernel on the GPU, the function in it, `file.cu:92`.
         block, thread: coordinates there, or the range of several.
-        device, sm, warp, lane, pc: where on the GPU.
-        host: where the program was: `step (train.py:4)`.
-        owner: `rank 3`, where its log has several.
+        device, sm, warp, lane, pc: place on the GPU.
+        host: place of the program: `step (train.py:4)`.
+        owner: `rank 3`, if its log has several.
         source: the log.
-        context: whose errors belong together.
-        process: id of the process, where it is known.
-        pid: the process that a line names.
-        count: so many alike.
-        order: it was the n-th that was read.
+        context: key of related errors.
+        process: id of the process, if known.
+        pid: the process named in a line.
+        count: number of equal errors.
+        order: its index in reading order.
         error, number: name and number of the code.
-        call, said: what returned it, and what the driver's log said of it.
+        call, said: the failed call, and the driver's log on it.
         sticky: the context does not survive it.
         of_kernel: a kernel did it, and the call that reports it need not be the one that failed.
-        hardware: it is the hardware's.
-        synchronous: whether the call that reports it is the one that failed, where that is known.
+        hardware: a hardware error.
+        synchronous: the reporting call is the one that failed; None if not known.
         uncaught: it ended the program.
-        logged: severity with which a logger wrote it.
+        logged: severity in a logger's record.
         assertion: the condition of an assert.
         file: a core dump.
         tool, address, accesses, hazards, bytes, errors, mixed: of compute-sanitizer; `mixed`: lines of several
             processes are mixed.
-        tried, free, total, allocated, unused, used, others, gpu: of an allocation that failed.
+        tried, free, total, allocated, unused, used, others, gpu: of a failed allocation.
         xid, kind, name: of an Xid: its number, what it blames, and the process's name.
-        steps: what to do.
+        steps: remedies.
     """
 
     what: str = ""
@@ -102,7 +99,7 @@ class CudaFacts(Facts, frozen=True, kw_only=True, tag="cuda"):
 
 
 class GpuFacts(Facts, frozen=True, kw_only=True, tag="gpu"):
-    """Of a GPU: why it does not answer any more, what holds its clocks down, and what it is."""
+    """Facts of a GPU: why it is lost, what limits its clocks, and its hardware."""
 
     lost: str = ""
     held_down: tuple[str, ...] = ()
@@ -118,13 +115,13 @@ _NUMBERS = ("count", "order", "hazards", "bytes", "errors")
 
 
 def cuda_facts(texts: Mapping[str, Any]) -> CudaFacts:
-    """The facts of what a log says, by their names; what has no name among them is left out."""
+    """Return the facts with these names; other names are ignored."""
     known = {name: text for name, text in texts.items() if name not in _NUMBERS or _NUMBER.fullmatch(str(text))}
     return facts_from({**known, "steps": [step for step in texts.get("next", "").split("\n") if step]}, CudaFacts)
 
 
 def about(error: Diagnostic) -> CudaFacts:
-    """The facts of an error; in recordings of before they are texts."""
+    """Return the facts of an error; old recordings have them as texts."""
     found = error.message
     if found.signature:
         facts = replace(cuda_facts(found.values), count=found.count, order=found.first, steps=found.steps)
@@ -140,12 +137,7 @@ _WORDS: Final = (
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """True if CUDA caused an exception, and a diagnostic of the same process says which error came first.
-
-    Args:
-        hit: an exception that a log shows.
-        snapshot: the state.
-    """
+    """Return whether CUDA caused an exception, and a diagnostic of the same process names the first error."""
     return any(word in hit.message for word in _WORDS) and any(
         diagnostic.system == "cuda"
         and not diagnostic.code.startswith(("nccl-", "nvrm-"))
@@ -158,7 +150,7 @@ _SIZE: Final = lazy_re(r"([\d.]+) ?([KMGT]?)i?B|([\d.]+) bytes")
 
 
 def bytes_of(texts: Iterable[str | None]) -> list[float]:
-    """Sizes as PyTorch writes them (`2.50 GiB`), in bytes; 0 for what is none."""
+    """Return sizes as PyTorch writes them (`2.50 GiB`) in bytes; 0 for invalid ones."""
     sizes = []
     for text in texts:
         match = _SIZE.fullmatch(text or "")

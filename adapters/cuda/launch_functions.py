@@ -1,14 +1,11 @@
-"""CUDA's functions that launch, and what is read of a call: grid, block, stream, kernel.
+"""CUDA's launch functions, and how to read grid, block, stream and kernel from a call; descriptions of error calls;
+catch presets.
 
-Arguments are where the System V ABI for x86-64 has them (3.2.3: a `dim3` of 12 bytes takes two registers; the stack
+Arguments are read by the System V ABI for x86-64 (3.2.3: a `dim3` of 12 bytes takes two registers; the stack
 begins at 8(%rsp)). Signatures and structs: CUDA's cuda.h (cuLaunchKernel, CUlaunchConfig) and cuda_runtime_api.h with
 driver_types.h (cudaLaunchKernel, cudaLaunchConfig_t), CUDA 12. A `_ptsz` in a name means the per-thread default stream.
-The runtime's functions take the address of a host function that nvcc makes and that has the kernel's name (CUDA C++
+The runtime's functions take the address of a host function that nvcc generates and that has the kernel's name (CUDA C++
 Programming Guide, "Compilation with NVCC").
-
-What the calls mean by which a program asks for the text of a CUDA error.
-
-Catch presets of CUDA.
 """
 
 from __future__ import annotations
@@ -104,7 +101,7 @@ _CODES: Final = {
 
 
 def _error(numbers: Sequence[int], texts: Sequence[str]) -> str:
-    """cudaGetErrorString(code) and its kind."""
+    """Describe cudaGetErrorString(code) and similar calls."""
     code = numbers[0] & 0xFFFFFFFF
     return f"{code} ({_CODES[code]})" if code in _CODES else str(code)
 

@@ -1,10 +1,9 @@
-"""Passes the lines of log records to the parsers of CUDA errors, and separates the processes in one log.
+"""Pass log lines to the parsers of CUDA errors, separated by process; and parse the driver's error log.
 
-The driver's error log (CUDA 12.9 and later, environment variable CUDA_LOG_FILE).
-
-Source: CUDA C++ Programming Guide, "Error Log Management": `[TIME][THREAD][CUDA][LEVEL] MESSAGE`; the guides of 13.0
-and 13.1 have the function in a fifth bracket. What is wrong is in a line of its own, before `Returning 1
-(CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel` of the same thread.
+The driver's error log (CUDA 12.9 and later, environment variable CUDA_LOG_FILE): CUDA C++ Programming Guide, "Error Log
+Management": `[TIME][THREAD][CUDA][LEVEL] MESSAGE`; the guides of 13.0 and 13.1 have the function in a fifth bracket.
+The cause is in a line of its own, before `Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel` of the same
+thread.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ _THREADS: Final = 1_000  # whose last words are kept
 
 
 class DriverLog:
-    """The lines of one log, in order."""
+    """The lines of one driver log, in order."""
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}  # by thread: what is wrong, before the call returns
 
     def line(self, line: str) -> list[Statement]:
-        """Take a line; gives what is complete."""
+        """Process a line; return completed statements."""
         match = _LINE.search(line)
         if match is None or match["level"] not in "EW":
             return []
@@ -55,7 +54,7 @@ class DriverLog:
         return [_error(int(returning["number"]), returning["name"], returning["call"], said)]
 
     def end(self) -> list[Statement]:
-        """Words that no call's return followed."""
+        """Return causes without a following return line."""
         return [statement for thread in tuple(self._said) for statement in self._of_thread(thread)]
 
     def _of_thread(self, thread: str) -> list[Statement]:
@@ -123,7 +122,7 @@ class _Stream:
 
 
 class CudaReader:
-    """Makes diagnostics, and exceptions, of what logs say of errors of CUDA (see LogDecoder)."""
+    """Converts CUDA errors in logs to diagnostics and exceptions (see LogDecoder)."""
 
     def __init__(self) -> None:
         self.errors = ErrorCounts()
@@ -133,12 +132,10 @@ class CudaReader:
         self._streams: dict[tuple[str, str], _Stream] = {}
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._sources[source.id] = source
         self._names[source.id] = PurePath(source.path).name if source.path else source.name
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
         self._now_ns = stamp["mono_ns"]
         links: dict[str, None] = {}
         plain: list[str] = []
@@ -162,7 +159,7 @@ class CudaReader:
         return self.errors.collect(stamp), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """End what is open, and report what was counted."""
+        """End open reports, and return the counted errors."""
         for stream in self._streams.values():
             for opened in (
                 _one(stream.sanitizer.end()),
@@ -175,7 +172,7 @@ class CudaReader:
 
     @staticmethod
     def is_report(text: str) -> bool:
-        """Whether a line begins a report of compute-sanitizer."""
+        """Return whether a line begins a report of compute-sanitizer."""
         reader = Sanitizer()
         reader.line(text.partition("\n")[0])
         return reader.opened
@@ -196,7 +193,7 @@ class CudaReader:
         return Place(name, line[:2_000], record.line_at(number), record.wall_ns, record.source)
 
     def _line(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
-        """What one line says by itself; None where it is nobody's."""
+        """Process a single line; None if no parser takes it."""
         if line.startswith(RULE):
             return self._ruled(stream, line, place)
         if "] Assertion " in line:
@@ -215,7 +212,7 @@ class CudaReader:
         return None
 
     def _again(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
-        """An assert that was seen before, by another thread: only its numbers are read."""
+        """Count a known assert, of another thread: only its numbers are read."""
         points = _POINTS.search(line)
         name = stream.asserts.get((line[: points.start()], line[points.end() :])) if points is not None else None
         if points is None or name is None:
@@ -240,7 +237,7 @@ class CudaReader:
     def _opened(
         self, stream: _Stream, what: str, reader: CoreDump | DeviceStops, line: str, place: Place
     ) -> tuple[str, ...]:
-        """A line of something that goes over several: what is complete began at its first line."""
+        """Process a line of a multi-line error, whose place is its first line."""
         done = reader.line(line)
         begun = stream.begun.pop(what, place) if done else None
         if reader.opened:
@@ -248,7 +245,7 @@ class CudaReader:
         return self._add(stream, done[:1], begun) + self._add(stream, done[1:], place)
 
     def _block(self, stream: _Stream, record: LogRecord, text: str) -> tuple[str, ...]:
-        """What a whole record says."""
+        """Process a whole record."""
         if "GPU assertion failure message" not in text:
             return ()
         text = _headless(text)
@@ -267,13 +264,13 @@ class CudaReader:
 
 
 def _bounded(line: str) -> str:
-    """A line without the midst of one that is too long: names are at its beginning, places at its end."""
+    """Shorten a long line in the middle: names are at its beginning, places at its end."""
     half = _LONGEST // 2
     return line if len(line) <= _LONGEST else f"{line[:half]}…{line[-half:]}"
 
 
 def _headless(text: str) -> str:
-    """A traceback of which a logger has put its header before each line, without that."""
+    """Remove a logger's header from each line of a traceback."""
     found = text.find("Traceback (most recent call")
     head = text[text.rfind("\n", 0, found) + 1 : found] if found > 0 else ""
     if not head or head.isspace():
@@ -286,7 +283,7 @@ def _one(statement: Statement | None) -> list[Statement]:
 
 
 def _unruled(line: str) -> str:
-    """A line of a sanitizer's report without what was put before its rule."""
+    """Remove a prefix before the rule of a sanitizer's line."""
     ruled = line.find(f"{RULE} ", 0, _FAR)
     return line[ruled:] if ruled > 0 else line
 

@@ -1,4 +1,4 @@
-"""Shapes of the logs of the CUDA driver, NCCL and TensorRT, and where the first two write theirs.
+"""Shapes of the logs of the CUDA driver, NCCL and TensorRT, and log paths of the first two.
 
 CUDA_LOG_FILE is a path, `stdout` or `stderr` (CUDA driver API, error log management). NCCL_DEBUG_FILE is a path with
 `%h` for the host name and `%p` for the pid (NCCL user guide, environment variables).
@@ -57,7 +57,7 @@ _STREAMS: Final = frozenset({"stdout", "stderr", "stdlog"})  # these are no file
 
 
 def paths(variables: Mapping[str, str], pids: Sequence[int], hosts: Sequence[str]) -> Iterator[str]:
-    """The logs of a process as globs. See `LogPlaces`."""
+    """Yield the logs of a process as globs. See `LogPlaces`."""
     names = [variables.get("CUDA_LOG_FILE", "")]
     pattern = variables.get("NCCL_DEBUG_FILE", "")
     names += [pattern.replace("%h", host).replace("%p", str(pid)) for host in hosts for pid in pids]

@@ -1,7 +1,7 @@
-"""Reports of compute-sanitizer (memcheck, racecheck, initcheck, synccheck, leaks) and of the older cuda-memcheck.
+"""Parse reports of compute-sanitizer (memcheck, racecheck, initcheck, synccheck, leaks) and of the older cuda-memcheck.
 
 Source: Compute Sanitizer documentation, "Compute Sanitizer Tool Examples" and the chapters of the tools. Every line
-begins with `=========`; a report's first line has one space behind it, what belongs to it five. Lines of the program
+begins with `=========`; a report's first line has one space after it, its details have five. Lines of the program
 itself may come between them, and end nothing.
 """
 
@@ -79,15 +79,11 @@ class Sanitizer:
 
     @property
     def opened(self) -> bool:
-        """Whether a report has begun and not ended."""
+        """Return whether a report has begun and not ended."""
         return self._open is not None
 
     def line(self, text: str) -> Statement | None:
-        """Take a line that begins with the rule.
-
-        Returns:
-            A report that is complete now.
-        """
+        """Process a line that begins with the rule; return the completed report, if any."""
         rest = text[len(RULE) :]
         body = rest.strip()
         if not body:
@@ -104,7 +100,7 @@ class Sanitizer:
         return done
 
     def end(self) -> Statement | None:
-        """The report that is open, as far as it came."""
+        """End and return the open report."""
         done, self._open = self._open, None
         if done is not None:
             _finish(done, self._device, self._host)
@@ -112,7 +108,7 @@ class Sanitizer:
         return done
 
     def _more(self, body: str) -> bool:
-        """Whether a line belongs to the report that is open."""
+        """Add a line to the open report; return False if it doesn't belong to it."""
         statement = self._open
         if statement is None:
             return False
@@ -149,7 +145,7 @@ class Sanitizer:
 
 
 def _begin(body: str) -> Statement | None:
-    """The report that a line begins."""
+    """Return the report that a line begins, or None."""
     access = _ACCESS.match(body)
     if access is not None:
         attributes = {"tool": "memcheck", "access": access["access"], "space": access["space"]}
@@ -209,7 +205,7 @@ def _race(match: re.Match[str]) -> Statement:
 
 
 def _side(statement: Statement, body: str) -> bool:
-    """One of the two accesses of a race."""
+    """Add one of the two accesses of a race."""
     if statement.code != "hazard":
         return False
     race, hazard = _RACE_SIDE.match(body), _HAZARD_SIDE.match(body)
@@ -263,7 +259,7 @@ def _other(body: str, tool: str) -> Statement:
 
 
 def _finish(statement: Statement, device: list[Frame], host: list[Frame]) -> None:
-    """Name kernel, place and stack of a report whose lines are all there."""
+    """Set kernel, place and stack of a complete report."""
     frames = [*statement.frames, *device]
     if frames:
         inner, outer = frames[0], frames[-1]

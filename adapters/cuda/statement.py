@@ -1,9 +1,8 @@
-"""One thing that a log says went wrong, before it is counted together with others alike.
+"""A CUDA error in a log, before equal ones are counted.
 
-Places in reports of compute-sanitizer and cuda-memcheck: device code, device frames, host frames.
-
-Sources: Compute Sanitizer documentation, "Compute Sanitizer Tool Examples"; reports in public issues of
-NVIDIA/cuCollections, NVIDIA/cccl and pytorch/pytorch; the README of NVIDIA/compute-sanitizer-samples.
+Also parses places in reports of compute-sanitizer and cuda-memcheck. Sources: Compute Sanitizer documentation,
+"Compute Sanitizer Tool Examples"; reports in public issues of NVIDIA/cuCollections, NVIDIA/cccl and pytorch/pytorch;
+the README of NVIDIA/compute-sanitizer-samples.
 
     at 0x60 in Iota(unsigned char*)                     (until 11.x)
     at 0x230 in /src/kernels.cu:57:saxpy(int, float*)
@@ -13,7 +12,7 @@ NVIDIA/cuCollections, NVIDIA/cccl and pytorch/pytorch; the README of NVIDIA/comp
     Host Frame:main in src/main.cpp:36 [0x11e0]         (its module in a line of its own)
     Host Frame:/lib/libcuda.so.1 (cuLaunchKernel + 0x346) [0x297db6]
 
-The error codes of CUDA: the tables of its signatures (signatures/errors.toml).
+CUDA's error codes are in its signatures (signatures/errors.toml).
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ Point = tuple[int, int, int]
 
 @dataclass(slots=True)
 class Statement:
-    """What went wrong.
+    """An error.
 
     Attributes:
         code: of the Diagnostic (`sanitizer`, `device-assert`, `error`, …).
-        what: the error in a few words (`Invalid __global__ write of size 4 bytes`).
-        key: what makes two statements alike, with `code` and `what`.
-        kernel: the kernel (or device function) that did it.
-        thread, block: which thread did it.
+        what: short name of the error (`Invalid __global__ write of size 4 bytes`).
+        key: identifies equal statements, together with `code` and `what`.
+        kernel: the kernel (or device function).
+        thread, block: coordinates of the thread.
         where: `file.cu:92`, in the device's code.
-        host: where the host's program was (`step (train.py:4)`).
+        host: place of the host's program (`step (train.py:4)`).
         frames: innermost first; the device's, then the host's.
-        hit: type for the list of exceptions; "" where it is no exception of its own.
+        hit: type for the list of exceptions; "" for no exception.
         attributes: further fields of CudaFacts.
     """
 
@@ -64,7 +63,7 @@ class Statement:
 
 
 def place_of(file: str, line: str | int) -> str:
-    """`file.cu:92` of a path and a line."""
+    """Return `file.cu:92` for a path and a line."""
     return f"{file.rpartition('/')[2]}:{line}"
 
 
@@ -93,7 +92,7 @@ _HOST: Final = lazy_re(
 
 
 def device_place(text: str) -> Frame | None:
-    """The frame after `at ` or `Device Frame:`."""
+    """Parse the frame after `at ` or `Device Frame:`."""
     text = text.strip()
     for pattern in (_OLD_FRAME, _AT_ADDRESS, _AT_FUNCTION):
         match = pattern.match(text)
@@ -109,7 +108,7 @@ def device_place(text: str) -> Frame | None:
 
 
 def host_frame(text: str) -> Frame | None:
-    """The frame after `Host Frame:`."""
+    """Parse the frame after `Host Frame:`."""
     text = text.strip()
     match = _HOST_OLD.match(text) or _HOST.match(text)
     if match is None:
@@ -127,14 +126,14 @@ def host_frame(text: str) -> Frame | None:
 
 
 def with_module(frame: Frame, path: str) -> Frame:
-    """A host frame whose module is in the next line."""
+    """Add the module of a host frame, from the next line."""
     return Frame(
         function=frame.function, file=frame.file, line=frame.line, module=_base(path) or None, address=frame.address
     )
 
 
 def kernel_name(function: str) -> str:
-    """A function without its parameters: `void scale<float>(float*, int)` is `scale<float>`."""
+    """Return a function without its parameters: `scale<float>` for `void scale<float>(float*, int)`."""
     depth, end = 0, len(function)
     for position, character in enumerate(function):
         if character == "<":
@@ -162,13 +161,13 @@ RULE: Final = "========="
 
 
 class CudaError(NamedTuple):
-    """One code.
+    """One error code.
 
     Attributes:
         name: of the runtime (`cudaErrorIllegalAddress`).
-        text: what cudaGetErrorString says.
+        text: of cudaGetErrorString.
         sticky: the context is lost.
-        of_kernel: a kernel did it, so that the call that reports it is not the one that failed.
+        of_kernel: a kernel did it, so that the reporting call is not the one that failed.
         hardware: the GPU or its links failed, whatever the program did.
     """
 
@@ -187,12 +186,11 @@ def _maps() -> Mapping[str, Mapping[str, str]]:
 
 
 def by_number(number: int) -> CudaError | None:
-    """The code of a number."""
     return by_name(_maps()["numbers"].get(str(number), ""))
 
 
 def by_name(name: str) -> CudaError | None:
-    """The code of a name of the runtime or of the driver."""
+    """Return the code of a name of the runtime or of the driver."""
     maps = _maps()
     name = maps["drivers"].get(name, name)
     text, fate = maps["texts"].get(name), maps["fates"].get(name, "")

@@ -1,4 +1,4 @@
-"""What livedbg knows of CUDA, in one value."""
+"""The definition of the CUDA system."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The adapter: catchpoints that somebody asks for, what they need, and their hits on the stream."""
+"""The adapter for catchpoints without a stop."""
 
 from __future__ import annotations
 
@@ -40,11 +40,9 @@ class ExceptionsAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Wherever there is a process."""
         return bool(request.processes)
 
     async def run(self, context: Context) -> None:
-        """Report what was traced, until the session ends."""
         ends: float | None = None
         try:
             await super().run(context)
@@ -62,13 +60,12 @@ class ExceptionsAdapter(PolledAdapter):
                 await self._pool.close()
 
     async def begin(self, context: Context) -> bool:
-        """Nobody waits for what somebody may ask for."""
+        """Settle at once: nobody should wait for catchpoints that may never be requested."""
         self._pool = shared_unwinders(context.request) if no_unwinder(context.request) is None else None
         context.settled()
         return not context.request.once
 
     async def look(self, context: Context) -> float:
-        """Report what was traced."""
         self._looks += 1
         for armed in list(self._armed.values()):
             armed.report()
@@ -77,11 +74,11 @@ class ExceptionsAdapter(PolledAdapter):
         return _REPORT_S if self._armed else _IDLE_S
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Set a catchpoint, or take one out.
+        """Set or remove a catchpoint.
 
         Raises:
-            TouchRefused: touches are forbidden; the catchpoint shows it, too.
-            UsageError: there is no such catchpoint, or the pattern is none.
+            TouchRefused: intrusive actions are forbidden; the catchpoint shows it, too.
+            UsageError: no such catchpoint, or an invalid pattern.
             TargetError: the process can't be traced.
         """
         if isinstance(intent, Uncatch):

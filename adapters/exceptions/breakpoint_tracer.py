@@ -1,26 +1,24 @@
-"""Traces functions by debug registers: the way that needs no rights but those to trace the process.
+"""Trace functions by debug registers, which needs no rights beyond those to trace the process.
 
 A perf event of type `breakpoint` gives registers and the top of the stack at each call. The kernel owns it: nothing is
-traced by ptrace, nothing stops, no byte of the target changes, and it is gone with its last descriptor, however its
-owner ends. A breakpoint of ptrace is nothing of that: the registers outlive a tracer that is killed, and the next call
-then ends the target by SIGTRAP.
+ptraced or stopped, no byte of the target changes, and it is gone with its last descriptor, however its owner ends. By
+contrast, a ptrace breakpoint outlives a killed tracer in the registers, and the next call then ends the target by
+SIGTRAP.
 
-Where it is less than probe events (livedbg.probes.tracefs):
-  - four addresses a thread, fewer where somebody else uses some;
+Limits compared with probe events (livedbg.probes.tracefs):
+  - four addresses for each thread, fewer if somebody else uses some;
   - every call comes to us: the kernel can't filter types;
-  - a message is read just after the call: where the thread has called again by then, or has freed the exception and
-    its text is no text any more, it is left out;
-  - a process that is started by the target is not traced after its exec, which the note mentions.
+  - a message is read just after the call: it is left out if the thread has called again by then, or has freed the
+    exception and its text is no text any more;
+  - a process that the target starts is not traced after its exec, which the note mentions.
 
-Reads a call from a process's memory and the registers of the thread that makes it, in the form of a probe event's.
-
-What a probe event has the kernel read at the call itself (livedbg.adapters.exceptions.calls, ARGUMENTS) is read here
-by ourselves: just after the call, or while the thread is stopped at it.
+The data that a probe event has the kernel read at the call (livedbg.adapters.exceptions.calls, ARGUMENTS) is read by
+ourselves: just after the call, or while the thread is stopped at it.
 
 Invariants:
     breakpoint_tracer.R1. Threads born later are traced from their first instruction: the events are inherited.
-    breakpoint_tracer.R2. A message that may be a later exception's is not shown, nor what free(3) has left of one.
-    breakpoint_tracer.R3. Of an exception that nobody wants, only the type is read, and that once for each type.
+    breakpoint_tracer.R2. A message that may be a later exception's is not shown, nor the remains of a freed one.
+    breakpoint_tracer.R3. For an unwanted exception, only the type is read, and that once for each type.
 """
 
 from __future__ import annotations
@@ -51,13 +49,7 @@ _ADJUSTED, _TYPE = -8, -80  # from the unwind header: adjustedPtr and exceptionT
 
 
 def read_call(pid: int, arguments: Sequence[int], moment: Moment) -> tuple[bytes, Mapping[str, Field]]:
-    """What a probe event would have read of a call: its raw data and fields.
-
-    Args:
-        pid: the process.
-        arguments: the first four that are passed in registers (System V ABI: rdi, rsi, rdx, rcx).
-        moment: what is called.
-    """
+    """Return a call's raw data and fields as of a probe event, from the registers rdi, rsi, rdx, rcx (System V ABI)."""
     numbers: dict[str, int] = {}
     texts: dict[str, bytes] = {}
     if moment is Moment.CALL:
@@ -124,11 +116,7 @@ _NO_TEXT: Final = lazy_re("[\ufffd\u2400-\u2408\u240e-\u2421]")
 
 @dataclass(slots=True)
 class _Part:
-    """Places that were found at one time.
-
-    Attributes:
-        rest: samples that were taken and are not described yet.
-    """
+    """Places that were found at one time, and samples not described yet."""
 
     events: PerfEvents
     places: list[Found]
@@ -137,12 +125,7 @@ class _Part:
 
 @dataclass(slots=True)
 class _Process:
-    """A process that was there when it began; what it starts since is traced with it.
-
-    Attributes:
-        searched: its files that need not be searched again.
-        places: what is traced in it.
-    """
+    """An initial process, whose children are traced with it, its searched files and traced places."""
 
     searched: set[tuple[str, int]] = field(default_factory=set)
     places: list[Found] = field(default_factory=list)
@@ -152,13 +135,11 @@ class BreakpointTracer(Tracer):
     """Traces the calls of some functions; used as `FunctionTracer` is.
 
     Args:
-        pid: the process.
-        moment: what the calls mean.
-        functions: their names.
-        known: what calls of single functions mean.
-        wanted: whether a call is, by its type; called in the tracer's thread.
-        report: called in the tracer's thread with the wanted calls, in the order of time.
-        follow: forked children too.
+        moment: meaning of the calls.
+        known: descriptions of calls of single functions.
+        wanted: returns whether a call matches, by its type; called in the tracer's thread.
+        report: called in the tracer's thread with the matching calls, in time order.
+        follow: include forked children.
     """
 
     def __init__(
@@ -184,11 +165,7 @@ class BreakpointTracer(Tracer):
         self._unwanted: Newest[tuple[int, int], None] = Newest(_UNWANTED)  # processes and types
 
     def _arm(self) -> None:
-        """Set the breakpoints; `counts.left_out` has the files for which no register was left.
-
-        Raises:
-            OSError: all registers are in use (ENOSPC), and as `start` does.
-        """
+        """Set the breakpoints, with left-out files in `counts`; raise OSError if all registers are in use (ENOSPC)."""
         self._processes = {pid: _Process() for pid in self._tree.pids()}
         self._find()
         if self._moment is Moment.CALL and not self._parts:
@@ -196,16 +173,12 @@ class BreakpointTracer(Tracer):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files in which functions are traced, as the process has them."""
+        """Return the files with traced functions, as the process names them."""
         places = [found for process in list(self._processes.values()) for found in list(process.places)]
         return tuple(dict.fromkeys(found.file for found in places))
 
     def _find(self) -> None:
-        """Trace places that were not known.
-
-        Raises:
-            OSError: it can't be done in the process itself.
-        """
+        """Trace new places; raise OSError if it fails for the process itself."""
         for pid, process in list(self._processes.items()):
             try:
                 self._find_in(pid, process)
@@ -253,7 +226,7 @@ class BreakpointTracer(Tracer):
             self._report(traced)
 
     def _of(self, part: _Part) -> Iterator[TracedCall]:
-        """The wanted calls of the samples that are there; those that come while they are read are for the next time."""
+        """Yield the matching calls of the present samples; new ones are kept for the next time."""
         samples = part.rest or self._take(part.events)
         newest = {sample.tid: sample for sample in samples}
         calls = [

@@ -1,4 +1,4 @@
-"""What the kernel reads of a call that is traced, and what it means: types, message, arguments.
+"""The kernel's reads at a traced call, and their meaning: types, message, arguments.
 
 At `__cxa_throw(object, type_info, destructor)` the object is made. `__cxa_begin_catch(unwind_header)` has it in the
 header's last word but four (Itanium C++ ABI: exception handling, 2.2.1: `adjustedPtr` is before `unwindHeader`,
@@ -6,17 +6,15 @@ header's last word but four (Itanium C++ ABI: exception handling, 2.2.1: `adjust
 a character pointer behind the vtable pointer, in libstdc++ and libc++; so is a `std::string` that is the first member
 of an exception (`System.text_exceptions`).
 
-The names of thrown types and of their bases, read from a process's memory.
-
-Layouts (Itanium C++ ABI 2.9.5, run-time type information): a `std::type_info` is {vtable, char const *name};
+Type layouts (Itanium C++ ABI 2.9.5, run-time type information): a `std::type_info` is {vtable, char const *name};
 `__si_class_type_info` adds {base}; `__vmi_class_type_info` adds {unsigned flags, unsigned count, {base, long offset
-and flags}…}; `__pointer_type_info` adds {unsigned flags, pointee}. Which of them one is, follows from the type_info of
-its own class, which is before its vtable's first entry.
+and flags}…}; `__pointer_type_info` adds {unsigned flags, pointee}. Which one it is follows from the type_info of its
+own class, which is before its vtable's first entry.
 
 Invariants:
-    exceptions_calls.L1. A message is shown only of types whose layout is known, or where what is there is text.
-    exceptions_calls.L2. Texts are fetched up to a fixed length (tracefs.F1); what is longer is read just
-        after the call, and shown where it begins with what was fetched.
+    exceptions_calls.L1. A message is shown only for types with a known layout, or if the content is text.
+    exceptions_calls.L2. Texts are fetched up to a fixed length (tracefs.F1); the rest is read just after the call, and
+        shown if it begins with the fetched part.
 """
 
 from __future__ import annotations
@@ -46,18 +44,14 @@ _NAME: Final = 512  # bytes of a type's name that are read
 
 
 class TypeNames:
-    """Knows the types of one process by the address of their `type_info`.
-
-    Args:
-        pid: the process.
-    """
+    """Caches the types of one process by the address of their `type_info`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._known: dict[int, tuple[str, ...]] = {}
 
     def names(self, type_info: int) -> tuple[str, ...]:
-        """The type's name and those of its bases, nearest first; () when it can't be read."""
+        """Return the type's name and those of its bases, nearest first; () if it can't be read."""
         known = self._known.get(type_info)
         if known is None:
             known = tuple(dict.fromkeys(self._names(type_info, _DEPTH)))
@@ -101,12 +95,7 @@ _REGISTERS: Final = ("%di", "%si", "%dx", "%cx")
 
 
 def _thrown(type_info: str, thrown: str) -> tuple[str, ...]:
-    """What is read of an exception.
-
-    Args:
-        type_info: where its type's description is.
-        thrown: where the object is.
-    """
+    """Return the probe arguments that read an exception, given expressions for its type_info and the object."""
     return (
         f"type_info={type_info}:x64",
         *pieces("type", f"+8({type_info})", _TYPE),
@@ -142,9 +131,9 @@ class Call:
 
     Attributes:
         names: the thrown type and its bases, nearest first; the function's name for any other function.
-        type_info: address of the type's description; 0 where there is none.
-        words: what distinguishes its Python frames; () where there are none.
-        sent: of a signal: another process sent it.
+        type_info: address; 0 for none.
+        words: key of its Python frames; () for none.
+        sent: another process sent the signal.
     """
 
     names: tuple[str, ...]
@@ -156,11 +145,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class TracedCall:
-    """A call that somebody wants to know of.
-
-    Attributes:
-        python: the Python frames that it is in or under; None where there are none.
-    """
+    """A matching call, with the Python frames that it is in or under; None for none."""
 
     sample: Sample
     call: Call
@@ -168,11 +153,11 @@ class TracedCall:
 
 
 class CallReader:
-    """Makes calls of samples.
+    """Converts samples to calls.
 
     Args:
-        moment: what the calls mean.
-        known: what calls of single functions mean, by name; of others the arguments are shown as they are.
+        moment: meaning of the calls.
+        known: descriptions of calls of single functions, by name; for others the arguments are shown.
     """
 
     def __init__(self, moment: Moment, known: Mapping[str, Describe]) -> None:
@@ -181,14 +166,14 @@ class CallReader:
         self._types: Newest[int, TypeNames] = Newest(_PROCESSES)
 
     def names(self, pid: int, type_info: int) -> tuple[str, ...]:
-        """The names of a type of a process, and of its bases; () when it can't be read."""
+        """Return the names of a type and its bases; () if it can't be read."""
         types = self._types.get(pid)
         if types is None:
             types = self._types[pid] = TypeNames(pid)
         return types.names(type_info)
 
     def call(self, sample: Sample, fields: Mapping[str, Field], function: str) -> Call:
-        """The call that a sample is of."""
+        """Return the call of a sample."""
         read = values(fields, sample.raw)
         if self.moment is Moment.CALL:
             return Call((function,), self._arguments(function, read, sample.pid))
@@ -230,7 +215,7 @@ def _message(names: tuple[str, ...], read: Mapping[str, int | bytes], pid: int) 
 
 @cache
 def _with_text() -> frozenset[str]:
-    """Types whose message is behind the vtable pointer."""
+    """Return the types whose message is behind the vtable pointer."""
     return _WITH_TEXT.union(*(system.text_exceptions for system in systems()))
 
 
@@ -254,7 +239,7 @@ def _bytes(read: Mapping[str, int | bytes], name: str, pid: int, pointer: str = 
 
 
 def _assertion(numbers: Sequence[int], texts: Sequence[str]) -> str:
-    """__assert_fail(assertion, file, line, function): assert.h."""
+    """Describe __assert_fail(assertion, file, line, function): assert.h."""
     return failure("", texts[0], ", ".join(filter(None, (source_line(texts[1], numbers[2]), texts[3]))))
 
 
@@ -263,7 +248,7 @@ _C_LIBRARY: Final[Mapping[str, Describe]] = {"__assert_fail": _assertion, "abort
 
 @cache
 def known_calls() -> Mapping[str, Describe]:
-    """What a call of each known function means, by its name."""
+    """Return the descriptions of known functions' calls, by name."""
     found = dict(_C_LIBRARY)
     for system, own in declared(lambda system: system.known_calls):
         for name, describe in own.items():

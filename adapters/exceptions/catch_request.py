@@ -1,4 +1,4 @@
-"""What a request for a catchpoint means: the catchpoint, its functions, which calls match, and why it can't be set."""
+"""Interpret a request for a catchpoint: the catchpoint, its patterns, and why it can't be set."""
 
 from __future__ import annotations
 
@@ -28,16 +28,7 @@ _WITHOUT_TYPE: Final = (Moment.CALL, Moment.RETHROW)
 
 
 def catchpoint_of(intent: Catch, identity: str, engine: str) -> tuple[Catchpoint, tuple[Pattern, ...]]:
-    """The catchpoint that is asked for, not set yet, and its patterns.
-
-    Args:
-        intent: the request.
-        identity: of the catchpoint.
-        engine: how it will be done.
-
-    Raises:
-        UsageError: the pattern is none.
-    """
+    """Return the requested catchpoint, not set yet, and its patterns; raise UsageError for an invalid one."""
     moment, patterns = patterns_of(intent.pattern)
     catchpoint = Catchpoint(
         id=identity,
@@ -52,12 +43,12 @@ def catchpoint_of(intent: Catch, identity: str, engine: str) -> tuple[Catchpoint
 
 
 def matches(moment: Moment, patterns: Sequence[Pattern], call: Call) -> bool:
-    """Whether a call is wanted, by its type, where there is a type at its moment."""
+    """Return whether a call matches by type, if its moment has a type."""
     return moment in _WITHOUT_TYPE or any(pattern.matches(call.names) for pattern in patterns)
 
 
 def refused(error: OSError | FunctionNotFound, pid: int, functions: Sequence[str]) -> TargetError:
-    """The error to show for one that setting a catchpoint has met."""
+    """Return the error to show for a failure to set a catchpoint."""
     if isinstance(error, FunctionNotFound):
         return TargetError(
             f"Process {pid} has no function {' or '.join(functions)} in any readable file.",

@@ -1,12 +1,11 @@
-"""One catchpoint without a stop: its tracer, the hits made of what it traced, and their stacks.
+"""A catchpoint without a stop: its tracer, the hits of traced calls, their stacks and circumstances.
 
-What a thread was in when something was thrown on it: its rank, and the operation of a runtime, as systems know them.
-
-It is read at once, beside the stack: soon the thread goes on, or its process ends.
+Circumstances of a throw are the thread's rank and a runtime's operation, as systems know them. They are read at once:
+soon the thread goes on, or its process ends.
 
 Invariants:
-    circumstances.B1. A hit has what was read as it came first, and nothing where that was not read.
-    circumstances.B2. No more than `_MOST_A_SECOND` calls are read, each the first one of its kind.
+    circumstances.B1. A hit has the circumstances of its first call, and none if they were not read then.
+    circumstances.B2. At most `_MOST_A_SECOND` calls are read, each the first one of its kind.
 """
 
 from __future__ import annotations
@@ -58,11 +57,7 @@ _Says = Callable[[Sequence[Frame]], tuple[int | None, str]]
 
 
 class Circumstances:
-    """Reads and remembers.
-
-    Args:
-        host: for the identifiers.
-    """
+    """Reads and keeps circumstances of throws."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -76,14 +71,7 @@ class Circumstances:
         self._kept: dict[str, tuple[int | None, str]] = {}
 
     def read(self, pid: int, tid: int, kind: Hashable, wall_ns: int) -> None:
-        """Something was thrown.
-
-        Args:
-            pid: in which process.
-            tid: on which thread.
-            kind: what distinguishes it from others.
-            wall_ns: when.
-        """
+        """Start reading for a throw; `kind` distinguishes it from others."""
         if not self._reads or kind in self._kinds or not self._may():
             return
         self._kinds[kind] = None
@@ -101,16 +89,16 @@ class Circumstances:
 
     @property
     def busy(self) -> bool:
-        """Whether something is being read just now: hits wait for that, but not for long."""
+        """Return whether something is being read: hits wait for that, but not for long."""
         return bool(self._tasks) and time.monotonic() - self._begun_s < _PATIENCE_S
 
     async def settled(self) -> None:
-        """Wait for what is being read."""
+        """Wait for running reads."""
         if self._tasks:
             await asyncio.wait(set(self._tasks))
 
     def with_them(self, hit: ExceptionHit) -> ExceptionHit:
-        """The hit with what was read as it came first."""
+        """Return the hit with the circumstances of its first call."""
         process = hit.process or ""
         kept = self._kept.get(hit.id)
         if kept is None and (says := self._says.get((process, hit.first_wall_ns or 0))) is not None:
@@ -147,12 +135,10 @@ class TracingCatchpoint:
     """One catchpoint.
 
     Args:
-        catchpoint: what is shown of it.
-        patterns: which calls are wanted.
-        intent: the request.
-        context: of the adapter.
-        pool: of unwinders; None where nothing unwinds.
-        known: what calls of single functions mean.
+        catchpoint: its displayed state.
+        patterns: of matching calls.
+        pool: of unwinders; None for no unwinding.
+        known: descriptions of calls of single functions.
     """
 
     def __init__(
@@ -190,7 +176,7 @@ class TracingCatchpoint:
 
         Raises:
             TargetError: it can't be done; the catchpoint shows why, too.
-            TouchRefused: touches are forbidden; the catchpoint shows it, too.
+            TouchRefused: intrusive actions are forbidden; the catchpoint shows it, too.
         """
         catchpoint = self.catchpoint
         named = catchpoint.moment in {Moment.CALL, Moment.SIGNAL}
@@ -233,7 +219,7 @@ class TracingCatchpoint:
         return refused(error, self._pid, names)
 
     def _started(self, names: Sequence[str], report: Callable[[Sequence[TracedCall]], None]) -> Tracer:
-        """A tracer by probe events, or where those are not allowed by debug registers; for signals one of its own."""
+        """Start a tracer by probe events, or by debug registers if those are not allowed; or a signal tracer."""
         pid, moment, follow = self._pid, self.catchpoint.moment, self.catchpoint.follow
         if moment is Moment.SIGNAL:
             numbers = [number for number in signal.Signals if any(p.matches([number.name]) for p in self._patterns)]
@@ -259,12 +245,12 @@ class TracingCatchpoint:
     async def disarm(
         self, state: CatchpointState = CatchpointState.DONE, remedy: str = "", patience_s: float = _UNWIND_S
     ) -> None:
-        """Take the probes out; what was traced is still reported.
+        """Remove the probes; calls traced so far are still reported.
 
         Args:
-            state: what has become of it.
-            remedy: what to do about that.
-            patience_s: how long to wait for stacks of what was traced last; then it is reported without them.
+            state: its final state.
+            remedy: for a failure.
+            patience_s: how long to wait for the last stacks; then hits are reported without them.
         """
         tracer, self._tracer = self._tracer, None
         if tracer is not None:
@@ -292,11 +278,11 @@ class TracingCatchpoint:
             self._end = None
 
     async def remember(self) -> None:
-        """Take down what the process has loaded."""
+        """Note what the process has loaded."""
         await self._calls.remember()
 
     def report(self) -> None:
-        """Put on the stream what has changed."""
+        """Publish changes."""
         if self._tracer is not None:
             failure = self._tracer.counts.failure
             self._put(**self._changes(self._tracer))
@@ -306,7 +292,7 @@ class TracingCatchpoint:
             self._emit_hits()
 
     async def _fail(self) -> None:
-        """The tracer has ended by itself: what it has traced stays."""
+        """Handle a tracer that has ended by itself: traced calls are kept."""
         await self.disarm(CatchpointState.FAILED, "set it again, and please report this bug")
 
     def _emit_hits(self) -> None:
@@ -405,7 +391,7 @@ class TracingCatchpoint:
             self.report()
 
     def _wall_ns(self, traced: TracedCall) -> int:
-        """When a call was: the same whenever it is asked, unless the clock was set in between."""
+        """Return when a call was: always the same, unless the clock was set in between."""
         offset = time.time_ns() - time.monotonic_ns()
         if abs(offset - self._offset_ns) > _STEP_NS:
             self._offset_ns = offset

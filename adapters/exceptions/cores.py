@@ -1,10 +1,10 @@
-"""Where a process died, by the core file that it left: for who may not trace signals (signal_tracer).
+"""Report where a process died from its core file, if signals may not be traced (signal_tracer).
 
-The core of a command that livedbg started was asked for by it (livedbg.session.core_files), and is removed once read.
+livedbg requests the core of a command that it starts (livedbg.session.core_files), and removes it after reading.
 
 Invariants:
-    cores.R1. A core is read, and removed, only if it is that of a process that the command started, which has ended by
-        the core's signal.
+    cores.R1. A core is read, and removed, only if it is of a process that the command started, and which ended by the
+        core's signal.
 """
 
 from __future__ import annotations
@@ -51,17 +51,15 @@ class CoresAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Where livedbg asked for cores."""
         return CORES in request.options
 
     async def begin(self, context: Context) -> bool:
-        """Nobody waits for it."""
         context.settled()
         await processes_seen(context)
         return True
 
     async def look(self, context: Context) -> float:
-        """Read what those left that have ended: also children that nobody has seen, once the command has ended."""
+        """Read the cores of ended processes, and of unseen children once the command has ended."""
         targets, known = context.request.processes, context.snapshot().processes
         over = {f"process:{context.request.host}/{one.pid}": one.cwd for one in targets if has_ended(one.pid)}
         over |= {one.id: Path(one.cwd) if one.cwd else over.get(one.id) for one in known.values() if one.exited}
@@ -82,7 +80,7 @@ class CoresAdapter(PolledAdapter):
                 context.emit(event)
 
     async def _stack(self, core: CoreFile, context: Context) -> Unwound:
-        """The stack of the thread that got the signal."""
+        """Return the stack of the thread that got the signal."""
         if no_unwinder(context.request) is not None:
             return Unwound((), False)
         pool = shared_unwinders(context.request)
@@ -98,7 +96,7 @@ class CoresAdapter(PolledAdapter):
 
 
 def _taken(path: Path, known: Mapping[str, Process], request: Request) -> tuple[CoreFile, int] | None:
-    """A core of the session, removed, and when it was written (R1)."""
+    """Read and remove a core of the session; return it and when it was written (R1)."""
     try:
         core = read_core(path)
         if core is None or not has_ended(core.capture.pid) or not _is_of(core, known, request):
@@ -111,7 +109,7 @@ def _taken(path: Path, known: Mapping[str, Process], request: Request) -> tuple[
 
 
 def _is_of(core: CoreFile, known: Mapping[str, Process], request: Request) -> bool:
-    """Whether it is the core of a process that is known, or of the session that a command began (setsid(2))."""
+    """Return whether a core is of a known process, or of the command's session (setsid(2))."""
     process = known.get(f"process:{request.host}/{core.capture.pid}")
     if process is not None:
         return process.exit_status in (None, -core.signal)
@@ -119,7 +117,7 @@ def _is_of(core: CoreFile, known: Mapping[str, Process], request: Request) -> bo
 
 
 def _events(core: CoreFile, stack: Unwound, at_ns: int, context: Context) -> Iterator[Event]:
-    """The signal as a catchpoint would have seen it."""
+    """Yield the signal as a catchpoint would have reported it."""
     name, died, pid, host = signal_name(core.signal), core.capture.threads[0], core.capture.pid, context.request.host
     process = f"process:{host}/{pid}"
     by_somebody = core.code in _SENT and core.address & 0xFFFFFFFF != pid

@@ -1,12 +1,11 @@
-"""Traces the calls of some functions in one process by probe events: no stop, no ptrace.
+"""Trace the calls of some functions in one process by probe events: no stop, no ptrace.
 
-Types that don't match are learnt and then filtered by the kernel, so that they cost no more than the trap: the address
-of a type's description identifies it.
+Types that don't match are learnt and then filtered by the kernel, so they cost only the trap: the address of a
+type_info identifies the type.
 
-Python exceptions as they are raised, with class, message and Python stack.
-
-Traced is what reaches Python code: an exception that C code raises and clears by itself (as `hasattr` does) passes
-through no frame, and one that is raised again with the traceback that it had is the same one.
+Python exceptions are traced as they are raised, with class, message and Python stack, if they reach Python code: an
+exception that C code raises and clears by itself (as `hasattr` does) passes through no frame, and one that is raised
+again with its former traceback is the same one.
 """
 
 from __future__ import annotations
@@ -52,11 +51,9 @@ class FunctionTracer(Tracer):
     """Traces the calls of some functions.
 
     Args:
-        pid: the process.
-        subject: what is traced.
-        wanted: whether a call is, by its type; called in the tracer's thread.
-        report: called in the tracer's thread with the wanted calls, in the order of time.
-        follow: child processes too.
+        wanted: returns whether a call matches, by its type; called in the tracer's thread.
+        report: called in the tracer's thread with the matching calls, in time order.
+        follow: include child processes.
         files: files that the process may load: traced before it does.
     """
 
@@ -87,11 +84,11 @@ class FunctionTracer(Tracer):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files in which functions are traced, as the process has them."""
+        """Return the files with traced functions, as the process names them."""
         return self._probes.files if self._probes is not None else ()
 
     def _arm(self) -> None:
-        """Arm the probes. Where they are for a runtime that may still be loaded, it waits for that."""
+        """Arm the probes, or wait for a runtime that may still be loaded."""
         probes = self._probes = FunctionProbes(
             self._processes,
             self._subject.functions,
@@ -124,7 +121,7 @@ class FunctionTracer(Tracer):
         self._read(probes)
 
     def _search(self, probes: FunctionProbes) -> None:
-        """Look for new libraries; arm anew where there is something new for the kernel's filter."""
+        """Look for new libraries; arm anew if the kernel's filter changes."""
         self._count()
         probes.keep_alive()
         with contextlib.suppress(OSError):  # what is armed so far still is
@@ -144,12 +141,11 @@ class FunctionTracer(Tracer):
             probes.arm(" && ".join(conditions))
 
     def _learnt(self) -> bool:
-        """Whether there is a type that comes often and is wanted by nobody."""
+        """Return whether a frequent type matches nothing."""
         common = self._unwanted.most_common(1)
         return bool(common) and common[0][1] >= _LEARN and len(self._dropped) < _LEARNT_MOST
 
     def _read(self, probes: FunctionProbes) -> None:
-        """Take what came."""
         traced = []
         for sample, (found, event) in probes.read():
             call = self._subject.describe(sample, event.fields, found)
@@ -168,12 +164,12 @@ class FunctionTracer(Tracer):
             self._report(traced)
 
     def _count(self) -> None:
-        """Count those that the kernel filters, too."""
+        """Count calls, including those that the kernel filters."""
         now = self._tally.total() if self._tally is not None else 0
         self.counts.seen = max(self._sampled, self._early + self._tallied + now)
 
     def _count_anew(self, probes: FunctionProbes) -> None:
-        """Count all calls by other means than samples, from now on."""
+        """Count all calls from now on by other means than samples."""
         sources = [one.source(self._subject.only) for one in probes.probed]
         before, self._tally = self._tally, Tally.of_all(sources, probes.threads, follow=self._processes.follow)
         if before is None:
@@ -206,11 +202,7 @@ class _Process:
 
 
 class PythonRaises:
-    """Python exceptions as they are raised.
-
-    Args:
-        awaited: an interpreter may still be loaded, or started as a child.
-    """
+    """Traces Python exceptions as they are raised; `awaited`: an interpreter may be loaded or started later."""
 
     functions = (FUNCTION,)
     only = RAISED
@@ -223,16 +215,11 @@ class PythonRaises:
         self._processes: Newest[tuple[int, Place, int], _Process] = Newest(_MOST)
 
     def changed(self) -> bool:
-        """Never: what is read depends on the file alone."""
+        """Return False: the arguments depend on the file alone."""
         return False
 
     def arguments(self, found: Found) -> Sequence[str]:
-        """What is read at the function, by the version of its file.
-
-        Raises:
-            NotTraceable: of this version it is not known.
-            OSError: the file is gone.
-        """
+        """Return what to read at the function; raise NotTraceable for its version, OSError if its file is gone."""
         try:
             file = interpreter_in(found.place.path, FUNCTION, *_KINDS)
         except ElfError as error:
@@ -251,10 +238,10 @@ class PythonRaises:
         return raise_arguments(file.layout, found.place.offset + distance)
 
     def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call | None:
-        """Class, bases and message; None where it is none.
+        """Return class, bases and message; None if it is no new raise.
 
-        That is where another thread's state was read (of an interpreter with its own GIL), or where an exception on
-        its way outwards was relieved of its traceback: import does that (Python/import.c, remove_importlib_frames).
+        That is the case if another thread's state was read (of an interpreter with its own GIL), or if an exception on
+        its way outwards lost its traceback, as in imports (Python/import.c, remove_importlib_frames).
         """
         process = self._process(sample, found.place)
         read = values(fields, sample.raw)
@@ -270,7 +257,7 @@ class PythonRaises:
         return Call(names, message_of(read, names, process.kinds), kind, words)
 
     def python(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> PyFrames:
-        """Return the Python frames that a sample has."""
+        """Return the Python frames of a sample."""
         return self._process(sample, found.place).frames.of(values(fields, sample.raw))
 
     def _process(self, sample: Sample, place: Place) -> _Process:
@@ -287,7 +274,7 @@ class PythonRaises:
 
 
 def refused_raises(error: LookupError | OSError, pid: int) -> TargetError | None:
-    """Why Python exceptions can't be traced, in words for a user; None where it is no matter of Python's."""
+    """Return an error that says why Python exceptions can't be traced; None if it is not about Python."""
     if isinstance(error, NotTraceable):
         return TargetError(f"{error}.", "C++ exceptions can be caught there, with other patterns", "python-unheard")
     if isinstance(error, LookupError):

@@ -1,10 +1,10 @@
-"""Merges calls into hits: what has the same type, the same message and the same stack is one hit with a count.
+"""Merge calls into hits: calls with the same type, message and stack are one hit with a count.
 
-Before its stack is unwound a call is known by the words of its stack that point into code. Only the first call of a
-kind is unwound; the others are counted with it.
+Before its stack is unwound a call is identified by the words of its stack that point into code. Only the first call of
+a kind is unwound; the others are counted with it.
 
-Where messages are ever different (they hold an address, a number of a step), or places are, hits would grow without
-bound. So those of one type and stack are one hit after some, and then those of one type.
+If messages always differ (they contain an address, a step number), or places do, hits would grow without bound. So
+beyond a limit, calls of one type and stack are one hit, and then calls of one type.
 
 Invariants:
     hits.Q1. The counts of a catchpoint's hits sum up to the calls that it was given.
@@ -42,12 +42,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What distinguishes calls before a stack is unwound.
-
-    Attributes:
-        words: of its stack, that point into code.
-        python: what distinguishes its Python frames.
-    """
+    """Key of calls before a stack is unwound: words on the stack that point into code, and Python frames."""
 
     pid: int
     type: str
@@ -57,7 +52,7 @@ class Kind:
 
 
 class _Key(NamedTuple):
-    """What makes calls one hit; None where it does not matter any more."""
+    """Key of a hit; None for parts that don't matter any more."""
 
     type: str | None
     message: str | None
@@ -65,13 +60,13 @@ class _Key(NamedTuple):
 
 
 class Code:
-    """The mappings of a process that hold code.
+    """The mappings of a process that contain code.
 
     Args:
-        mappings: all of its mappings, in rising order.
+        mappings: all of its mappings, in ascending order.
 
     Attributes:
-        layout: the same for processes that have the same files at the same addresses, as after a fork.
+        layout: equal for processes that have the same files at the same addresses, as after a fork.
     """
 
     def __init__(self, mappings: Iterable[Mapping]) -> None:
@@ -81,7 +76,7 @@ class Code:
         self._starts = [start for start, _ in self._ranges]
 
     def kind_of(self, call: TracedCall) -> Kind:
-        """What distinguishes a call of this process from others."""
+        """Return the kind of a call of this process."""
         words: list[int] = []
         stack = call.sample.stack[:_SEARCHED]
         for (word,) in struct.iter_unpack("<Q", stack[: len(stack) // 8 * 8]):
@@ -95,12 +90,7 @@ class Code:
 
 @dataclass(slots=True)
 class _Hit:
-    """What was merged into one.
-
-    Attributes:
-        messages: of several messages their hashes, as far as they are counted; None for one message.
-        from_several: calls from different places, so that it has no stack.
-    """
+    """One merged hit; with several messages it keeps a limited set of hashes, with several places no stack."""
 
     number: int
     thread: str
@@ -119,7 +109,7 @@ class _Hit:
 
     @property
     def text(self) -> str:
-        """Its message, or how many there are."""
+        """Return its message, or the number of messages."""
         if self.messages is None:
             return self.message
         more = "more than " if len(self.messages) >= _COUNTED else ""
@@ -128,12 +118,7 @@ class _Hit:
 
 
 class Hits:
-    """The hits of one catchpoint.
-
-    Args:
-        host: for the identifiers.
-        catchpoint: its identifier.
-    """
+    """The hits of one catchpoint."""
 
     def __init__(self, host: str, catchpoint: str) -> None:
         self._host = host
@@ -146,14 +131,7 @@ class Hits:
     def add(
         self, kind: Kind, call: TracedCall, wall_ns: int, stack: tuple[tuple[Frame, ...], bool] | None = None
     ) -> None:
-        """Count a call.
-
-        Args:
-            kind: what distinguishes it from others.
-            call: the call.
-            wall_ns: when it was.
-            stack: frames and whether they are whole, where it is known.
-        """
+        """Count a call; `stack` has its frames and whether they are complete, if known."""
         key = self._of_kind.get(kind)
         if key is None:
             key = self._key_of(kind, stack)
@@ -188,7 +166,7 @@ class Hits:
         self._changed.add(key)
 
     def _key_of(self, kind: Kind, stack: tuple[tuple[Frame, ...], bool] | None) -> _Key:
-        """Which hit a call belongs to: the more there are, the coarser."""
+        """Return the hit key of a call: the more hits there are, the coarser."""
         frames = stack[0] if stack is not None else ()
         shape: Hashable = tuple((frame.function, frame.module, frame.line) for frame in frames) or (
             *kind.words,
@@ -206,7 +184,7 @@ class Hits:
         return _Key(None, None, None)
 
     def changed(self) -> list[ExceptionHit]:
-        """The hits that are new, or came again, since this was last asked; oldest first."""
+        """Return the hits changed since the last call, oldest first."""
         found = sorted((self._hits[key] for key in self._changed), key=lambda hit: hit.number)
         self._changed.clear()
         return [self._shown(hit) for hit in found]

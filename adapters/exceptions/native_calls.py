@@ -1,8 +1,6 @@
-"""What is traced: which functions, what the kernel reads there, and what that means.
+"""Subjects of tracing: functions, the kernel's reads there, and their meaning; and Python callers of native code.
 
-The Python frames that called native code, such as a throw.
-
-The kernel reads the frames of the thread that took the GIL last. A thread that gave the GIL up before it called native
+The kernel reads the frames of the thread that took the GIL last. A thread that released the GIL before it called native
 code (as operators in C++ do) is still that one, unless another has taken it since; then its frames are read from
 memory just after the call.
 
@@ -38,11 +36,7 @@ _STATES_NS: Final = 500_000_000  # and where its state is, when that is known
 
 
 class PythonCallers:
-    """Finds them.
-
-    Args:
-        pid: the process; those that it starts have their frames read too, where they are forks of it.
-    """
+    """Finds the Python callers of native code in a process and its forks."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -52,7 +46,7 @@ class PythonCallers:
         self._late: Newest[tuple[int, int], tuple[int, PyFrames | None]] = Newest(_THREADS)
 
     def changed(self) -> bool:
-        """Whether the process runs another Python by now than when the arguments were asked for."""
+        """Return whether the process runs another Python than when `arguments` was called."""
         try:
             image = image_of(self._pid)
         except OSError:
@@ -60,7 +54,7 @@ class PythonCallers:
         return bool(self._image) and bool(image[0]) and image != self._image  # 0: it has ended
 
     def arguments(self) -> tuple[str, ...]:
-        """What the kernel is to read at a call; () where there is no Python that it can be read of."""
+        """Return what the kernel should read at a call; () if there is no readable Python."""
         try:
             self._image = image_of(self._pid)
             self._frames.clear()
@@ -73,11 +67,11 @@ class PythonCallers:
         return caller_arguments(reader.layout, gils[0].address)
 
     def words(self, sample: Sample, values: Mapping[str, int | bytes]) -> tuple[int, ...]:
-        """What distinguishes the Python frames of a call, as far as the kernel read them."""
+        """Return a key of a call's Python frames, as far as the kernel read them."""
         return words_of(values) if values.get("tid") == own_tid(sample.pid, sample.tid) else ()
 
     def of(self, sample: Sample, values: Mapping[str, int | bytes]) -> PyFrames | None:
-        """The frames, and whether they are whole and were so at the call; None where there are none."""
+        """Return the frames, complete and as of the call if possible; None if there are none."""
         known = self._reading(sample.pid)
         if known is None:
             return None
@@ -86,7 +80,7 @@ class PythonCallers:
         return self._read_late(sample, *known)
 
     def stopped(self, sample: Sample) -> PyFrames | None:
-        """Those of a thread that is stopped at the call, and so has them still; None where there are none."""
+        """Return the frames of a thread that is stopped at the call; None if there are none."""
         known = self._reading(sample.pid)
         state = self._state(known[0], own_tid(sample.pid, sample.tid)) if known is not None else None
         return known[1].now(state, stopped=True) if known is not None and state is not None else None
@@ -112,7 +106,6 @@ class PythonCallers:
         return found
 
     def _state(self, reader: ThreadReader, tid: int) -> int | None:
-        """A thread's state; None for a thread that has none."""
         read_ns, states = self._states.get(reader.pid, (0, {}))
         now_ns = time.monotonic_ns()
         if now_ns - read_ns > (_STATES_NS if tid in states else _AGAIN_NS):
@@ -123,11 +116,7 @@ class PythonCallers:
 
 
 def _reader(pid: int) -> ThreadReader | None:
-    """Reads the Python threads of a process; None where there is no Python that can be read.
-
-    Raises:
-        OSError: the process is gone.
-    """
+    """Return a reader of the process's Python threads, None without readable Python; raise OSError if it is gone."""
     interpreter = find_interpreter(pid)
     if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
         return None
@@ -135,13 +124,12 @@ def _reader(pid: int) -> ThreadReader | None:
 
 
 class Subject(Protocol):
-    """What is traced.
+    """A subject of tracing.
 
     Attributes:
-        functions: their names.
-        only: a filter on the fields of the event, for the kernel; "" for none.
-        awaited: the functions need not be there yet: they may be loaded later.
-        stack_bytes: how much of the stack is to be copied at a call: a multiple of 8, at least 8.
+        only: a kernel filter on the event's fields; "" for none.
+        awaited: the functions may be loaded later.
+        stack_bytes: size of the stack copy at a call: a multiple of 8, at least 8.
     """
 
     @property
@@ -157,32 +145,25 @@ class Subject(Protocol):
     def stack_bytes(self) -> int: ...
 
     def changed(self) -> bool:
-        """Whether other arguments are to be read by now, at every place."""
+        """Return whether the arguments have changed, at every place."""
 
     def arguments(self, found: Found) -> Sequence[str]:
-        """What the kernel is asked to read at a place.
-
-        Raises:
-            NotTraceable: it is not known what to read there.
-            OSError: the file is gone.
-        """
+        """Return what the kernel should read at a place; raise NotTraceable, or OSError if the file is gone."""
 
     def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call | None:
-        """The call that a sample is of; None when it is none of those that are meant."""
+        """Return the call of a sample; None if it is not of this subject."""
 
     def python(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> PyFrames | None:
-        """The Python frames that a wanted call is in or under; None where there are none."""
+        """Return the Python frames that a matching call is in or under; None for none."""
 
 
 class NativeCalls:
     """C++ exceptions at some moment, and calls of functions.
 
     Args:
-        moment: what is traced.
-        functions: their names.
         callers: finds the Python frames that call native code.
-        known: what calls of single functions mean.
-        later: a called function need not be there yet. (A runtime never needs to.)
+        known: descriptions of calls of single functions.
+        later: a called function may be loaded later (always true of a runtime).
     """
 
     only = ""
@@ -203,18 +184,14 @@ class NativeCalls:
         self.awaited = later or moment is not Moment.CALL
 
     def changed(self) -> bool:
-        """Whether there is another Python now."""
         return self._callers.changed()
 
     def arguments(self, found: Found) -> Sequence[str]:
-        """The same everywhere, and Python's frames where there is Python."""
         return *ARGUMENTS[self._calls.moment], *self._callers.arguments()
 
     def describe(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> Call:
-        """Type and message, or function and arguments."""
         call = self._calls.call(sample, fields, found.name)
         return replace(call, words=self._callers.words(sample, values(fields, sample.raw)))
 
     def python(self, sample: Sample, fields: Mapping[str, Field], found: Found) -> PyFrames | None:
-        """What the kernel read, or else what is there just after."""
         return self._callers.of(sample, values(fields, sample.raw))

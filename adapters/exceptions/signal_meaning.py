@@ -1,4 +1,4 @@
-"""What a signal's fields mean, in words: where it comes from, and what it does to the process.
+"""Describe a signal's fields: its origin, and its effect on the process.
 
 Codes: asm-generic/siginfo.h; default actions: signal(7); handlers and flags: the trace event signal:signal_deliver
 (include/trace/events/signal.h), which has them as the kernel acts on them.
@@ -93,22 +93,16 @@ _OF_SIGNAL: Final[Mapping[int, Mapping[int, str]]] = MappingProxyType(
 
 
 def origin(number: int, code: int) -> str:
-    """Why a signal came.
-
-    Args:
-        number: the signal.
-        code: its si_code.
-    """
+    """Return why a signal came, by its si_code."""
     known = _OF_SIGNAL.get(number, {}).get(code) or _SENT.get(code)
     return known or f"code {code}"
 
 
 def effect(number: int, handler: int, mappings: Sequence[maps.Mapping]) -> str:
-    """What a signal does.
+    """Return the effect of a signal.
 
     Args:
-        number: the signal.
-        handler: address of the function that takes it; 0 and 1 for the default and for none (SIG_DFL, SIG_IGN).
+        handler: address of the handler; 0 and 1 for the default and for none (SIG_DFL, SIG_IGN).
         mappings: of the process, to name the owner of the handler.
     """
     if handler == _IGNORE:
@@ -125,11 +119,7 @@ def effect(number: int, handler: int, mappings: Sequence[maps.Mapping]) -> str:
 
 
 def ended(status: int) -> str:
-    """How a process ended.
-
-    Args:
-        status: as waitpid(2) gives it.
-    """
+    """Return how a process ended, by its status of waitpid(2)."""
     number = status & 0x7F
     if not number:
         return f"exited with status {status >> 8 & 0xFF}"

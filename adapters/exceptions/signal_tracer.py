@@ -1,23 +1,19 @@
-"""Traces signals as a process gets them: the kernel's trace event signal:signal_deliver, without a stop.
+"""Trace signals as a process gets them: the kernel's trace event signal:signal_deliver, without a stop or ptrace.
 
 The event comes in the thread that gets the signal, just before its handler runs or the process ends: a sample of it has
-the registers and the stack of the instruction that faulted. Which signals are meant is for the kernel to sort out.
-ptrace is not needed, and nothing in the target changes.
+the registers and the stack of the instruction that faulted. The kernel filters by signal number.
 
-Who sent a signal: by the kernel's trace event signal:signal_generate, which comes in the thread that sends it.
-
-It is traced on all CPUs, since anybody may be the sender, and filtered by signal and target in the kernel. What ends a
-process without a core dump (SIGTERM, SIGINT, SIGKILL, where nobody handles them) is never delivered as itself: the
-kernel gives SIGKILL to every thread at once (kernel/signal.c, complete_signal). Which one it was, follows from this
-event.
+The sender is taken from the kernel's trace event signal:signal_generate, which comes in the sending thread. It is
+traced on all CPUs, since anybody may be the sender, and filtered by signal and target in the kernel. A signal that ends
+a process without a core dump (unhandled SIGTERM, SIGINT, SIGKILL) is never delivered as itself: the kernel gives
+SIGKILL to every thread at once (kernel/signal.c, complete_signal). Which one it was follows from this event.
 
 Invariants:
-    signal_tracer.G1. Threads born later, and where they are followed children, also after an exec, are traced: events
-        are inherited.
-    signal_tracer.G2. A signal that the kernel sorted out costs the target nothing but the event's own test.
-    signal_tracer.G3. Of page faults only those near address 0 are traced, which no program has by right: what a null
-        pointer led to. For the others this costs a comparison, some 0.1 us of 2 us (measured on Linux 6.18).
-    signal_tracer.S1. Where it is not allowed, signals are traced all the same, without their senders.
+    signal_tracer.G1. Threads born later are traced, and followed children also after an exec: events are inherited.
+    signal_tracer.G2. A signal that the kernel filters out costs the target only the event's own test.
+    signal_tracer.G3. Only page faults near address 0 are traced, which no program has on purpose: they come from null
+        pointers. For the others this costs a comparison, some 0.1 us of 2 us (measured on Linux 6.18).
+    signal_tracer.S1. If senders may not be traced, signals are traced all the same.
 """
 
 from __future__ import annotations
@@ -50,12 +46,7 @@ _NOT_SENT: Final = 1  # TRACE_SIGNAL_IGNORED (trace/events/signal.h)
 
 
 class Sent(NamedTuple):
-    """A signal on its way.
-
-    Attributes:
-        target: the process or thread that it was sent to.
-        by: who sent it, in words.
-    """
+    """A signal on its way to a process or thread, and a text on its sender."""
 
     number: int
     code: int
@@ -66,12 +57,7 @@ class Sent(NamedTuple):
 
 
 class Senders:
-    """Knows who sent the last of each signal to a process.
-
-    Args:
-        numbers: which signals.
-        pid: to this process only; None: to any, for a process and its children.
-    """
+    """The last sender of each traced signal to a process; for None, to any, including its children."""
 
     def __init__(self, numbers: Collection[int], pid: int | None) -> None:
         self._numbers = frozenset(numbers)
@@ -81,11 +67,7 @@ class Senders:
         self._sent: Newest[tuple[int, int], Sent] = Newest(_MOST)
 
     def start(self) -> None:
-        """Begin to trace.
-
-        Raises:
-            OSError: not allowed (NoPerf, NoTracefs).
-        """
+        """Start tracing; raise OSError (NoPerf, NoTracefs) if not allowed."""
         self._event = kernel_event("signal", "signal_generate")
         wanted = " || ".join(f"sig == {number}" for number in sorted(self._numbers))
         if self._pid is not None:
@@ -95,7 +77,7 @@ class Senders:
         self._events.add(_EVERYBODY)
 
     def update(self) -> None:
-        """Take in what was sent; a signal that was delivered before this is asked is among it."""
+        """Read the new signals; includes any signal that was delivered before this call."""
         if self._events is None or self._event is None:
             return
         for sample in self._events.read():
@@ -108,19 +90,18 @@ class Senders:
                 self._sent[target, number] = sent
 
     def take(self, number: int, targets: Collection[int]) -> Sent | None:
-        """The last signal of that number to one of these, once."""
+        """Remove and return the last signal of that number to one of these targets."""
         for target in targets:
             if (target, number) in self._sent:
                 return self._sent.pop((target, number))
         return None
 
     def take_last(self, targets: Collection[int]) -> Sent | None:
-        """The last signal of any number to one of these, once."""
+        """Remove and return the last signal of any number to one of these targets."""
         sent = [one for one in self._sent.values() if one.target in targets]
         return self._sent.pop((sent[-1].target, sent[-1].number)) if sent else None
 
     def close(self) -> None:
-        """Trace no more."""
         if self._events is not None:
             self._events.close()
             self._events = None
@@ -148,11 +129,10 @@ class SignalTracer(Tracer):
     """Traces signals; used as `FunctionTracer` is.
 
     Args:
-        pid: the process.
-        numbers: which signals.
-        report: called in the tracer's thread with the signals, in the order of time.
-        mappings: those of a process, as they are known; called in the tracer's thread.
-        follow: child processes too.
+        numbers: traced signals.
+        report: called in the tracer's thread with the signals, in time order.
+        mappings: returns the known mappings of a process; called in the tracer's thread.
+        follow: include child processes.
 
     Raises:
         ValueError: no signal is named.
@@ -232,7 +212,7 @@ class SignalTracer(Tracer):
             self._report(traced)
 
     def _dead(self) -> list[TracedCall]:
-        """What ended the processes whose threads got SIGKILL, as they do at any end: a signal or exit()."""
+        """Return what ended the processes whose threads got SIGKILL, as they do at any end: a signal or exit()."""
         traced = []
         for pid, sample in list(self._dying.items()):
             there = process_exists(pid)
@@ -249,7 +229,7 @@ class SignalTracer(Tracer):
         return traced
 
     def _status(self, pid: int) -> int | None:
-        """Wait status of a process that ends; None while it is not known."""
+        """Return the wait status of an ending process; None while it is not known."""
         if pid == self._pid and self._end is not None:
             return self._end.status()
         try:
@@ -292,7 +272,7 @@ _FIELDS: Final = ("sig", "code", "sa_handler")
 
 
 def _filter(numbers: Collection[int]) -> str:
-    """What the kernel sorts out by (Documentation/trace/events.rst, event filtering)."""
+    """Return the kernel filter (Documentation/trace/events.rst, event filtering)."""
     parts = []
     delivered = {*numbers, signal.SIGKILL} if any(number not in _THEMSELVES for number in numbers) else set(numbers)
     for number in sorted(delivered):

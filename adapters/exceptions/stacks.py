@@ -1,7 +1,7 @@
-"""The stacks of calls: which code a process has where, taken down while it lives, and the frames made of that.
+"""Stacks of traced calls: the code layout of processes, noted while they live, and the unwound frames.
 
 Invariants:
-    exceptions_stacks.B1. What is kept is bounded, however many processes, places and calls there are.
+    exceptions_stacks.B1. Caches are bounded, however many processes, places and calls there are.
 """
 
 from __future__ import annotations
@@ -37,13 +37,7 @@ _PLACES: Final = 4096
 
 
 class CallStacks:
-    """What is known of the code of a process and of those that it starts, and stacks by it.
-
-    Args:
-        pid: the process.
-        pool: of unwinders; None where nothing unwinds.
-        follow: children too.
-    """
+    """Stacks and code layouts of a process and (`follow`) its children; without a pool nothing is unwound."""
 
     def __init__(self, pid: int, pool: UnwinderPool | None, *, follow: bool) -> None:
         self._pid = pid
@@ -55,11 +49,11 @@ class CallStacks:
 
     @property
     def possible(self) -> bool:
-        """Whether stacks can be had at all."""
+        """Return whether stacks can be unwound at all."""
         return self._pool is not None
 
     async def begin(self) -> None:
-        """Learn what is mapped, and have the kernel report changes where it allows that."""
+        """Read the mappings, and have the kernel report changes if permitted."""
         with contextlib.suppress(OSError):  # then what is read now and then has to do
             await asyncio.to_thread(self._layouts.watch, self._threads, follow=self._tree.follow)
         await self.remember()
@@ -68,25 +62,22 @@ class CallStacks:
         return self._tree.threads() if self._tree.follow else [self._pid]
 
     async def remember(self) -> None:
-        """Take down what the process has loaded: when it ends by what is traced, it is too late."""
+        """Note what the process has loaded: after its end it is too late."""
         self._layouts.update()
         self._layouts.keep(await asyncio.to_thread(self._threads))
         with contextlib.suppress(OSError):
             self._layouts.know(self._pid, *await asyncio.to_thread(self._layouts.read, self._pid))
 
     def mappings(self, pid: int) -> tuple[Mapping, ...]:
-        """Those of a process that are known: its own, or of one of which nothing is known its parent's.
-
-        Any thread may ask.
-        """
+        """Return the known mappings of a process, or else its parent's. Thread-safe."""
         return self._layouts.of(pid) or self._layouts.of(self._pid)
 
     def kind_of(self, traced: TracedCall) -> Kind:
-        """What distinguishes a call before it is unwound."""
+        """Return the kind of a call, before it is unwound."""
         return self._code_of(traced.sample.pid).kind_of(traced)
 
     def place_of(self, kind: Kind) -> Place:
-        """Where a call comes from: for children that are copies of one process the same."""
+        """Return the place of a call, equal for children that are copies of one process."""
         return self._code_of(kind.pid).layout, kind.words
 
     def _code_of(self, pid: int) -> Code:
@@ -99,19 +90,18 @@ class CallStacks:
         return known[1]
 
     def close(self) -> None:
-        """Have the kernel report nothing any more."""
         self._layouts.close()
 
     def known(self, place: Place) -> bool:
-        """Whether calls from there were unwound, or given up."""
+        """Return whether calls from there were unwound, or given up."""
         return place in self._stacks
 
     def of(self, place: Place) -> Frames | None:
-        """The stack of calls from there; None when it can't be had."""
+        """Return the stack of calls from there; None if it can't be unwound."""
         return self._stacks.get(place)
 
     async def unwind(self, place: Place, traced: TracedCall) -> Frames | None:
-        """The stack of a call, which those that come from there later have too."""
+        """Unwind a call, for all later calls from there too."""
         stack = self._stacks[place] = await self._unwound(traced)
         return stack
 
@@ -131,19 +121,14 @@ class CallStacks:
         return (found.frames, found.whole) if found is not None else None
 
     async def _frames(self, capture: Capture) -> dict[int, Unwound]:
-        """Unwind by what others use too, and may have given up.
-
-        Raises:
-            LivedbgError: it can't be done.
-            OSError: the core can't be written.
-        """
+        """Unwind with a shared unwinder, which others may have dropped; raise LivedbgError on failure."""
         assert self._pool is not None
-        like = self._like(capture.pid)
+        like = self._unwinder_pid(capture.pid)
         try:
             return await (await self._pool.of(like)).unwind(capture, _UNWIND_S)
         except (GdbGone, UnwinderGone):
             return await (await self._pool.of(like)).unwind(capture, _UNWIND_S)
 
-    def _like(self, pid: int) -> int:
-        """Whose unwinder is used: the parent's for a child that has the same code, so that a child costs no gdb."""
+    def _unwinder_pid(self, pid: int) -> int:
+        """Return whose unwinder to use: the parent's for a child with the same code, so that it needs no gdb."""
         return self._pid if self._code_of(pid).layout == self._code_of(self._pid).layout else pid

@@ -1,17 +1,17 @@
-"""Stops the thread that throws, to read its frames, their variables and the source; then resumes it.
+"""Stop the thread that throws, read its frames, their variables and the source; then resume it.
 
 The thread stops by a stop signal (livedbg.probes.stop_signal) that gdb, attached without stopping anything else, sees;
 there is no breakpoint. Symbols are loaded before the attach.
 
 Invariants:
-    stopper.J1. One thread at a time is inspected; what others throw meanwhile goes on and is counted as passed.
-    stopper.J2. A thread is stopped for the inspection and for what its user asked for, never longer: also when gdb is
-        slow.
+    stopper.J1. One thread at a time is inspected; others that throw meanwhile go on and are counted as passed.
+    stopper.J2. A thread is stopped for the inspection and the time that its user requested, never longer, even if gdb
+        is slow.
     stopper.J3. No thread is stopped for longer than a watchdog of the target's runtime allows
         (livedbg.touch.stop_budget).
-    stopper.J4. When the process executes another program it is detached from: what was found was of the one before.
-    stopper.J5. The kernel filters types that nobody wants once they are known; where it can't, and they come often,
-        the stopper ends by itself instead of slowing down the target.
+    stopper.J4. When the process executes another program it is detached: all places were of the one before.
+    stopper.J5. The kernel filters unwanted types once they are known; if it can't, and they are frequent, the stopper
+        ends by itself instead of slowing down the target.
 """
 
 from __future__ import annotations
@@ -55,12 +55,10 @@ class StopPlaces:
     """The places in one process.
 
     Args:
-        pid: the process.
-        functions: their names.
-        arguments: what the kernel reads at a call, to filter by.
+        arguments: data that the kernel reads at a call, to filter by.
 
     Attributes:
-        files: in which functions are found, as the process has them.
+        files: with such functions, as the process names them.
         left_out: files with a function for which no debug register was left.
     """
 
@@ -77,11 +75,7 @@ class StopPlaces:
         self._dropped: list[int] = []
 
     async def find(self) -> bool:
-        """Look for the functions in files that were not searched before; whether there are places that were not known.
-
-        Raises:
-            OSError: the process is gone.
-        """
+        """Search new files for the functions; return whether there are new places; OSError if the process is gone."""
         found, _ = await asyncio.to_thread(find_places, self._pid, self._functions, self._searched)
         if not self._places:
             with contextlib.suppress(NoTracefs):
@@ -99,18 +93,11 @@ class StopPlaces:
         return len(self._places) > before
 
     def at(self, counter: int) -> Found | None:
-        """The function at whose beginning a program counter is."""
+        """Return the function that begins at a program counter."""
         return next((found for found, _ in self._places if 0 <= counter - found.address < _NEAR), None)
 
     def arm(self, number: Signals) -> None:
-        """Arm stop signals in every thread at all places; those that were armed before give way to these.
-
-        Args:
-            number: the signal.
-
-        Raises:
-            OSError: not allowed (NoPerf), or too many files would be open.
-        """
+        """Arm stop signals in every thread at all places, replacing former ones; OSError if not allowed (NoPerf)."""
         before = self._signals
         signals = StopSignals(self._sources(), number)
         try:
@@ -132,28 +119,24 @@ class StopPlaces:
             before.close()
 
     def add_threads(self) -> None:
-        """Arm them in threads that were born since.
-
-        Raises:
-            OSError: as `arm` does.
-        """
+        """Arm new threads; raise OSError as `arm` does."""
         if self._signals is not None:
             self._signals.add_all(thread_ids(self._pid))
 
     def drop(self, type_info: int) -> bool:
-        """Have the kernel filter a type from the next `arm` on; whether it can."""
+        """Let the kernel filter a type from the next `arm` on; return whether it can."""
         if self._trace is None or not type_info or len(self._dropped) >= _LEARNT_MOST:
             return False
         self._dropped.append(type_info)
         return True
 
     def disarm(self) -> None:
-        """No thread stops any more."""
+        """Disarm: no thread stops any more."""
         if self._signals is not None:
             self._signals.close()
 
     def close(self) -> None:
-        """Disarm, and take the definitions out."""
+        """Disarm, and remove the definitions."""
         self.disarm()
         if self._trace is not None:
             self._trace.close()
@@ -179,12 +162,7 @@ _UNWANTED_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A thread that is stopped, or was.
-
-    Attributes:
-        whole: the stack's outermost frame was reached.
-        wall_ns: since when.
-    """
+    """A present or former stop of a thread, its stack, complete or not, and its start."""
 
     tid: int
     call: Call
@@ -197,24 +175,21 @@ class Stopper:
     """Stops threads of one process at some functions.
 
     Attributes:
-        trouble: what could not be done lately; "" when all could.
+        trouble: what recently failed; "" for nothing.
         replaced: it has ended because the process runs another program.
-        brushed: for how long each thread was stopped that was resumed without an inspection, in nanoseconds; the reader
-            empties it.
+        brushed: duration of each stop without an inspection, in nanoseconds; the reader empties it.
 
     Args:
-        gdb: the gdb that will attach; it is detached from the process at the end, and stays.
-        pid: the process.
-        moment: what the functions mean.
-        functions: their names.
-        known: what calls of single functions mean.
-        wanted: whether a call is, by its type.
+        gdb: the gdb to attach; it is detached from the process at the end, and stays.
+        moment: meaning of the functions.
+        known: descriptions of calls of single functions.
+        wanted: returns whether a call matches, by its type.
         message: only calls with this text in their message.
-        stopped: called when a thread is stopped and inspected, with how long it is held at most.
-        resumed: called when it is resumed, with how long it was stopped, in nanoseconds.
+        stopped: called when a thread is stopped and inspected, with the maximum hold time.
+        resumed: called when it is resumed, with the duration of the stop in nanoseconds.
         lost: called with a sentence when it has ended by itself.
         hold_s: how long a thread is held after the inspection, unless `resume` is called.
-        budget: how long a thread may be stopped now; None for no limit.
+        budget: returns the current stop budget; None for no limit.
     """
 
     def __init__(
@@ -265,12 +240,10 @@ class Stopper:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files in which threads stop, as the process has them."""
         return self._places.files
 
     @property
     def left_out(self) -> list[str]:
-        """Files with a function for which no debug register was left."""
         return self._places.left_out
 
     async def arm(self, loaded: Callable[[int], None]) -> AttachCost:
@@ -281,8 +254,8 @@ class Stopper:
 
         Raises:
             FunctionNotFound: no file of the process has such a function.
-            TargetUnsuitable: it handles all signals that would do nothing.
-            LivedbgError: it can't be attached to, or gdb fails; nothing is left behind.
+            TargetUnsuitable: it handles all harmless signals.
+            LivedbgError: the attach or gdb fails; nothing is left behind.
             OSError: the process is gone, or the kernel or our rights don't allow it.
         """
         number = harmless_signal(self._pid)
@@ -310,7 +283,7 @@ class Stopper:
         return cost
 
     def resume(self) -> None:
-        """Resume the thread that is stopped."""
+        """Resume the stopped thread."""
         self._released.set()
 
     def enough(self) -> None:
@@ -318,7 +291,7 @@ class Stopper:
         self._enough = True
 
     async def disarm(self) -> None:
-        """Detach from the process; what is stopped is resumed."""
+        """Detach from the process; stopped threads are resumed."""
         self._over = True
         self._places.disarm()
         self.resume()
@@ -405,7 +378,7 @@ class Stopper:
                     await self._released.wait()
 
     async def _stop_of(self, number: str) -> Stop | None:
-        """What somebody wants to know of a thread that is stopped; None where nobody does."""
+        """Inspect a stopped thread; None if it doesn't match."""
         wall_ns = time.time_ns()
         budget = self._budget()
         if budget is not None and budget.seconds < LEAST_S:
@@ -421,7 +394,7 @@ class Stopper:
         call = self._call(at, found.name)
         matches = self._wanted(call)
         if not (matches and self._message in call.message):
-            self._passed_by(call, learn=not matches)
+            self._count_mismatch(call, learn=not matches)
             return None
         try:
             stack = await self._inspector.frames(at, _INSPECT_S if budget is None else min(_INSPECT_S, budget.seconds))
@@ -439,8 +412,8 @@ class Stopper:
         raw, fields = read_call(self._pid, at.arguments, self._calls.moment)
         return self._calls.call(_sample(self._pid, at.tid, raw), fields, function)
 
-    def _passed_by(self, call: Call, *, learn: bool) -> None:
-        """A call that nobody wants; `learn`: nor any other of its type."""
+    def _count_mismatch(self, call: Call, *, learn: bool) -> None:
+        """Count a call that doesn't match; `learn` if no call of its type can match."""
         now_s = time.monotonic()
         self._lately = [when for when in self._lately if when > now_s - _UNWANTED_S] + [now_s]
         if len(self._lately) > _UNWANTED_MOST:
@@ -461,5 +434,5 @@ class Stopper:
 
 
 def _sample(pid: int, tid: int, raw: bytes = b"") -> Sample:
-    """A call as probe events give it, without what a stopped thread has itself."""
+    """Return a sample as of probe events, without the parts that a stopped thread has itself."""
     return Sample(0, pid, tid, time.monotonic_ns(), raw, (), b"")

@@ -1,7 +1,4 @@
-"""The adapter that stops: catchpoints at which a thread is stopped, and the hits with what was seen there.
-
-One catchpoint at which threads stop: its stopper, and the hits made of what was seen.
-"""
+"""The adapter for catchpoints at which a thread is stopped, and their hits."""
 
 from __future__ import annotations
 
@@ -39,12 +36,10 @@ class StoppingCatchpoint:
     """One catchpoint.
 
     Args:
-        catchpoint: what is shown of it.
-        patterns: which calls are wanted.
-        intent: the request.
-        context: of the adapter.
-        gdbs: those that attach.
-        known: what calls of single functions mean.
+        catchpoint: its displayed state.
+        patterns: of matching calls.
+        gdbs: those to attach.
+        known: descriptions of calls of single functions.
     """
 
     def __init__(
@@ -75,23 +70,15 @@ class StoppingCatchpoint:
 
     @property
     def process(self) -> str:
-        """In which process it is."""
         return self.catchpoint.process
 
     @property
     def at_work(self) -> bool:
-        """Whether gdb is attached for it, or will be."""
+        """Return whether gdb is attached for it, or will be."""
         return self._stopper is not None
 
     async def arm(self, other: Catchpoint | None) -> None:
-        """Attach.
-
-        Args:
-            other: one that has the process's gdb already.
-
-        Raises:
-            LivedbgError: it can't be done; the catchpoint shows why, too.
-        """
+        """Attach, unless the catchpoint `other` already does; raise LivedbgError on failure, which is shown, too."""
         self._put(note="gdb loads symbols; it is not attached yet")
         try:
             if other is not None:
@@ -111,12 +98,12 @@ class StoppingCatchpoint:
         self._put(state=CatchpointState.ARMED, note=self._note(stopper))
 
     async def _made(self) -> Stopper:
-        """A stopper.
+        """Return a stopper.
 
         Raises:
-            TouchRefused: touches are forbidden.
+            TouchRefused: intrusive actions are forbidden.
             TargetUnsuitable: there is no gdb.
-            UsageError: it can't be stopped at this.
+            UsageError: it can't be stopped at this moment.
             GdbCommandError, GdbGone, GdbTimeout: gdb can't be used.
         """
         refuse_touch(self._context.request, "--stop stops a thread")
@@ -150,11 +137,9 @@ class StoppingCatchpoint:
         )
 
     def _budget(self) -> StopBudget | None:
-        """How long a thread may be stopped now, for the watchdogs of its runtime."""
         return stop_budget(self._context.snapshot(), self.process, time.time_ns())
 
     async def disarm(self) -> None:
-        """Detach from the process."""
         async with self._disarming:
             stopper, self._stopper = self._stopper, None
             if stopper is None:
@@ -166,19 +151,18 @@ class StoppingCatchpoint:
                 self._put(state=CatchpointState.DONE)
 
     async def resume(self) -> None:
-        """Resume the thread that is stopped."""
         if self._stopper is not None:
             self._stopper.resume()
 
     def report(self) -> None:
-        """Put on the stream what has changed."""
+        """Publish changes."""
         if self._stopper is not None and self.catchpoint.state is CatchpointState.ARMED:
             if time.monotonic() > self._reported_s + _BRUSHED_S:
                 self._report_brushed(self._stopper)
             self._put(seen=self._stopper.seen, lost=self._stopper.passed, note=self._note(self._stopper))
 
     def _report_brushed(self, stopper: Stopper) -> None:
-        """Put into the ledger the stops that nobody wanted."""
+        """Add the stops without an inspection to the ledger."""
         self._reported_s = time.monotonic()
         brushed, stopper.brushed = stopper.brushed, []
         if brushed:
@@ -195,7 +179,7 @@ class StoppingCatchpoint:
         return clean_line(f"in {files}; one thread is stopped at a time{left_out}{trouble}{self._budget_note()}")
 
     def _budget_note(self) -> str:
-        """How the stop budget cuts what was asked for."""
+        """Return how the stop budget limits the requested time."""
         budget = self._budget()
         if budget is None or not (budget.seconds < LEAST_S or budget.seconds < self._hold_s):
             return ""
@@ -281,7 +265,7 @@ _IDLE_S: Final = 1.0
 
 
 class StoppingAdapter(PolledAdapter):
-    """Stops threads at what they throw, one at a time."""
+    """Stops threads when they throw, one at a time."""
 
     name: ClassVar[str] = "stopping"
     sees: ClassVar[str] = "frames, variables and source of a throwing thread"
@@ -299,11 +283,9 @@ class StoppingAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Wherever there is a process."""
         return bool(request.processes)
 
     async def run(self, context: Context) -> None:
-        """Report what was seen, until the session ends."""
         try:
             await super().run(context)
         finally:
@@ -311,22 +293,21 @@ class StoppingAdapter(PolledAdapter):
             await self._gdbs.close()
 
     async def begin(self, context: Context) -> bool:
-        """Nobody waits for what somebody may ask for."""
+        """Settle at once: nobody should wait for catchpoints that may never be requested."""
         context.settled()
         return not context.request.once
 
     async def look(self, context: Context) -> float:
-        """Report what was seen."""
         for point in self._points.values():
             point.report()
         return _REPORT_S if self._points else _IDLE_S
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Set a catchpoint, take one out, or resume its thread; catchpoints without a stop are left alone.
+        """Set or remove a catchpoint, or resume its thread; ignores catchpoints without a stop.
 
         Raises:
-            TouchRefused: touches are forbidden.
-            UsageError: the pattern is none, or can't be stopped at.
+            TouchRefused: intrusive actions are forbidden.
+            UsageError: invalid pattern, or no stop is possible at it.
             LivedbgError: the process can't be attached to.
         """
         if isinstance(intent, Uncatch | Resume):

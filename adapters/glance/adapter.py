@@ -1,11 +1,9 @@
 """The adapter: carries out `Glance`, or one glance at all targets for a command that samples once.
 
-What a glance gave, as the stream and the user get it.
-
 Invariants:
-    glance_adapter.G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; where touches are
-        forbidden never.
-    glance_adapter.G2. Stops are in the ledger before anything that could fail is done with what they gave.
+    glance_adapter.G1. Without an intent, or `GLANCE_ONCE` in the request, nothing is stopped; never if intrusive
+        actions are forbidden.
+    glance_adapter.G2. Stops are in the ledger before the results of a glance are used by anything that could fail.
 """
 
 from __future__ import annotations
@@ -39,7 +37,7 @@ _LOST: Final = "outer frames may be missing: code without unwind tables, or more
 
 
 def denied(pid: int) -> TargetDenied:
-    """Why a process may not be read."""
+    """Return an error that says why a process may not be read."""
     problem = access_problem(pid)
     if problem is None:
         return TargetDenied(f"The kernel denies reading process {pid}.", "livedbg doctor", "denied")
@@ -47,7 +45,7 @@ def denied(pid: int) -> TargetDenied:
 
 
 def stacks_of(host: str, found: Glanced, unwound: dict[int, Unwound], taken_ns: int) -> tuple[Stack, ...]:
-    """The stacks of a glance; those of threads that were not stopped are marked as such."""
+    """Return the stacks of a glance; stacks of threads that were not stopped are marked as such."""
     stacks = []
     for tid, stack in unwound.items():
         if stack.frames:
@@ -67,7 +65,7 @@ def stacks_of(host: str, found: Glanced, unwound: dict[int, Unwound], taken_ns: 
 
 
 def skip_reasons(found: Glanced) -> dict[str, tuple[str, str]]:
-    """Code -> sentence and remedy, for the threads that there is no copy of. Those that ended need none."""
+    """Return code -> sentence and remedy, for threads without a copy. Threads that ended need none."""
     reasons: dict[str, list[tuple[int, Refusal]]] = {}
     for tid, refusal in found.skipped.items():
         if refusal.code != "ended":
@@ -86,7 +84,7 @@ _NEAR_S: Final = 0.05  # a watchdog that is nearer than this is worth a word
 
 
 class GlanceAdapter(Adapter):
-    """Takes the native stacks of all threads; those that run are stopped for it, one after the other."""
+    """Takes the native stacks of all threads; running threads are stopped for it, one after the other."""
 
     name: ClassVar[str] = "glance"
     sees: ClassVar[str] = "native stacks of running threads, on request"
@@ -103,11 +101,10 @@ class GlanceAdapter(Adapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Whether somebody can ask for a glance, or has."""
+        """Return whether a glance can be or was requested."""
         return bool(request.processes) and (not request.once or GLANCE_ONCE in request.options)
 
     async def run(self, context: Context) -> None:
-        """See Adapter."""
         try:
             if GLANCE_ONCE in context.request.options:
                 await self._all(context)
@@ -121,8 +118,8 @@ class GlanceAdapter(Adapter):
         """Glance at threads of one process.
 
         Raises:
-            TouchRefused: touches are forbidden.
-            ToolMissing: not on this machine, or nothing unwinds.
+            TouchRefused: intrusive actions are forbidden.
+            ToolMissing: not possible on this machine, or there is no unwinder.
             TargetError: no thread of the process can be glanced at.
         """
         assert isinstance(intent, Glance)
@@ -165,11 +162,7 @@ class GlanceAdapter(Adapter):
             context.emit(StacksSeen(stacks=stacks, **context.stamp()))
 
     async def _copy(self, context: Context, process: Process, wanted: set[int], why: str) -> Glanced:
-        """Copy in a thread; whatever ends us meanwhile, the stops are put into the ledger (G2).
-
-        Raises:
-            TargetGone, TargetDenied: the process is gone or may not be read.
-        """
+        """Copy in a worker thread, with stops in the ledger even if cancelled (G2); TargetGone or TargetDenied."""
         enough = threading.Event()
 
         def copy() -> Glanced:
@@ -205,7 +198,7 @@ class GlanceAdapter(Adapter):
         return found
 
     def _near(self, context: Context, process: Process, found: Glanced) -> None:
-        """Warn where a watchdog of the runtime left hardly more budget than the stops took."""
+        """Warn if a watchdog of the runtime left hardly more budget than the stops took."""
         budget = stop_budget(context.snapshot(), process.id, time.time_ns())
         took_s = sum(found.stops_ns.values()) / 1e9
         if budget is not None and budget.seconds < max(_NEAR_S, 10 * took_s):
@@ -213,11 +206,7 @@ class GlanceAdapter(Adapter):
             self._statuses.say(context, process.id, "watchdog-near", sentence, "run without --glance")
 
     def _report(self, context: Context, process: Process, found: Glanced) -> None:
-        """Report of which threads there is no stack; withdraw what no longer holds.
-
-        Raises:
-            TargetError: there is no stack at all.
-        """
+        """Report the threads without a stack; withdraw obsolete statuses; TargetError if there is no stack at all."""
         reasons = skip_reasons(found)
         if reasons and not found.copies:
             code, (sentence, remedy) = next(iter(reasons.items()))
@@ -226,11 +215,7 @@ class GlanceAdapter(Adapter):
 
 
 def _must_be_possible(request: Request) -> None:
-    """Refuse where a glance can give nothing.
-
-    Raises:
-        ToolMissing: not on this machine, or nothing unwinds.
-    """
+    """Raise ToolMissing if a glance can give nothing, for the machine or for lack of an unwinder."""
     if not ptrace.usable():
         raise ToolMissing(f"glances need x86-64, this is {os.uname().machine}.", "run without --glance", "machine")
     missing = no_unwinder(request)

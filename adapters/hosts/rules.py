@@ -1,9 +1,9 @@
-"""How a job ended, as its host logged it: the cause, or what only follows from another one; and where it is.
+"""Judges how a job ended, as its host logged it: the cause, or a consequence of another one, and where.
 
 Invariants:
-    host_rules.H1. A line of another process decides nothing: neither one about a pid that is no target's, nor any
+    host_rules.H1. A line about another process decides nothing: neither one with a pid that is no target's, nor any
         while a target lives.
-    host_rules.H2. What a launcher sums up is no cause where the logs hold one.
+    host_rules.H2. A launcher's summary is no cause if the logs hold one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from livedbg.session.signatures import book
 
 
 class Kind(StrEnum):
-    """How near to the cause a line is (`kind` of the room's signatures)."""
+    """The nearness of a line to the cause (`kind` of the room's signatures)."""
 
     CAUSE = "cause"  # from outside: the kernel for memory, a scheduler at a limit, a node that failed
     ABORTED = "aborted"  # the program ended itself on purpose
@@ -48,7 +48,7 @@ _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
 
 class HostEnded:
-    """How the host says that it ended."""
+    """Judges the host's report of how a job ended."""
 
     name = "host-ended"
     doc = (
@@ -62,7 +62,7 @@ class HostEnded:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for each kind of ending that the logs tell, the cause first."""
+        """Yield one finding for each kind of ending in the logs, the cause first."""
         found: dict[Kind, list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
             if said.system == "hosts" and said.code in _RANK:
@@ -92,19 +92,19 @@ class HostEnded:
         if "limit" in first.message.marks:
             finding = with_more(finding, tests_open(snapshot))
         before = {other for other in found if _RANK[other] < _RANK[kind]}
-        if kind is Kind.KILLED and _a_fault_came_first(first, found.get(Kind.SUMMARY, ())):
+        if kind is Kind.KILLED and _fault_came_first(first, found.get(Kind.SUMMARY, ())):
             before.add(Kind.SUMMARY)
-        if why := _no_crash(kind, first, state, before):
+        if why := _why_undecided(kind, first, state, before):
             return _note(finding, why)
-        seen = _was_seen(first, found.get(Kind.KILLED, ()), snapshot)
-        if kind is Kind.CAUSE and not seen and _of_whom_is_not_known(first, snapshot):
+        seen = _reported_elsewhere(first, found.get(Kind.KILLED, ()), snapshot)
+        if kind is Kind.CAUSE and not seen and _is_unknown_elsewhere(first, snapshot):
             return _note(finding, "The other logs do not name that process.", VerdictState.UNKNOWN)
         if kind is Kind.CANCELLED or (kind is Kind.KILLED and Kind.CANCELLED in found):
             why = "No reason is logged: cancelled by a user, or another part of the job failed."
             return _note(finding, why, VerdictState.UNKNOWN)
         final = "final" in first.message.marks  # what follows is no progress
         judged = unless_survived(finding, snapshot, any_line if final else None)
-        if judged is finding and kind is Kind.KILLED and _is_of_a_shell(first) and _goes_on(first, snapshot):
+        if judged is finding and kind is Kind.KILLED and _is_from_shell(first) and _goes_on(first, snapshot):
             return _note(finding, "The log goes on after it: it may be a helper's end.", VerdictState.UNKNOWN)
         if judged is finding and "outside" in first.message.marks and _had_completed(first, snapshot):
             return _note(finding, "The run says before it that it completed.", VerdictState.UNKNOWN)
@@ -112,7 +112,7 @@ class HostEnded:
 
 
 class StacksPrinted:
-    """Where threads were as somebody printed their stacks."""
+    """Reports where threads were when somebody printed their stacks."""
 
     name = "stacks-printed"
     doc = (
@@ -122,7 +122,6 @@ class StacksPrinted:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for all of them."""
         snapshot = state.snapshot
         told = [said for said in snapshot.diagnostics.values() if (said.system, said.code) == ("hosts", _STACK)]
         if not told:
@@ -152,8 +151,8 @@ def _some(who: Sequence[str]) -> str:
     return who[0] if len(who) == 1 else f"{who[0]} and {many(len(who) - 1, 'other')}"
 
 
-def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
-    """Why an ending decides nothing, in a sentence; "" if it does."""
+def _why_undecided(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
+    """Return why an ending decides nothing, in a sentence; "" if it does."""
     snapshot = state.snapshot
     targets = [process for process in snapshot.processes.values() if process.target]
     pid = first.message.pid
@@ -166,20 +165,20 @@ def _no_crash(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]
         return "What was still running then is the question." if hung else ""
     if kind in (Kind.WORKER, Kind.LOST, Kind.SUMMARY):
         return ""  # livedbg.analysis.postmortem.causes says what it follows from
-    if before or (kind is not Kind.KILLED and _program_s_own(snapshot)):
+    if before or (kind is not Kind.KILLED and _has_program_error(snapshot)):
         return "It follows from what was said before it."
     return ""
 
 
-def _a_fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
-    """Whether the same launcher told before it of a process that a fault had ended: it kills the others for that."""
+def _fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
+    """Return whether the launcher reported a fault of another process before: then it kills the others for that."""
     log, line = _place(first)
     faults = (_place(said) for said in told if "fault" in said.message.marks)
     return any(its_log == log and its_line < line for its_log, its_line in faults)
 
 
-def _program_s_own(snapshot: Snapshot) -> bool:
-    """Whether the logs hold an error of the program itself."""
+def _has_program_error(snapshot: Snapshot) -> bool:
+    """Return whether the logs hold an error of the program itself."""
     hits = (hit for hit in snapshot.exceptions.values() if (hit.catchpoint or "").startswith("log"))
     if any(not is_interrupt(hit) and not survived(hit, snapshot) for hit in hits):
         return True
@@ -187,21 +186,21 @@ def _program_s_own(snapshot: Snapshot) -> bool:
     return any(said.severity.rank >= Severity.CRITICAL.rank for said in reported)
 
 
-def _of_whom_is_not_known(first: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether a process is named that the logs beside this one never mention."""
+def _is_unknown_elsewhere(first: Diagnostic, snapshot: Snapshot) -> bool:
+    """Return whether a process is named that the other logs never mention."""
     pid = first.message.pid
     return pid is not None and named_elsewhere(pid, first.log, snapshot) is False
 
 
-def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
-    """Whether another log has the same end: of this process, or of one that it does not name, which this may be."""
+def _reported_elsewhere(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
+    """Return whether another log reports the same end: of this process, or of an unnamed one that may be this one."""
     for said in killed:
         if said.log == first.log:
             continue
         pid = said.message.pid
         if pid and pid == first.message.pid:
             return True
-        goes_on = _is_of_a_shell(said) and _goes_on(said, snapshot)
+        goes_on = _is_from_shell(said) and _goes_on(said, snapshot)
         if not pid and not goes_on and "interpreter" in first.message.marks:
             return True
     name = first.message.values.get("name")
@@ -209,20 +208,20 @@ def _was_seen(first: Diagnostic, killed: Sequence[Diagnostic], snapshot: Snapsho
     return bool(name) and name in others
 
 
-def _is_of_a_shell(first: Diagnostic) -> bool:
-    """Whether a shell, which may go on, says that one of its children was killed."""
+def _is_from_shell(first: Diagnostic) -> bool:
+    """Return whether the line is from a shell, which may go on, about one of its children."""
     return "shell" in first.message.marks
 
 
 def _goes_on(first: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether anything that no wrapper prints at an end follows in the same log."""
+    """Return whether the same log goes on with lines that no wrapper prints at an end."""
     log, line = _place(first)
     source = snapshot.log_sources.get(log)
     return source is not None and any(one.ordinary and one.number > line for one in known_lines(source, snapshot))
 
 
 def _had_completed(first: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether the same log says right before it that the run has reached its end."""
+    """Return whether the same log reports the completion of the run right before it."""
     log, line = _place(first)
     source = snapshot.log_sources.get(log)
     return source is not None and bool(completed_in(source, snapshot, line))
@@ -237,12 +236,12 @@ def _order(said: Diagnostic) -> tuple[int, int]:
 
 
 def _place(said: Diagnostic) -> tuple[str, int]:
-    """The log that says it, and the number of the line where it begins; 0 where that is not known."""
+    """Return the log, and the first line's number, or 0 if unknown."""
     return said.log, said.message.first
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether an exception says that a helper of its program has ended, which the rule judges."""
+    """Return whether an exception only reports that a helper process has ended, which the rule judges."""
     if hit.catchpoint == "log: signal" and explained(hit, snapshot, lambda _text: (), lambda _said: True):
         return True
     found = book()[0].found(f"{hit.type}: {hit.message}", "hosts")
@@ -250,5 +249,5 @@ def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this room."""
+    """Return the rules of this room."""
     return (HostEnded(), StacksPrinted())

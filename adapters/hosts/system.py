@@ -1,4 +1,4 @@
-"""What livedbg knows of the hosts that jobs run on, in one value."""
+"""The definition of the system of hosts, which jobs run on."""
 
 from __future__ import annotations
 

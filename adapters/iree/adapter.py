@@ -1,12 +1,12 @@
-"""The IREE adapter: what a runtime in a process has queued, runs and waits for, read from its memory.
+"""The IREE adapter: a runtime's queued, running and waiting work from memory, and traced tensors from logs.
 
-The log of a module that traces the tensors of its dispatches: each execution as a task with inputs and outputs.
+A module that traces the tensors of its dispatches logs each execution, which becomes a task with inputs and outputs.
 
 Invariants:
     iree_adapter.R1. No target is stopped, and nothing is set or run in it.
-    iree_adapter.D1. An execution completes with its outputs. One with inputs and without outputs is running, and of a
-        log only the last one can be.
-    iree_adapter.D2. A dispatch is said to make NaN only if all its inputs were read whole and have none.
+    iree_adapter.D1. An execution completes with its outputs. One with inputs and without outputs is running; in a log
+        only the last one can be.
+    iree_adapter.D2. A dispatch is said to make NaN only if all its inputs were read completely and have none.
 """
 
 from __future__ import annotations
@@ -48,17 +48,15 @@ _TOLD: Final = 8  # tensors of a block that are shown
 
 
 class _Block(Struct):
-    """The block that is being read."""
-
     head: Header
     tensors: list[TracedTensor] = field(default_factory=list)
 
 
 class _Open(Struct):
-    """An execution that has begun.
+    """An open execution.
 
     Attributes:
-        bad: an input has NaN, or was not read whole.
+        bad: an input has NaN, or was not read completely.
         source: of the dispatch, if it was dumped.
     """
 
@@ -71,12 +69,12 @@ class _Open(Struct):
 
 
 class _Log(Struct):
-    """One log.
+    """State of one log.
 
     Attributes:
         counts: executions of each dispatch so far.
         waiting: tasks of the dispatch graph that wait for the execution `told_of`.
-        done: the execution whose outputs are read.
+        done: the execution whose outputs are being read.
         told: a dispatch that made NaN was reported.
     """
 
@@ -91,12 +89,7 @@ class _Log(Struct):
 
 
 class TraceDecoder(LogDecoder):
-    """Understands what such modules print on standard error.
-
-    Args:
-        graph: gives the dispatch graph of the module, if there is one.
-        sources: gives the dumped sources of its dispatches, by name.
-    """
+    """Decodes the output of such modules; the arguments return the dispatch graph and the dumped sources."""
 
     name: ClassVar[str] = "iree-trace"
     triggers: ClassVar[tuple[bytes, ...]] = (
@@ -113,11 +106,9 @@ class TraceDecoder(LogDecoder):
         self._sources = sources
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._log(source.id)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Lines of a block, or the end of one."""
         log = self._log(record.source)
         events: list[Event] = []
         for line in record.text.split("\n"):
@@ -135,7 +126,6 @@ class TraceDecoder(LogDecoder):
         return events, (log.open.name,) if log.open is not None else ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """What is there of the block that is being read."""
         events: list[Event] = []
         for source, log in self._logs.items():
             if log.block is not None and log.block.tensors:
@@ -145,7 +135,7 @@ class TraceDecoder(LogDecoder):
         return events
 
     def _behind(self, log: _Log, stamp: Stamp) -> list[Event]:
-        """What waits for the execution that is open, by the dispatch graph."""
+        """Return the tasks that wait for the open execution, by the dispatch graph."""
         found, one = Behind(), log.open
         graph = self._graph() if one is not None else None
         if one is not None and graph is not None:
@@ -168,12 +158,11 @@ class TraceDecoder(LogDecoder):
         return [TasksSeen(tasks=(_task(log.open, TaskState.RUNNING),), **stamp)]
 
     def _end(self, log: _Log, record: LogRecord, stamp: Stamp) -> list[Event]:
-        """The block is whole."""
         block, log.block = log.block, None
         return self._taken(log, block, record.source, stamp) if block is not None else []
 
     def _returned(self, log: _Log, head: Header, stamp: Stamp) -> list[Event]:
-        """Its outputs follow: it has returned."""
+        """Note that a dispatch has returned: its outputs follow."""
         if log.open is None or log.open.dispatch != head.dispatch:
             log.done = None
             return []
@@ -181,7 +170,7 @@ class TraceDecoder(LogDecoder):
         return [TasksSeen(tasks=(_task(log.done, TaskState.COMPLETED),), **stamp)]
 
     def _taken(self, log: _Log, block: _Block, source: str, stamp: Stamp) -> list[Event]:
-        """What the tensors of a block say."""
+        """Return the events from the tensors of a block."""
         one = log.open if block.head.inputs else log.done
         if one is None:
             return []
@@ -218,7 +207,7 @@ def _told(tensors: Sequence[TracedTensor]) -> str:
 
 
 def _unsound(tensors: Sequence[TracedTensor]) -> bool:
-    """Whether one has NaN, or may have (D2)."""
+    """Return whether a tensor has NaN, or may have (D2)."""
     return any(one.nans or one.infinities or one.read < math.prod(one.shape) for one in tensors)
 
 
@@ -244,7 +233,7 @@ def _source(one: _Open) -> str:
 
 
 def _where(tensors: Sequence[TracedTensor], nans: int) -> str:
-    """How many elements, and where the first of them is."""
+    """Return the number of NaN, and where the first one is."""
     number, first = next((number, one) for number, one in enumerate(tensors) if one.nans)
     of = math.prod(first.shape) if len(tensors) == 1 else 0
     many_nans = f"{nans:,} of {many(of, 'element')}" if of > 1 else many(nans, "element")
@@ -278,21 +267,17 @@ class IreeAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When processes are watched, or logs read."""
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """What understands traced tensors."""
         return (TraceDecoder(_once(request), _sources(request)),)
 
     async def begin(self, context: Context) -> bool:
-        """Wait for processes, where some are watched."""
         if context.request.processes:
             await processes_seen(context)
         return bool(context.request.processes)
 
     async def look(self, context: Context) -> float:
-        """Look at the runtimes that are there."""
         found = await self._found(context)
         if found and self._live is None:
             from livedbg.adapters.iree.live.watch import LiveWatch  # numpy, and most sessions have no such process
@@ -301,24 +286,23 @@ class IreeAdapter(PolledAdapter):
         return await self._live.look(context, found) if self._live is not None else _SEARCH_S
 
     async def again(self, context: Context) -> bool:
-        """A session that samples once looks twice."""
+        """In a session that samples once, sample a second time."""
         if self._live is None or self._looked_twice or not context.request.once:
             return False
         self._looked_twice = True
         return await self._live.sampled(context)
 
     async def reread(self, context: Context) -> None:
-        """Look at the runtimes again."""
         if self._live is not None:
             await self.turn(context)
 
     async def _found(self, context: Context) -> list[Process]:
-        """The processes that have mapped something of IREE."""
+        """Return the processes that have mapped something of IREE."""
         living = [one for one in context.snapshot().processes.values() if one.target and not one.exited]
         return [one for one in living if await self._shows(one)]
 
     async def _shows(self, process: Process) -> bool:
-        """Looked at again and again, more and more rarely; once it shows, it is believed."""
+        """Return whether a process has IREE; checked ever more rarely until found."""
         at_s, pause_s = self._due.get(process.id, (0.0, _SEARCH_S))
         if pause_s == 0:
             return True
@@ -331,12 +315,12 @@ class IreeAdapter(PolledAdapter):
 
 
 def _once(request: Request) -> Callable[[], DispatchGraph | None]:
-    """Gives the dispatch graph beside the logs: looked for when it is first needed."""
+    """Return a function that finds the dispatch graph next to the logs, on first use."""
     return cache(partial(graph_beside, tuple(map(Path, request.logs))))
 
 
 def _sources(request: Request) -> Callable[[], Mapping[str, Dumped]]:
-    """Gives the dumped sources beside the logs: looked for when they are first needed."""
+    """Return a function that finds the dumped sources next to the logs, on first use."""
     return cache(partial(dumped_beside, tuple(map(Path, request.logs))))
 
 

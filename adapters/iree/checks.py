@@ -1,13 +1,10 @@
-"""What IREE needs on this host, for `livedbg doctor`: versions that match, Vulkan, its devices, age, clocks, load.
+"""Checks of `livedbg doctor` for IREE: matching versions, Vulkan, its devices, age, clocks, load.
 
-Vulkan's loader, drivers and layers, by the files through which the loader finds them.
+Vulkan's loader, drivers and layers are found by the files that the loader uses (LoaderDriverInterface.md and
+LoaderLayerInterface.md of KhronosGroup/Vulkan-Loader).
 
-Source: the loader's documents LoaderDriverInterface.md and LoaderLayerInterface.md (KhronosGroup/Vulkan-Loader).
-
-The devices of Vulkan as `iree-run-module --dump_devices=vulkan` prints them: name, API, driver, missing features.
-
-The form was seen with the wheel 3.13.0 (`name: …`, `api: 1.3.230`, `features: a=yes b=no`); older ones print the name
-only, in the comment above.
+Devices come from `iree-run-module --dump_devices=vulkan`. Its form was seen with the wheel 3.13.0 (`name: …`,
+`api: 1.3.230`, `features: a=yes b=no`); older ones print the name only, in the comment above.
 """
 
 from __future__ import annotations
@@ -37,13 +34,7 @@ _LARGEST: Final = 1 << 20
 
 
 class Driver(Struct, frozen=True):
-    """One driver's manifest.
-
-    Attributes:
-        name: of its file, without suffix.
-        library: its library can be loaded.
-        changed_s: when the manifest was put there, as its inode says; 0 if unknown.
-    """
+    """One driver's manifest: its name, whether its library can be loaded, and its ctime (0 if unknown)."""
 
     name: str
     library: bool
@@ -51,16 +42,12 @@ class Driver(Struct, frozen=True):
 
 
 def loader_is_there() -> bool:
-    """Whether the loader's library can be loaded."""
+    """Return whether the loader's library can be loaded."""
     return can_load("libvulkan.so.1")
 
 
 def drivers(environment: Mapping[str, str]) -> list[Driver]:
-    """The drivers that the loader would try.
-
-    Args:
-        environment: `VK_DRIVER_FILES` (or `VK_ICD_FILENAMES`) replaces the system's.
-    """
+    """Return the loader's drivers: those of `VK_DRIVER_FILES` (or `VK_ICD_FILENAMES`), or the system's."""
     named = environment.get("VK_DRIVER_FILES") or environment.get("VK_ICD_FILENAMES")
     paths = _listed(named) if named else _manifests(environment, "icd.d")
     found = []
@@ -73,7 +60,7 @@ def drivers(environment: Mapping[str, str]) -> list[Driver]:
 
 
 def layers(environment: Mapping[str, str]) -> set[str]:
-    """Names of the explicit layers that a program may ask for."""
+    """Return the names of the explicit layers that a program may request."""
     named = environment.get("VK_LAYER_PATH")
     folders = (
         [path for folder in named.split(os.pathsep) for path in sorted(Path(folder).glob("*.json"))] if named else []
@@ -95,7 +82,7 @@ def _manifests(environment: Mapping[str, str], folder: str) -> Iterator[Path]:
 
 
 def _field(path: Path, part: str, name: str) -> str | None:
-    """One text of a manifest; None where the file is none."""
+    """Return a text field of a manifest; None if it is invalid."""
     try:
         with path.open("rb") as file:
             document = json.loads(file.read(_LARGEST))
@@ -123,7 +110,7 @@ _BUSY: Final = 1.5
 
 
 def checks() -> list[Capability]:
-    """Compiler and runtime, Vulkan, clocks and load; where there is no IREE, nothing is missing."""
+    """Return the capabilities: versions, Vulkan, clocks and load; without IREE, nothing counts as missing."""
     found = versions((*COMPILERS, *RUNTIMES))
     there = bool(found) or any(shutil.which(program) for program in _PROGRAMS)
     runtime = any(name in found for name in RUNTIMES)
@@ -138,7 +125,7 @@ def checks() -> list[Capability]:
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:
-    """The versions of those distributions that are installed beside livedbg."""
+    """Return the versions of the distributions installed next to livedbg."""
     found = {}
     for name in names:
         try:
@@ -149,12 +136,7 @@ def versions(names: Iterable[str]) -> dict[str, str]:
 
 
 def wheels(found: Mapping[str, str], there: bool) -> Capability:
-    """Compiler and runtime of one version: a module of another version is refused, or runs wrong.
-
-    Args:
-        found: versions by distribution.
-        there: IREE is on this host.
-    """
+    """Check that compiler and runtime have one version: a module of another version is refused, or runs wrong."""
     compiler = next((found[name] for name in COMPILERS if name in found), "")
     runtime = next((found[name] for name in RUNTIMES if name in found), "")
     enables = "livedbg diff-run; modules that their runtime accepts"
@@ -170,12 +152,7 @@ def wheels(found: Mapping[str, str], there: bool) -> Capability:
 
 
 def vulkan(environment: Mapping[str, str], there: bool) -> Capability:
-    """The loader, the drivers that it finds, and the validation layer.
-
-    Args:
-        environment: of this process; it can replace the drivers and layers that are found.
-        there: IREE is on this host.
-    """
+    """Check the loader, its drivers, which the environment may replace, and the validation layer."""
     enables = "IREE's vulkan device, and the recipe for its validation layer"
     if not loader_is_there():
         return Capability(
@@ -199,11 +176,7 @@ def vulkan(environment: Mapping[str, str], there: bool) -> Capability:
 
 
 def devices(ask: Callable[[], str]) -> Capability:
-    """The devices that IREE's Vulkan driver finds: a driver that is installed may have none.
-
-    Args:
-        ask: gives their names, or raises LivedbgError.
-    """
+    """Check the devices of IREE's Vulkan driver, which `ask` names: an installed driver may have none."""
     enables = "IREE's vulkan device"
     try:
         return Capability("Vulkan devices", True, ask(), enables)
@@ -213,13 +186,7 @@ def devices(ask: Callable[[], str]) -> Capability:
 
 
 def age(found: Sequence[Driver], uptime: str, now_s: float) -> Capability:
-    """When this host was booted, and its Vulkan drivers changed: a fault may have come with an update.
-
-    Args:
-        found: the drivers.
-        uptime: what /proc/uptime has.
-        now_s: the time.
-    """
+    """Report when this host was booted (/proc/uptime) and its Vulkan drivers were changed, a possible cause."""
     up_s = float(uptime.split(maxsplit=1)[0])
     value = f"booted {_ago(up_s)}"
     newest = max(found, key=lambda one: one.changed_s, default=None)
@@ -237,11 +204,7 @@ def _ago(seconds: float) -> str:
 
 
 def clocks(root: Path) -> Capability:
-    """Whether clocks may change during a measurement, where the kernel says so.
-
-    Args:
-        root: of the file system.
-    """
+    """Report whether clocks may change during a measurement, if the kernel shows it."""
     said = []
     try:
         said.append(f"CPU governor {(root / _GOVERNOR).read_text().strip()}")
@@ -256,12 +219,7 @@ def clocks(root: Path) -> Capability:
 
 
 def load(average: float, cores: int) -> Capability:
-    """Whether this host is so busy that time-outs say little.
-
-    Args:
-        average: runnable tasks, over a minute.
-        cores: that this process may use.
-    """
+    """Check whether this host is too busy for reliable time-outs, by its mean runnable tasks and usable cores."""
     value = f"{average:.1f} runnable tasks on {cores} cores"
     busy = average > _BUSY * cores
     fix = "wait until other jobs have ended, or allow longer time-outs" if busy else ""
@@ -278,11 +236,7 @@ _ASK_S: Final = 60.0
 
 
 def vulkan_devices() -> str:
-    """The devices that IREE's Vulkan driver finds.
-
-    Raises:
-        LivedbgError: there is none, or the driver can't be asked.
-    """
+    """Return the devices of IREE's Vulkan driver; raise LivedbgError if there is none or it can't be asked."""
     names = hardware_of(sys.executable, "vulkan")
     program = Path(sys.executable).with_name("iree-run-module")
     try:
@@ -296,7 +250,7 @@ def vulkan_devices() -> str:
 
 
 def devices_told(text: str) -> Iterator[str]:
-    """`llvmpipe, Vulkan 1.3.230, Mesa 22.3.6, without shaderBFloat16Type`: each device."""
+    """Yield each device: `llvmpipe, Vulkan 1.3.230, Mesa 22.3.6, without shaderBFloat16Type`."""
     found: list[dict[str, str]] = []
     for name, value in _FIELD.findall(text):
         if name == "name":

@@ -1,26 +1,23 @@
-"""The dispatch graph beside the logs of a session, joined to a dispatch that runs: what waits for its results.
+r"""The dispatch graph and dumped sources next to a session's logs; used to find what waits for a running dispatch.
 
-The compiler writes the graph (`--iree-flow-dump-dispatch-graph`, recipe `iree-graph`) as `dispatches.dot`.
-
-IREE's dispatch graph: the DOT file that `--iree-flow-dump-dispatch-graph` writes.
+The compiler writes the graph (`--iree-flow-dump-dispatch-graph`, recipe `iree-graph`) as `dispatches.dot`:
 
     v9 [shape = box, label = "%3 = flow.dispatch[]\n@EXECUTABLE::@FUNCTION(%0, %2)\n…\ntensor<16x32xf32>"];
     v6 -> v9 [style = solid, label = "0"];
 
-Nodes that are no dispatch (arguments, imports, exports, slices) stand between dispatches: what depends on one depends
-on the dispatches before it.
+Other nodes (arguments, imports, exports, slices) may be between dispatches: they pass dependencies on.
 
-Sources of dispatches that the compiler dumped (`--iree-hal-dump-executable-files-to`, recipe `iree-executables`):
-where each is, and for which backend it was compiled.
+Dumped sources of dispatches (`--iree-hal-dump-executable-files-to`, recipe `iree-executables`) show the place of each,
+and the backend that it was compiled for:
 
     hal.executable.variant public @embedded_elf_x86_64 target(<"llvm-cpu", "embedded-elf-x86_64", …
     hal.executable.export public @main_dispatch_1_reduction_16x32_f32 ordinal(0) …
       func.func @main_dispatch_1_reduction_16x32_f32() …
 
 Invariants:
-    iree_dispatch_graph.N1. A dispatch is joined to a node only if it can be no other: one node has its name, or it is
-        known as the how manieth call of that name it is.
-    iree_dispatch_graph.E1. A name that two files have is not told: they are of two modules, or of two compilations.
+    iree_dispatch_graph.N1. A dispatch is joined to a node only if it is unambiguous: one node has its name, or the
+        index of the call among those of its name is known.
+    iree_dispatch_graph.E1. A name in two files is ignored: they are of two modules, or of two compilations.
 """
 
 from __future__ import annotations
@@ -54,24 +51,23 @@ class DispatchGraphReader:
     names: Sequence[str] = ("dispatches.dot", "dispatch.dot", "dispatch_graph.dot")
 
     def read(self, path: Path) -> TaskGraph:
-        """The graph of a file."""
         functions, edges = _read(path)
         kernels = {name: number for number, name in enumerate(dict.fromkeys(functions.values()))}
         tasks = [DeclaredTask(task_id=node, kernel_ids=(kernels[name],)) for node, name in functions.items()]
         return TaskGraph.of(tasks, _dependencies(functions, edges))
 
     def task_name(self, raw: int) -> str:
-        """The name of a node in the file."""
+        """Return the name of a node in the file."""
         return f"v{raw}"
 
     def terms(self, path: Path) -> Terms:
-        """The words in which the graph of a file is described."""
+        """Return the terms for describing a file's graph."""
         names = dict(enumerate(dict.fromkeys(_read(path)[0].values())))
         return Terms(kernels=names, task_name=self.task_name)
 
 
 def _read(path: Path) -> tuple[dict[int, str], dict[int, list[int]]]:
-    """The dispatches by node, and for each node those that it needs."""
+    """Return the dispatches by node, and the needed nodes of each node."""
     functions: dict[int, str] = {}
     needs: dict[int, list[int]] = {}
     try:
@@ -112,30 +108,20 @@ _EVIDENCE: Final = "dispatches.dot: it takes the result as an operand"
 
 
 class DispatchGraph(Struct, frozen=True):
-    """A graph.
-
-    Attributes:
-        names: the dispatch of each node, in the order of the program.
-        needs: the nodes whose results a node takes.
-    """
+    """A dispatch graph: each node's dispatch, in program order, and the nodes whose results it takes."""
 
     names: dict[int, str]
     needs: dict[int, frozenset[int]]
 
     def node(self, name: str, ordinal: int | None) -> int | None:
-        """The node of a call; None where that isn't known (N1).
-
-        Args:
-            name: of the dispatch.
-            ordinal: the how manieth call of that name it is, from 0; None where that isn't known.
-        """
+        """Return the node of the n-th call of a name, from 0; None if not known (N1)."""
         nodes = [node for node, one in self.names.items() if one == name]
         if len(nodes) == 1:
             return nodes[0]
         return nodes[ordinal % len(nodes)] if nodes and ordinal is not None else None
 
     def after(self, node: int) -> list[int]:
-        """The nodes that need its result, directly or through others, in the order of the program."""
+        """Return the nodes that need its result, directly or indirectly, in program order."""
         found = {node}
         for other in self.names:
             if self.needs.get(other, frozenset()) & found:
@@ -144,14 +130,14 @@ class DispatchGraph(Struct, frozen=True):
 
 
 class Behind(NamedTuple):
-    """What waits for a dispatch that runs."""
+    """The waiters of a running dispatch."""
 
     tasks: tuple[Task, ...] = ()
     edges: tuple[Edge, ...] = ()
 
 
 def graph_beside(logs: Iterable[Path]) -> DispatchGraph | None:
-    """The graph beside some logs, or in folders of logs, if there is exactly one."""
+    """Return the graph next to some logs, or in folders of logs, if there is exactly one."""
     files: set[Path] = set()
     for log in logs:
         if is_folder(log):
@@ -174,14 +160,13 @@ def graph_beside(logs: Iterable[Path]) -> DispatchGraph | None:
 
 
 def behind(graph: DispatchGraph, running: Task, name: str, ordinal: int | None, known: Mapping[str, str]) -> Behind:
-    """What waits for the result of a dispatch that runs.
+    """Return the waiters of a running dispatch.
 
     Args:
-        graph: of its module.
         running: its task.
         name: of the dispatch.
-        ordinal: the how manieth call of that name it is, from 0; None where that isn't known.
-        known: tasks that are queued already, by the dispatch of which there is one only.
+        ordinal: index among the calls of that name, from 0; None if not known.
+        known: already queued tasks, by dispatch, for dispatches that are called once.
     """
     node = graph.node(name, ordinal)
     if node is None:
@@ -231,7 +216,7 @@ class Dumped(Struct, frozen=True):
 
     Attributes:
         place: `FILE:LINE` of its function.
-        backend: e.g. `llvm-cpu`, `vulkan-spirv`; "" where the file does not say.
+        backend: e.g. `llvm-cpu`, `vulkan-spirv`; "" if the file does not give it.
     """
 
     place: str
@@ -239,7 +224,7 @@ class Dumped(Struct, frozen=True):
 
 
 def dumped_beside(logs: Iterable[Path]) -> dict[str, Dumped]:
-    """By name of a dispatch, those beside some logs, or in folders of logs."""
+    """Return the dumped sources next to some logs, or in folders of logs, by dispatch name."""
     found: dict[str, Dumped] = {}
     twice = set[str]()
     for path in islice(dict.fromkeys(_files(logs)), _MOST_FILES):

@@ -1,4 +1,4 @@
-"""What is known of IREE's dispatches, operations and semaphores, as typed values."""
+"""Facts of IREE's dispatches, operations and semaphores."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from livedbg.model.facts import Facts, facts_from, facts_of, read_facts
 
 
 class DispatchFacts(Facts, frozen=True, kw_only=True, tag="iree.dispatch"):
-    """Of a task, or of a diagnostic about one.
+    """Facts of a task, or of a diagnostic about one.
 
     Attributes:
-        dispatch: its name, where it is one that is queued or runs.
-        source, lines: where it is in the program, and where its threads are.
-        device, backend: what it runs on, and was compiled for.
-        operation: the queue operation that it is a part of; of that one, its kind.
-        one_of: of an operation, its dispatches where it isn't known which of them runs.
-        workgroups, begun: how many it has, and how many are begun.
+        dispatch: name of a queued or running dispatch.
+        source, lines: its place in the program, and where its threads are.
+        device, backend: device it runs on, and compilation target.
+        operation: its queue operation; for an operation, its kind.
+        one_of: for an operation, its dispatches if the running one isn't known.
+        workgroups, begun: number of all, and of begun ones.
         after: the dispatch that ran before it.
-        by: `stacks`, where only these show it.
+        by: `stacks`, if only these show it.
         loops: samples in which its workers had the same registers.
         traced: its name in a trace of tensors.
-        inputs, outputs: what the trace says of its tensors.
+        inputs, outputs: its tensors in the trace.
     """
 
     dispatch: str = ""
@@ -43,14 +43,14 @@ class DispatchFacts(Facts, frozen=True, kw_only=True, tag="iree.dispatch"):
 
 
 class SemaphoreFacts(Facts, frozen=True, kw_only=True, tag="iree.semaphore"):
-    """Of a value of a semaphore that is waited for.
+    """Facts of an awaited value of a semaphore.
 
     Attributes:
-        value, wanted: the value that it has, and that it is to have.
-        process: whose it is.
+        value, wanted: the current and the awaited value.
+        process: its process.
         missing: no queued operation signals it.
         later: the next value that a queued operation signals, and that depends on it.
-        until: when somebody outside could signal it.
+        until: when an outsider could signal it.
         outsiders: threads that could, at most three.
     """
 
@@ -64,12 +64,11 @@ class SemaphoreFacts(Facts, frozen=True, kw_only=True, tag="iree.semaphore"):
 
 
 def dispatch_facts(one: Task | Diagnostic) -> DispatchFacts:
-    """The facts of a task or diagnostic."""
     return read_facts(one, DispatchFacts)
 
 
 def semaphore_facts(resource: Resource) -> SemaphoreFacts:
-    """The facts of a semaphore; in recordings of before they are texts."""
+    """Return the facts of a semaphore; old recordings have them as texts."""
     if resource.facts is not None:
         return facts_of(resource.facts, SemaphoreFacts)
     texts = resource.attributes

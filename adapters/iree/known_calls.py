@@ -1,7 +1,4 @@
-"""What the calls mean by which IREE makes a status that is not OK.
-
-Catch presets of IREE.
-"""
+"""Descriptions of the calls by which IREE creates a failing status, and catch presets of IREE."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _CODES: Final = (
 
 
 def _status(numbers: Sequence[int], texts: Sequence[str]) -> str:
-    """iree_status_allocate(code, file, line, message), and _f with a format for the message."""
+    """Describe iree_status_allocate(code, file, line, message), and _f with a format for the message."""
     code = numbers[0] & 0x1F  # IREE_STATUS_CODE_MASK
     name = _CODES[code] if code < len(_CODES) else str(code)
     return failure(name, texts[3], source_line(texts[1], numbers[2]))

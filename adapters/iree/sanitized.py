@@ -1,11 +1,11 @@
-"""Lets a module that was compiled with AddressSanitizer load into a runtime that was not, as the wheels' is.
+"""Let a module compiled with AddressSanitizer load into a runtime built without it, as the wheels' is.
 
     python -m livedbg.adapters.iree.sanitized iree-compile m.mlir … -o m.vmfb
 
-runs the compiler, and then takes the mark out of the executable libraries in the module: the header of such a library
-says which sanitizer it was compiled for, and the runtime refuses it for that alone
+runs the compiler, and then clears the mark in the module's executable libraries: the header of such a library names
+the sanitizer it was compiled for, and the runtime refuses it for that alone
 (iree_hal_executable_library_header_t, runtime/src/iree/hal/local/executable_library.h).
-All that the code needs is the sanitizer's own runtime, preloaded.
+The code only needs the sanitizer's own runtime, preloaded.
 
 Invariants:
     iree_sanitized.U1. A library is changed only if exactly one place in it is a header of the known version with that
@@ -35,7 +35,7 @@ _MARK_AT: Final = 20
 
 
 def unmarked(module: bytes) -> tuple[bytes, int]:
-    """The module with no mark of AddressSanitizer in its libraries, and in how many of them there was one."""
+    """Return the module without AddressSanitizer marks, and the number of changed libraries."""
     made = bytearray(module)
     begins = [match.start() for match in re.finditer(re.escape(_IMAGE), module)]
     changed = 0
@@ -49,7 +49,7 @@ def unmarked(module: bytes) -> tuple[bytes, int]:
 
 
 def _headers(image: bytes) -> list[int]:
-    """Where in an image something looks like a header: it has a relocated address, so it is in a writable segment."""
+    """Return possible headers in an image: a header has a relocated address, so it is in a writable segment."""
     table, count = struct.unpack_from("<Q", image, 32)[0], struct.unpack_from("<H", image, 56)[0]
     found = []
     for at in range(table, min(table + count * _SEGMENT.size, len(image) - _SEGMENT.size), _SEGMENT.size):
@@ -60,7 +60,7 @@ def _headers(image: bytes) -> list[int]:
 
 
 def main(command: Sequence[str]) -> int:
-    """Run a compiler, and take the mark out of the module that it wrote."""
+    """Run a compiler, and clear the mark in the module that it wrote."""
     code = subprocess.run(command, check=False).returncode
     words = [*command[1:]]
     output = next((words[at + 1] for at, word in enumerate(words[:-1]) if word == "-o"), "")

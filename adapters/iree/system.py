@@ -1,4 +1,4 @@
-"""What livedbg knows of IREE, in one value."""
+"""The definition of the IREE system."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What a module prints that was compiled with `--iree-flow-trace-dispatch-tensors`: tensors before and after each
-dispatch.
+"""Parse the output of a module compiled with `--iree-flow-trace-dispatch-tensors`: tensors around each dispatch.
 
     === main_dispatch_0::main_dispatch_0_matmul_16x16_f32 inputs ===
     16x16xf32=[1 1 …][…]…
@@ -23,12 +22,7 @@ _MOST: Final = 1 << 20  # characters of values that are read
 
 
 class Header(Struct, frozen=True):
-    """The first line of a block.
-
-    Attributes:
-        dispatch: name of its function.
-        inputs: before it, else after it.
-    """
+    """The first line of a block: its dispatch, and whether inputs or outputs follow."""
 
     dispatch: str
     inputs: bool
@@ -38,9 +32,8 @@ class TracedTensor(Struct, frozen=True):
     """One tensor of a block.
 
     Attributes:
-        read: how many of its values were read: a log keeps a part of a long line.
-        nans: of these.
-        infinities: of these.
+        read: number of values read: a log keeps a part of a long line.
+        nans, infinities: among these.
         first_nan: index of the first NaN.
     """
 
@@ -56,7 +49,7 @@ class TracedTensor(Struct, frozen=True):
 
     @property
     def told(self) -> str:
-        """Shape, type and statistics in words."""
+        """Return shape, type and statistics as text."""
         name = "x".join([*map(str, self.shape), self.type])
         numbers = [
             f"{word} {number:g}"
@@ -69,13 +62,13 @@ class TracedTensor(Struct, frozen=True):
 
 
 def header(line: str) -> Header | None:
-    """The header that a line is."""
+    """Return the block header in a line, or None."""
     match = _HEADER.match(line.rstrip())
     return Header(match["fn"], match["io"] == "inputs") if match is not None else None
 
 
 def tensor(line: str) -> TracedTensor | None:
-    """The tensor that a line is, with statistics of the values that it has."""
+    """Return the tensor in a line with statistics, or None."""
     match = _TENSOR.match(line.rstrip("\n"))
     if match is None:
         return None

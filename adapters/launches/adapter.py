@@ -1,10 +1,10 @@
-"""The adapter: traces launches where it is asked for, as closely as the budget allows, and reports how closely.
+"""The adapter: traces launches on request, as closely as the budget allows, and reports how closely.
 
-The count of a process's launches as steps in time: they are where the calls were, however late these are read.
+A process's launch count is emitted as steps with the times of the calls, however late these are read.
 
 Invariants:
-    steps.B1. Calls within half a second are one step (`BEAT_NS`), so how many steps there are depends on the process,
-        not of how often it was read; while launches are only counted, a step is as late as the reading.
+    steps.B1. Calls within half a second are one step (`BEAT_NS`), so the number of steps depends on the process, not on
+        how often it was read; while launches are only counted, a step is as late as the reading.
     steps.B2. The last step of calls that have stopped comes once its half second is over, or at `end`.
 """
 
@@ -34,23 +34,14 @@ from livedbg.touch.config import refuse_touch
 
 
 class Step(NamedTuple):
-    """The count had a value from a time on.
-
-    Attributes:
-        value: of the count.
-        mono_ns: CLOCK_MONOTONIC.
-    """
+    """A value of the count, and when it was reached (CLOCK_MONOTONIC)."""
 
     value: int
     mono_ns: int
 
 
 class Steps:
-    """Makes steps of what was traced.
-
-    Args:
-        now_ns: CLOCK_MONOTONIC; nothing was launched before, as far as anybody knows.
-    """
+    """Makes steps of traced calls; before `now_ns` (CLOCK_MONOTONIC) no launch is known."""
 
     def __init__(self, now_ns: int) -> None:
         self._until_ns = now_ns
@@ -61,16 +52,16 @@ class Steps:
 
     @property
     def traced_to_ns(self) -> int:
-        """Up to when the steps have all that was traced."""
+        """Time up to which the steps are complete."""
         return self._until_ns if self._last is None else self._begun_ns
 
     def take(self, calls: Sequence[LaunchCall], total: int, until_ns: int) -> Iterator[Step]:
-        """What was traced since the last time.
+        """Add the calls traced since the last time; yield the steps that are over.
 
         Args:
-            calls: those that were sampled, in the order of time.
-            total: launches counted in all; where it is more than those calls, the rest came by `until_ns`.
-            until_ns: all calls up to then are in it.
+            calls: sampled ones, in the order of time.
+            total: launches counted in all; those beyond the sampled calls came by `until_ns`.
+            until_ns: all calls up to then are included.
         """
         for call in calls:
             if not call.is_lookup and self._value < total:
@@ -82,7 +73,7 @@ class Steps:
             yield from self.end()
 
     def end(self) -> Iterator[Step]:
-        """The step that is not over yet."""
+        """Yield the step that is not over yet."""
         if self._last is not None:
             yield self._last
             self._last = None
@@ -102,7 +93,7 @@ _CHECK_S: Final = 0.5
 
 
 class LaunchesAdapter(PolledAdapter):
-    """Traces what a process launches, by kernel probes on the functions that systems declare."""
+    """Traces a process's launches by kernel probes on the functions that systems declare."""
 
     name: ClassVar[str] = "launches"
     sees: ClassVar[str] = "kernel launches: thread, kernel, grid, block, stream, rate; on request"
@@ -120,7 +111,7 @@ class LaunchesAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Wherever there is a process that runs on."""
+        """Return whether there is a process, and the session is not a single sample."""
         return bool(request.processes) and not request.once
 
     async def run(self, context: Context) -> None:
@@ -132,19 +123,14 @@ class LaunchesAdapter(PolledAdapter):
                 await self._end(watched)
 
     async def look(self, context: Context) -> float:
-        """Take the probes out of processes that have ended."""
+        """Remove the probes of processes that have ended."""
         for watched in list(self._watched.values()):
             if not process_exists(watched.pid):
                 await self._end(watched)
         return _CHECK_S
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Begin or end to trace.
-
-        Raises:
-            TouchRefused: touches are forbidden.
-            TargetError: the process can't be traced.
-        """
+        """Start or stop tracing; raise TouchRefused if it is forbidden, TargetError if it fails."""
         assert isinstance(intent, WatchLaunches)
         known = self._watched.get(intent.process)
         if not intent.on:
@@ -164,8 +150,6 @@ class LaunchesAdapter(PolledAdapter):
 
 
 class _Watched:
-    """One process whose launches are traced."""
-
     def __init__(self, process: str, context: Context, share: float) -> None:
         self.process = process
         self.pid = int(ids.parse(process).parts[1])
@@ -181,11 +165,7 @@ class _Watched:
         self._reported: tuple[object, ...] = ()
 
     async def begin(self) -> None:
-        """Set the probes.
-
-        Raises:
-            TargetError: it can't be done.
-        """
+        """Set the probes; raise TargetError on failure."""
         try:
             await asyncio.to_thread(self._tracer.start)
         except OSError as error:
@@ -195,18 +175,16 @@ class _Watched:
         self._context.emit(Touched(intrusion=touch, **self._context.stamp()))
 
     async def end(self) -> None:
-        """Take the probes out."""
         await asyncio.to_thread(self._tracer.stop)
         await asyncio.sleep(0)  # what it traced last
         self._emit_steps(self._steps.end())
         self._context.emit(CounterSeen(entity=self.process, name=TRACED, value=0.0, **self._context.stamp()))
 
     def report_end(self) -> None:
-        """Report that launches are traced no more."""
         self._report("launches-ended", SourceHealth.ENDED, "Launches are no longer traced.", "")
 
     def _take(self, traced: Traced) -> None:
-        """In the tracer's thread."""
+        """Handle traced calls, in the tracer's thread."""
         now_s = time.monotonic()
         seen = traced.detail is Detail.EACH
         self._trails.add(traced.calls, now_s - self._taken_s, time.monotonic_ns(), seen=seen)
@@ -218,7 +196,7 @@ class _Watched:
             self._loop.call_soon_threadsafe(self._emit, *changes)
 
     def _emit_steps(self, steps: Iterable[Step]) -> None:
-        """At the times of the launches: how long there have been none is not for us to delay."""
+        """Emit steps with the times of the launches, so that no delay of ours looks like a pause of the launches."""
         for step in steps:
             stamp = self._context.stamp()
             stamp["mono_ns"], stamp["wall_ns"] = step.mono_ns, step.mono_ns + self._offset_ns
@@ -257,7 +235,7 @@ class _Watched:
             self._report(code, SourceHealth.DEGRADED, *_too_fast(self.pid, traced))
 
     def _report(self, code: str, health: SourceHealth, sentence: str, remedy: str, *about: object) -> None:
-        """Report how well it is seen, where that has changed: the sentence has numbers that change ever."""
+        """Report the tracing quality if it has changed; changed numbers in the sentence alone do not count."""
         if self._reported != (code, health, *about):
             self._reported = (code, health, *about)
             self._context.emit(*self._statuses.withdrawn(self.process, self._context.stamp(), but=(code,)))

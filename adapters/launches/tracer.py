@@ -1,11 +1,8 @@
-"""Traces the functions that launch, in a thread of its own: samples of each call, or only their count.
+"""Traces the functions that launch, in a thread of its own: samples each call, or only counts them.
 
-How many launches there were: counted by their samples while each is sampled, else by tallies.
-
-How closely launches are traced: as closely as the budget allows.
-
-A trap costs the launching thread some time, with what is read there; a trap that only counts costs less
-(livedbg.probes.perf_count). While the rate is so high that even counting is too much, nothing is traced, and
+Launches are counted by their samples while each is sampled, else by tallies. How closely they are traced depends on the
+budget: a trap costs the launching thread some time, and reading arguments there costs more; a trap that only counts
+costs less (livedbg.probes.perf_count). While the rate is so high that even counting is too much, nothing is traced, and
 the rate is tried again later.
 
 Invariants:
@@ -14,12 +11,12 @@ Invariants:
     launches_tracer.I3. Of launches that come faster than they may be sampled, no more are read than the budget allows
         in `_HELD_S` seconds: the kernel drops the others and counts them. On a busy machine it would take minutes to
         read them all, before it is known that there are too many.
-    launches_tracer.C1. Over a change between the two no launch is counted twice, and none is lost: both count for a
-        moment, and what each has counted is cut at a time at which nothing was launched, for two totals around it are
-        the same. Where there is no such time within the tries of `_MARGINS_NS`, what was launched in the last try, some
-        0.2 ms, may be counted wrongly.
-    launches_tracer.R1. By the rates that were seen, tracing takes no more than its share of the launching threads'
-        time, but for the moment in which a rate is found out.
+    launches_tracer.C1. When counting changes between samples and tallies, no launch is counted twice, and none is lost:
+        both count for a moment, and both counts are cut at a time at which nothing was launched, since two totals
+        around it are the same. If there is no such time within the tries of `_MARGINS_NS`, launches of the last try,
+        some 0.2 ms, may be counted wrongly.
+    launches_tracer.R1. At the measured rates, tracing takes no more than its share of the launching threads' time,
+        except while a rate is being measured.
 """
 
 from __future__ import annotations
@@ -46,7 +43,7 @@ _LONGEST_PAUSE_S: Final = 60.0
 
 
 class Detail(StrEnum):
-    """How closely launches are traced."""
+    """The level of detail of tracing."""
 
     EACH = "each"
     COUNT = "count"
@@ -54,15 +51,13 @@ class Detail(StrEnum):
 
 
 class Budget:
-    """Chooses.
+    """Chooses the detail by the launch rate.
 
     Args:
         share: of the launching threads' time that tracing may take.
-        costs: what a launch costs.
 
     Attributes:
-        detail: how closely launches are traced.
-        rate_per_s: the last rate that was seen.
+        rate_per_s: the last measured rate.
     """
 
     def __init__(self, share: float, costs: TrapCosts) -> None:
@@ -74,20 +69,15 @@ class Budget:
         self.rate_per_s = 0.0
 
     def most_per_s(self, detail: Detail) -> float:
-        """The highest rate that may be traced so."""
+        """Return the highest rate that may be traced with this detail."""
         return self._share * 1e9 / self._cost_ns(detail)
 
     def cost(self, detail: Detail) -> float:
-        """Share of the launching threads' time at the last rate."""
+        """Return the share of the launching threads' time that a detail takes at the last rate."""
         return self.rate_per_s * self._cost_ns(detail) / 1e9
 
     def saw(self, rate_per_s: float, now_s: float) -> Detail:
-        """Take a rate, and choose.
-
-        Args:
-            rate_per_s: launches a second, of all threads.
-            now_s: of a clock that goes on evenly.
-        """
+        """Take a measured rate (launches per second, of all threads), and return the detail for it."""
         self.rate_per_s = rate_per_s
         if rate_per_s > self.most_per_s(Detail.COUNT):
             self.detail = Detail.OFF
@@ -102,7 +92,7 @@ class Budget:
         return self.detail
 
     def try_again(self, now_s: float) -> bool:
-        """Whether it is time to find out the rate anew; then it is counted."""
+        """Return whether it is time to measure the rate again; if so, the detail becomes `COUNT`."""
         if self.detail is Detail.OFF and now_s >= self._off_until_s:
             self.detail = Detail.COUNT
             return True
@@ -121,7 +111,7 @@ _NEVER: Final = sys.maxsize
 
 
 class LaunchCount:
-    """The launches of one process."""
+    """Counts the launches of one process."""
 
     def __init__(self) -> None:
         self._sure = 0
@@ -130,20 +120,15 @@ class LaunchCount:
 
     @property
     def tallies(self) -> bool:
-        """Whether they are counted by tallies."""
+        """True if launches are counted by tallies."""
         return bool(self._tallies)
 
     def total(self) -> int:
-        """How many there were; of those that are sampled, up to the last `sampled`."""
+        """Return the number of launches; of sampled ones, up to the last `sampled`."""
         return self._sure + self._in_tallies()
 
     def sampled(self, calls: Iterable[LaunchCall], lost: int) -> None:
-        """Count calls by their samples.
-
-        Args:
-            calls: launches and lookups, those too that a tally has counted.
-            lost: calls that the kernel could not hand over; what they were nobody knows.
-        """
+        """Count launches by their sampled calls, and `lost` ones, which the kernel dropped, of unknown kind."""
         self._sure += lost + sum(self._from_ns <= call.mono_ns < self._until_ns for call in calls if not call.is_lookup)
 
     def tally(self, sources: Sequence[Source], threads: Callable[[], Iterable[int]], *, sampled: bool) -> None:
@@ -151,8 +136,8 @@ class LaunchCount:
 
         Args:
             sources: events of functions that launch.
-            threads: lists those of the process.
-            sampled: up to now their samples count.
+            threads: lists the threads of the process.
+            sampled: samples have counted up to now.
 
         Raises:
             NoPerf: not allowed.
@@ -164,7 +149,7 @@ class LaunchCount:
             self._sure -= counted
 
     def leave_to_samples(self) -> None:
-        """From now on samples count: whoever samples does so already."""
+        """Let samples count from now on. The caller must be sampling already."""
         counted, self._from_ns = self._cut()
         self._until_ns = _NEVER
         self._end(counted)
@@ -183,7 +168,7 @@ class LaunchCount:
         return sum(tally.total() for tally in self._tallies)
 
     def _cut(self) -> tuple[int, int]:
-        """What the tallies have counted by a time, and that time (CLOCK_MONOTONIC): C1."""
+        """Return the tallies' count up to a time, and that time (CLOCK_MONOTONIC): C1."""
         counted = self._in_tallies()
         for margin_ns in _MARGINS_NS:
             _spin(margin_ns)
@@ -196,7 +181,7 @@ class LaunchCount:
 
 
 def _spin(margin_ns: int) -> None:
-    """Let a margin pass. Who sleeps on a busy machine gets its CPU back late: others have launched by then."""
+    """Busy-wait: on a busy machine a thread that sleeps gets its CPU back late, after other launches."""
     end_ns = time.monotonic_ns() + margin_ns
     while time.monotonic_ns() < end_ns:
         pass
@@ -213,17 +198,17 @@ _LIBRARIES_S: Final = 2.0  # between two searches for libraries that were loaded
 
 
 class Traced(NamedTuple):
-    """What came since the last time.
+    """The calls traced since the last report.
 
     Attributes:
         calls: in the order of time; empty unless each is sampled.
-        until_ns: all calls up to then were taken (CLOCK_MONOTONIC).
+        until_ns: all calls up to then are included (CLOCK_MONOTONIC).
         total: launches counted in all; a runtime's and its driver's call are two.
-        rate_per_s: launches a second lately.
-        lost: calls that the kernel had to drop, in all.
+        rate_per_s: recent launches per second.
+        lost: calls that the kernel dropped, in all.
         detail: how closely launches are traced now.
-        to_sample: what it would take of the launching threads' time at that rate to sample each; 1 is all of it.
-        to_count: the same, only to count.
+        to_sample: share of the launching threads' time that sampling each launch would take; 1 is all of it.
+        to_count: the same for counting only.
     """
 
     calls: Sequence[LaunchCall]
@@ -237,12 +222,10 @@ class Traced(NamedTuple):
 
 
 class LaunchTracer(Tracer):
-    """Traces launches. Where no library with such functions is loaded yet, it waits for one.
+    """Traces launches. If no library with such functions is loaded yet, it waits for one.
 
     Args:
-        pid: the process.
-        share: of the launching threads' time that this may take.
-        functions: those that launch.
+        share: of the launching threads' time that tracing may take.
         report: called in its thread, some times a second.
     """
 
@@ -261,7 +244,6 @@ class LaunchTracer(Tracer):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files in which launches are traced."""
         return self._probes.files if self._probes is not None else ()
 
     def _arm(self) -> None:
@@ -322,7 +304,7 @@ class LaunchTracer(Tracer):
     # how closely launches are traced
 
     def _search(self, probes: FunctionProbes) -> None:
-        """Look for new libraries, and forget the threads that have ended."""
+        """Probe new libraries, and forget ended threads."""
         with contextlib.suppress(OSError):  # the process is gone
             probes.keep_alive()
             if probes.find() and self._budget.detail is Detail.EACH:
@@ -339,14 +321,13 @@ class LaunchTracer(Tracer):
             self._stop_tracing(probes)
 
     def _sample_each(self, probes: FunctionProbes) -> None:
-        """Sample each call at all places that are known."""
         if probes.probed:
             probes.arm()
         if self._count.tallies:
             self._count.leave_to_samples()
 
     def _only_count(self, probes: FunctionProbes) -> None:
-        """Sample no call any more; count those at the places that are not counted yet."""
+        """Sample no call any more; count calls at the places that are not counted yet."""
         sampled = probes.armed
         fresh = probes.probed[self._tallied if self._count.tallies else 0 :]
         sources = [one.source() for one in fresh if one.found.name not in self._functions.lookups]
@@ -358,7 +339,7 @@ class LaunchTracer(Tracer):
         self._tallied = len(probes.probed)
 
     def _stop_tracing(self, probes: FunctionProbes) -> None:
-        """Nothing is traced: I2."""
+        """Trace nothing (I2)."""
         self._sample_none(probes)
         self._count.end()
 
@@ -368,7 +349,6 @@ class LaunchTracer(Tracer):
         probes.disarm()
 
     def _read(self, probes: FunctionProbes) -> None:
-        """Take what came."""
         self._read_ns = time.monotonic_ns()
         calls = [
             self._functions.call(probed.found.name, sample, values(probed.event.fields, sample.raw))
@@ -387,5 +367,5 @@ class LaunchTracer(Tracer):
 
 
 def _ring_bytes(budget: Budget) -> int:
-    """Bytes of all rings together (I3); a ring is never smaller than `Rings` makes it."""
+    """Return the bytes of all rings together (I3); a ring is never smaller than `Rings` makes it."""
     return min(_RING, int(budget.most_per_s(Detail.EACH) * _HELD_S * _SAMPLE))

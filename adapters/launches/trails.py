@@ -1,17 +1,15 @@
-"""What each thread launched: made of the calls that were traced.
+"""Records the launches of each thread, from traced calls, with the names of kernels.
 
-Names of kernels.
-
-Where a call names a kernel by the address of a host function (`LaunchCall.by_runtime`), the symbol of that function
+If a call identifies a kernel by the address of a host function (`LaunchCall.by_runtime`), the symbol of that function
 gives the name if the file has kept it. Any other handle has no name of its own: it is known if the program looked the
 kernel up while it was traced.
 
 Invariants:
     trails.T1. Memory is bounded: `MOST` threads, `LAST` launches each. Of more threads the one that launched longest
-        ago goes.
-    trails.T2. `changed` gives each trail once a change; a thread that stops launching has its rate go to 0, one whose
-        launches are not sampled any more does not.
-    trails.N1. A handle has a name only if it was read from where exactly one lookup had put it.
+        ago is dropped.
+    trails.T2. `changed` yields each trail once per change; the rate of a thread that stops launching goes to 0, that of
+        one whose launches are no longer sampled does not.
+    trails.N1. A handle has a name only if it was read from an address that exactly one lookup had written to.
 """
 
 from __future__ import annotations
@@ -39,18 +37,14 @@ _REMEMBERED: Final = 4096
 
 
 class HostNames:
-    """The symbols at which functions of one process begin.
-
-    Args:
-        pid: the process.
-    """
+    """The symbols at which functions of one process begin."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._known: Newest[int, str | None] = Newest(_REMEMBERED)
 
     def name(self, address: int) -> str | None:
-        """The demangled name of the function at an address; its file and offset where that has no symbol."""
+        """Return the demangled name of the function at an address, or its file and offset if it has no symbol."""
         if address not in self._known:
             self._known[address] = self._find(address)
         return self._known[address]
@@ -88,7 +82,7 @@ class Lookups:
         self._fresh: list[LaunchCall] = []
 
     def add(self, lookup: LaunchCall) -> None:
-        """A lookup was called; what it gives is read in a moment."""
+        """Add a lookup call; its result is read by the next `settle`."""
         self._pending = [
             (one, value, read_ns)
             for one, value, read_ns in self._pending
@@ -98,11 +92,7 @@ class Lookups:
         self._fresh.append(lookup)
 
     def settle(self, now_ns: int) -> None:
-        """Believe what was read the last time, and read what is new. All calls up to the last time were added.
-
-        Args:
-            now_ns: CLOCK_MONOTONIC, before anything is read.
-        """
+        """Accept the handles read last time, and read new ones; all calls up to the last time must have been added."""
         for lookup, value, _ in self._pending:
             self._names[lookup.pid, value] = clean_line(lookup.name.decode("utf-8", "replace"))
         self._pending.clear()
@@ -116,7 +106,7 @@ class Lookups:
         self._fresh.clear()
 
     def name(self, pid: int, handle: int) -> str | None:
-        """The name of a handle."""
+        """Return the kernel name of a handle."""
         return self._names.get((pid, handle))
 
 
@@ -138,13 +128,7 @@ class _Trail:
 
 
 class Trails:
-    """The trails of one process.
-
-    Args:
-        host: name of the host.
-        pid: the process.
-        wall_ns: the wall clock of a time of CLOCK_MONOTONIC.
-    """
+    """The trails of one process; `wall_ns` converts CLOCK_MONOTONIC to wall-clock time."""
 
     def __init__(self, host: str, pid: int, wall_ns: Callable[[int], int]) -> None:
         self._host = host
@@ -161,7 +145,7 @@ class Trails:
 
         Args:
             calls: in the order of time.
-            span_s: how long the span was.
+            span_s: length of the span.
             now_ns: CLOCK_MONOTONIC, after which nothing was read.
             seen: from now on each call is sampled.
         """
@@ -182,7 +166,7 @@ class Trails:
             trail.rate_per_s, trail.lately = rate, 0
 
     def changed(self) -> Iterator[LaunchTrail]:
-        """The trails of which something is new."""
+        """Yield the trails that have changed."""
         for tid, trail in self._trails.items():
             if trail.changed:
                 trail.changed = False
@@ -230,7 +214,7 @@ class Trails:
         del trail.last[:-LAST]
 
     def _name(self, trail: _Trail) -> None:
-        """Give names that were learnt only now."""
+        """Fill in names that were learnt only now."""
         for at, launch in enumerate(trail.last):
             if launch.kernel is None and (name := self._lookups.name(self._pid, launch.handle)) is not None:
                 trail.last[at] = structs.replace(launch, kernel=name)

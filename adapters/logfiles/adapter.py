@@ -1,11 +1,8 @@
 """The adapter that reads logs, and feeds the decoders of all adapters.
 
-A search for new logs, a check of each log's size, then slices of those that have more, in turns, each
-in a worker thread; what comes out goes on the stream before the next slice is read. Reading waits
-while the stream is full. Searches get rarer while nothing happens, and never take more than a
-fiftieth of a core, nor a fifth of the time.
-
-What is said of logs that can't be read, or hold nothing.
+It searches for new logs, checks each log's size, then reads slices of logs that have more, in turn, each in a worker
+thread; records and events go on the stream before the next slice is read. Reading waits while the stream is full.
+Searches get rarer while nothing happens, and never take more than a fiftieth of a core, nor a fifth of the time.
 """
 
 from __future__ import annotations
@@ -43,21 +40,14 @@ _NAMED: Final = 5
 
 
 def damaged(source: LogSource, problem: str, size: int, stamp: Stamp) -> Event:
-    """A packed log ends before its end.
-
-    Args:
-        source: the log.
-        problem: see `Unpacked.problem`.
-        size: bytes that were unpacked.
-        stamp: of now.
-    """
+    """Return the status of a packed log that is truncated or corrupt after `size` unpacked bytes."""
     much = f"it was read up to there ({byte_size(size)})" if size else "nothing of it can be read"
     sentence = f"{source.name} {problem}: {much}."
     return status_event(source, SourceHealth.DEGRADED, stamp, sentence, code="damaged")
 
 
 def empty_logs(names: Sequence[str], paths: Sequence[str], stamp: Stamp) -> Event:
-    """Some logs hold nothing, beside others that do."""
+    """Return the status of logs that are empty while others are not."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     status = SourceStatus(
         source="logs",
@@ -70,12 +60,12 @@ def empty_logs(names: Sequence[str], paths: Sequence[str], stamp: Stamp) -> Even
 
 
 def holds_no_file(paths: Sequence[str]) -> bool:
-    """Whether no file of any kind is below some folders: other adapters read what is no log."""
+    """Return whether folders contain no file of any kind: other adapters read files that are no logs."""
     return not any(found.is_file() for path in paths for found in islice(Path(path).rglob("*"), _STATUSES_MANY))
 
 
 def no_logs(paths: Sequence[str], stamp: Stamp) -> Event:
-    """Nothing that was named holds a log."""
+    """Return the status for named places that contain no log."""
     where = clean_line(", ".join(paths))
     status = SourceStatus(
         source="logs",
@@ -89,13 +79,7 @@ def no_logs(paths: Sequence[str], stamp: Stamp) -> Event:
 
 
 def not_read(source: LogSource, end_known: bool, stamp: Stamp) -> Event:
-    """A time limit came before a log was read to its end.
-
-    Args:
-        source: the log.
-        end_known: its last lines were read.
-        stamp: of now.
-    """
+    """Return the status of a log not read to its end before a time limit; `end_known` if its last lines were read."""
     much = byte_size(source.pending) if source.pending > 1 else "a part"
     whole = f" of {byte_size(source.size)}" if source.size and source.pending > 1 else ""
     end = ", but for its last lines" if end_known else ""
@@ -104,7 +88,7 @@ def not_read(source: LogSource, end_known: bool, stamp: Stamp) -> Event:
 
 
 def not_opened(names: Sequence[str], stamp: Stamp) -> Event:
-    """A time limit came before some logs were opened."""
+    """Return the status of logs that were not opened before a time limit."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     status = SourceStatus(
         source="logs",
@@ -149,7 +133,7 @@ _OPEN_AT_ONCE: Final = 200  # logs that are kept open between checks
 
 
 class _Round(Struct):
-    """What some slices gave."""
+    """The result of some slices."""
 
     records: list[LogRecord] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -157,7 +141,6 @@ class _Round(Struct):
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether a log is seen to hold nothing yet."""
     with suppress(OSError):
         status = target_files.status(path)
         return stat.S_ISREG(status.st_mode) and not status.st_size
@@ -165,8 +148,6 @@ def _is_empty(path: Path) -> bool:
 
 
 class LogAdapter(Adapter):
-    """Reads logs."""
-
     name: ClassVar[str] = "logs"
     sees: ClassVar[str] = (
         "log files, directories and globs that you name, the output of launched programs, and the logs that a "
@@ -190,11 +171,10 @@ class LogAdapter(Adapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """With logs named, or processes that may write some."""
+        """Return whether logs are named, or there are processes that may write some."""
         return bool(request.logs or request.processes)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """What any program's log says of a crash, and the failure texts of all signatures."""
         from livedbg.session.signatures import book
         from livedbg.signatures.crashes import CrashDecoder
         from livedbg.signatures.decoder import SignatureDecoder
@@ -202,7 +182,6 @@ class LogAdapter(Adapter):
         return (CrashDecoder(), SignatureDecoder(lambda: book(request.signatures)[0]))
 
     async def run(self, context: Context) -> None:
-        """See Adapter."""
         try:
             await self._watch(context)
         finally:
@@ -211,7 +190,7 @@ class LogAdapter(Adapter):
             context.logs_over()
 
     def out_of_time(self, context: Context) -> Sequence[Event]:
-        """See Adapter: how the logs end that were not read, and how much of them that is."""
+        """Return events from the ends of unread logs, and statuses of how much of each log is missing."""
         from livedbg.adapters.logfiles.decoding import Decoding
 
         self._over = True
@@ -264,7 +243,7 @@ class LogAdapter(Adapter):
     # finding logs
 
     async def _search(self, context: Context) -> tuple[bool, Cost]:
-        """Find logs; whether there were new ones, and what it cost."""
+        """Find logs; return whether there were new ones, and the cost."""
         host = context.request.host
         pids = [
             process.pid
@@ -288,7 +267,7 @@ class LogAdapter(Adapter):
         return bool(found.new), cost
 
     async def _begin(self, candidates: Sequence[Candidate], context: Context) -> None:
-        """Open logs. Readers and decoders are imported for the first one: most processes have none with a line."""
+        """Open logs. Readers and decoders are imported for the first one: most processes have no log with a line."""
         if candidates and self._formats is None:
             from livedbg.adapters.logfiles.decoding import Decoding
             from livedbg.session.filereaders import known_log_formats
@@ -302,7 +281,6 @@ class LogAdapter(Adapter):
             self._unopened = self._unopened[1:]
 
     def _open(self, candidate: Candidate, stamp: Stamp) -> _Round:
-        """Begin to read a log."""
         from livedbg.adapters.logfiles.feed import SourceFeed
 
         assert self._formats is not None and self._decoding is not None
@@ -324,7 +302,7 @@ class LogAdapter(Adapter):
     # reading
 
     def _slices(self, stamp: Stamp) -> _Round:
-        """Slices of the logs that have more, in turns, for a bounded time."""
+        """Read slices of the logs that have more, in turn, for a bounded time."""
         result = _Round()
         deadline = time.monotonic() + _SLICES_S
         feeds = self._feeds[self._turn :] + self._feeds[: self._turn]
@@ -363,20 +341,19 @@ class LogAdapter(Adapter):
             result.events.append(LogSourceSeen(source=source, **stamp))
 
     def _damaged(self, feed: SourceFeed, result: _Round, stamp: Stamp) -> None:
-        """Say how a packed log ends, if that is before its end."""
         problem = feed.tail.problem
         if problem and feed.source.id not in self._damages:
             self._damages.add(feed.source.id)
             result.events.append(damaged(feed.source, problem, feed.tail.size, stamp))
 
     def _only_skims(self, started: float) -> bool:
-        """True if only large logs are still being read for the first time, and that takes long."""
+        """Return whether only large logs are still being read for the first time, and that takes long."""
         if time.monotonic() - started < _SETTLE_S:
             return False
         return all(feed.skimming or feed.tail.backlog == 0 for feed in self._feeds)
 
     async def _settle(self, context: Context) -> None:
-        """The first full pass is done: end what is held back in logs that nobody writes to now."""
+        """End the first full pass: flush held-back records of logs that nobody writes to now."""
         request = context.request
         found = self._feeds or self._empty or request.processes or self._troubled
         if request.once and request.logs and not found and await asyncio.to_thread(holds_no_file, request.logs):
@@ -389,7 +366,7 @@ class LogAdapter(Adapter):
         context.settled()
 
     def _end_buffered(self, context: Context, feeds: Sequence[SourceFeed]) -> None:
-        """Logs that nobody writes to any more: their last records end."""
+        """Flush the last records of logs that nobody writes to any more."""
         stamp = context.stamp()
         ended = _Round()
         for feed in feeds:
@@ -416,7 +393,7 @@ class LogAdapter(Adapter):
             context.emit(*round_.events)
 
     def _trouble(self, source: LogSource, sentence: str, stamp: Stamp, error: Exception) -> list[Event]:
-        """Say that a log can't be read, once (C2)."""
+        """Report once that a log can't be read (C2)."""
         remedy = error.remedy if isinstance(error, SourceError) else ""
         text = error.message if isinstance(error, SourceError) else sentence
         if self._problems.get(source.id) == text:

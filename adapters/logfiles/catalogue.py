@@ -1,13 +1,12 @@
-"""Which logs a session reads: what was named, and what the targets write.
+"""The logs that a session reads: those named by the user, and those that the targets write.
 
-Which logs a running process writes, from `/proc/PID/fd` and its environment. Nothing is written or stopped.
-
-Which environment variables name logs, and where a process then writes them, the systems declare (`System.log_places`).
+The logs of a running process are found by `/proc/PID/fd` and its environment. Nothing is written or stopped. The
+systems declare which environment variables name logs, and where a process then writes them (`System.log_places`).
 
 Invariants:
     catalogue.C1. A file is read once, whatever names it has (links, a launched program's capture that is also
         its descriptor 1), and a rotated log is not read again under its new name or when packed.
-    catalogue.C2. What can't be found or read is said once, and again when that changes.
+    catalogue.C2. A place or file that can't be found or read is reported once, and again when that changes.
     catalogue.C3. A log belongs to the process that has its file open for writing, also if the user named it.
 """
 
@@ -57,11 +56,7 @@ class ProcessLog(Struct, frozen=True):
 
 
 class ProcessLogs:
-    """Finds the logs of one process, again and again.
-
-    Args:
-        pid: the process, in the PID namespace of livedbg.
-    """
+    """Finds the logs of one process (pid in livedbg's PID namespace), repeatedly."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -69,7 +64,7 @@ class ProcessLogs:
         self._environment: dict[str, str] | None = None
 
     def find(self) -> list[ProcessLog]:
-        """The logs that it has now. Empty when it is gone or can't be read."""
+        """Return the current logs. Empty if the process is gone or can't be read."""
         found: dict[Path, ProcessLog] = {}
         try:
             for log in [*self._open_files(), *self._named_by_environment()]:
@@ -79,7 +74,7 @@ class ProcessLogs:
         return list(found.values())
 
     def _open_files(self) -> list[ProcessLog]:
-        """Regular files open for writing: descriptors 1 and 2, and what has the name of a log."""
+        """Return regular files open for writing: descriptors 1 and 2, and files named like a log."""
         found: list[ProcessLog] = []
         for fd, target in sorted(fd_links(self._pid).items()):
             if not target.startswith("/") or target.startswith(("/dev/", "/proc/", "/sys/", "/memfd:")):
@@ -95,7 +90,7 @@ class ProcessLogs:
         return found
 
     def _written(self, fd: int) -> bool:
-        """Whether a descriptor is open for writing (the access mode in `flags:` of fdinfo, octal)."""
+        """Return whether a descriptor is open for writing (the access mode in `flags:` of fdinfo, octal)."""
         try:
             flags = next((value for name, value in fdinfo(self._pid, fd) if name == "flags"), "0")
         except OSError:
@@ -114,12 +109,12 @@ class ProcessLogs:
         return found
 
     def _pids(self) -> tuple[int, ...]:
-        """Its pid here and, in a PID namespace, the one that it knows itself by (NSpid of status)."""
+        """Return its pid here and, in a PID namespace, its own pid there (NSpid of status)."""
         names = status_fields(self._pid).get("NSpid", "").split()
         return tuple(dict.fromkeys([self._pid, *map(int, names[-1:])]))
 
     def _reachable(self, path: Path) -> Path:
-        """An absolute path as the kernel shows it, as livedbg can open it."""
+        """Return a path as livedbg can open it, given the absolute path that the kernel shows."""
         if (self._proc / "ns/mnt").readlink() == Path("/proc/self/ns/mnt").readlink():
             return path
         return self._proc / "root" / path.relative_to("/")
@@ -131,7 +126,7 @@ class ProcessLogs:
 
 
 def _declared_places(environment: Mapping[str, str], pids: tuple[int, ...]) -> Iterator[str]:
-    """What all systems declare, as globs. A system that fails is a problem, and the others go on (systems.Y2)."""
+    """Yield the globs that all systems declare. A system that fails is reported, and the others go on (systems.Y2)."""
     name = os.uname().nodename
     hosts = tuple(dict.fromkeys((name, name.partition(".")[0])))
 
@@ -151,7 +146,7 @@ def _declared_places(environment: Mapping[str, str], pids: tuple[int, ...]) -> I
 
 
 def _environment(path: Path) -> dict[str, str]:
-    """The variables of an environ file that some system asks for."""
+    """Return the variables of an environ file that some system declares."""
     wanted = {name for system in systems() if system.log_places for name in system.log_places.variables}
     pairs = (entry.partition(b"=") for entry in path.read_bytes().split(b"\0"))
     return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs if os.fsdecode(name) in wanted}
@@ -171,11 +166,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Found(Struct):
-    """What a search for logs gave: new ones, and changes of what is to be reported.
-
-    Attributes:
-        owners: by id of a log that was opened before, the process that was found to write it.
-    """
+    """The result of a search: new logs, changed statuses, and the writers found of logs that were opened before."""
 
     new: list[Candidate]
     statuses: list[SourceStatus]
@@ -183,11 +174,7 @@ class Found(Struct):
 
 
 class Catalogue:
-    """Finds logs. Not thread-safe; does file I/O.
-
-    Args:
-        request: what the session debugs.
-    """
+    """Finds logs. Not thread-safe; does file I/O."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -199,11 +186,7 @@ class Catalogue:
         self._said: dict[tuple[str, str], SourceStatus] = {}
 
     def search(self, pids: Iterable[int]) -> Found:
-        """Search once.
-
-        Args:
-            pids: the processes whose logs are wanted, besides those that the request names.
-        """
+        """Search once, for the request's logs and processes and for `pids`."""
         said: dict[tuple[str, str], SourceStatus] = {}
         named = [target.pid for target in self._request.processes]
         written = {pid: self._logs_of(pid) for pid in dict.fromkeys([*named, *pids])}
@@ -211,17 +194,17 @@ class Catalogue:
         owners = {self._of_nobody.pop(identity): self._writers[identity] for identity in found}
         new = [candidate for candidate in self._candidates(written, said) if candidate is not None]
         changed = [status for key, status in said.items() if self._said.get(key) != status]
-        changed += [_well(status) for key, status in self._said.items() if key not in said]
+        changed += [_resolved(status) for key, status in self._said.items() if key not in said]
         self._said = said
         return Found(_oldest_first(new), changed, owners)
 
     def read(self, identity: Identity | None, head: bytes) -> None:
-        """Remember what is being read (C1)."""
+        """Remember a file that is being read (C1)."""
         if identity is not None and len(head) >= len(self._identities.get(identity, b"")):
             self._identities[identity] = head
 
     def _logs_of(self, pid: int) -> list[ProcessLog]:
-        """The logs of a process, which are noted as written by it unless another process writes them too (C3)."""
+        """Return the logs of a process, and note it as their writer unless another process writes them too (C3)."""
         logs = self._processes.setdefault(pid, ProcessLogs(pid)).find()
         for log in logs:
             with suppress(OSError):
@@ -256,7 +239,7 @@ class Catalogue:
                 yield self._new(log.path, source)
 
     def _named(self, said: dict[tuple[str, str], SourceStatus]) -> Iterator[Candidate | None]:
-        """The logs that the user named."""
+        """Yield the logs that the user named."""
         from livedbg.logs.naming import beside, told_by_name
         from livedbg.logs.paths import scan
 
@@ -273,7 +256,7 @@ class Catalogue:
                 said[(status.target, status.code)] = status
 
     def _new(self, path: Path, source: LogSource) -> Candidate | None:
-        """A candidate, unless the file is read already (C1)."""
+        """Return a candidate, unless the file is read already (C1)."""
         if path in self._known:
             return None
         try:
@@ -300,11 +283,11 @@ class Catalogue:
         return Candidate(path, source, status.st_mtime_ns)
 
     def _begins_like(self, head: bytes) -> bool:
-        """Whether something that is or was read begins like this."""
+        """Return whether a file that is or was read begins with the same bytes."""
         return any(len(other) >= _HEAD_LEAST and head.startswith(other) for other in self._identities.values())
 
     def _problems(self, named: str, found: Scan) -> Iterator[SourceStatus]:
-        """What is wrong with a named place."""
+        """Yield statuses for the problems of a named place."""
         target = clean_line(named)
         if found.missing:
             once = self._request.once
@@ -341,7 +324,7 @@ class Catalogue:
 
 
 def _oldest_first(candidates: list[Candidate]) -> list[Candidate]:
-    """By age; the parts of a rotated log by their numbers, since copies have lost their times."""
+    """Sort by age; the parts of a rotated log by their numbers, since copies have lost their times."""
     ordered = sorted(candidates, key=lambda candidate: candidate.mtime_ns)
     parts: dict[str, list[int]] = {}
     for place, candidate in enumerate(ordered):
@@ -355,7 +338,7 @@ def _oldest_first(candidates: list[Candidate]) -> list[Candidate]:
 
 
 def _age(candidate: Candidate) -> int:
-    """How many times a log was rotated: 0 for `a.log`, 2 for `a.log.2.gz`."""
+    """Return how many times a log was rotated: 0 for `a.log`, 2 for `a.log.2.gz`."""
     match = _PART.search(candidate.path.name)
     return int(match["number"] or 0) if match is not None else 0
 
@@ -368,6 +351,5 @@ def _status(target: str, health: SourceHealth, code: str, sentence: str, remedy:
     return SourceStatus(source="logs", target=target, health=health, code=code, sentence=sentence, remedy=remedy)
 
 
-def _well(before: SourceStatus) -> SourceStatus:
-    """What was said before does not hold any more."""
+def _resolved(before: SourceStatus) -> SourceStatus:
     return _status(before.target, SourceHealth.OK, before.code, "", "")

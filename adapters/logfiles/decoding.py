@@ -29,17 +29,14 @@ _MANY: Final = 50_000  # records after which an automaton of 5 MB, which is fast
 
 @functools.lru_cache(maxsize=2)
 def _matcher_of(words: tuple[bytes, ...], implementation: Implementation | None = None) -> AhoCorasick:
-    """An automaton that finds words; making it costs more than searching a log of some thousand lines."""
+    """Return an automaton that finds words; building it costs more than searching a log of some thousand lines."""
     return AhoCorasick([word.decode("utf-8", "replace") for word in words], implementation=implementation)
 
 
 class Decoding:
-    """The decoders, fed one record at a time, in the order of each source.
+    """Feeds the decoders one record at a time, in the order of each source.
 
     A decoder that raises is reported, and not fed any more; the others go on.
-
-    Args:
-        decoders: the session's decoders.
     """
 
     def __init__(self, decoders: Iterable[LogDecoder]) -> None:
@@ -52,7 +49,7 @@ class Decoding:
         self._ready = False
 
     def _use(self, decoders: list[LogDecoder]) -> None:
-        """Ask the decoders what they want, which is not asked before a log is read."""
+        """Read the triggers of the decoders: lazily, since it is not needed before a log is read."""
         self._ready = True
         self._decoders = decoders
         self._order = {decoder: number for number, decoder in enumerate(decoders)}
@@ -70,21 +67,21 @@ class Decoding:
         self._left = _MANY
 
     def _wanted_by(self, number: int) -> tuple[LogDecoder, Feed] | None:
-        """The decoder that gets a record with one trigger, if that is all there is to do."""
+        """Return the decoder of a record with this one trigger, if nothing else has to be done with the record."""
         owner = self._owners[number]
         more = self._eager or number >= self._first_beat or number in self._opening
         return None if more else (owner, owner.alone(self._words[number]))
 
     @property
     def triggers(self) -> tuple[bytes, ...] | None:
-        """All triggers; None when some decoder wants every record."""
+        """All triggers; None if some decoder wants every record."""
         if any(not decoder.triggers for decoder in self._decoders):
             return None
         return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.triggers))
 
     @property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:
-        """Of triggers, what must begin where they do: of those of which all that want them say the same."""
+        """Triggers -> the pattern that must match where they begin, if all decoders with that trigger have the same."""
         found: dict[bytes, set[re.Pattern[bytes] | None]] = {}
         for decoder in self._decoders:
             for word in decoder.triggers:
@@ -93,21 +90,20 @@ class Decoding:
 
     @property
     def opens(self) -> tuple[bytes, ...]:
-        """Triggers that open something."""
+        """Triggers after which a decoder wants the following lines."""
         return tuple(dict.fromkeys(word for decoder in self._decoders for word in decoder.opens))
 
     @property
     def beats(self) -> tuple[bytes, ...]:
-        """What lines contain of which the last in a row is enough."""
+        """Texts of lines of which only the last in a row is fed."""
         return tuple(dict.fromkeys(t for decoder in self._decoders for t in decoder.beats))
 
     def errors(self, source: str) -> ErrorLines:
-        """The records of a source of severity ERROR or worse that no decoder understands."""
+        """Return the records of a source with severity ERROR or worse that no decoder understands."""
         unread = self._unread.get(source)
         return unread.lines() if unread is not None else _NO_ERRORS
 
     def opened(self, source: LogSource, stamp: Stamp) -> None:
-        """A source begins."""
         for decoder in tuple(self._decoders):
             try:
                 decoder.opened(source)
@@ -115,7 +111,7 @@ class Decoding:
                 self._failed(decoder, plain(error), stamp)
 
     def feed(self, records: Iterable[LogRecord], stamp: Stamp) -> list[LogRecord]:
-        """Feed records of one source; gives them with their links."""
+        """Feed records of one source; return them with their links."""
         if not self._ready:
             self._use(self._decoders)
         beats: dict[LogDecoder, LogRecord] = {}
@@ -127,7 +123,7 @@ class Decoding:
         return fed
 
     def flush(self, stamp: Stamp) -> None:
-        """All that is there has been fed."""
+        """Flush the decoders after everything there is has been fed."""
         self.fed = False
         for decoder in tuple(self._decoders):
             try:
@@ -136,7 +132,7 @@ class Decoding:
                 self._failed(decoder, plain(error), stamp)
 
     def take(self) -> Sequence[Event]:
-        """The events that came out since the last time."""
+        """Return and reset the collected events."""
         events, self._events = self._events, []
         return events
 
@@ -168,7 +164,7 @@ class Decoding:
                 fed.append(self._done(record, ()))
 
     def _alone(self, decoder: LogDecoder, feed: Feed, record: LogRecord, stamp: Stamp) -> LogRecord:
-        """Feed a record that one decoder wants."""
+        """Feed a record to the only decoder that wants it."""
         self.fed = True
         try:
             events, links = feed(record, stamp)
@@ -183,7 +179,7 @@ class Decoding:
         return self._done(record, links)
 
     def _done(self, record: LogRecord, links: tuple[str, ...]) -> LogRecord:
-        """A record that was fed, with its links."""
+        """Return a fed record with its links; count it if it is an error that was not understood."""
         severity = record.severity
         if (severity is Severity.ERROR or severity is Severity.CRITICAL) and not (self._understood or links):
             self._not_understood(record)
@@ -218,7 +214,7 @@ class Decoding:
         return self._done(record, links)
 
     def _followed(self, record: LogRecord) -> Sequence[LogDecoder]:
-        """The decoders that want a record for what came before it."""
+        """Return the decoders that want a record because it follows one of theirs."""
         following = self._following[record.source]
         decoders = tuple(following)
         lines = record.text.count("\n") + 1
@@ -268,12 +264,7 @@ class Decoding:
 
 
 def _of_each(records: Sequence[LogRecord], found: Iterable[tuple[int, int, int]]) -> list[tuple[int, ...]]:
-    """Of each record, which words were found in it.
-
-    Args:
-        records: their texts were joined by one character.
-        found: which word, where it begins and ends, by where it ends.
-    """
+    """Return the words in each of several records, whose texts were joined by one character; `found` by end."""
     words: list[tuple[int, ...]] = [()] * len(records)
     number, end = -1, -1
     for word, begin, _ in found:
@@ -285,7 +276,7 @@ def _of_each(records: Sequence[LogRecord], found: Iterable[tuple[int, int, int]]
 
 
 def _with_writer(event: Event, record: LogRecord) -> Event:
-    """A diagnostic of a record is of the one who wrote that, if it does not say so itself."""
+    """Set a diagnostic's writer to that of its record, unless it names one."""
     if isinstance(event, DiagnosticSeen) and not event.diagnostic.writer:
         writer = record.writer
         if writer:

@@ -1,14 +1,15 @@
-"""One log from its file to records: reading ahead, skimming what is big, following what grows.
+"""One log from its file to records: reading ahead, skimming a big log, following a growing one.
 
 Invariants:
     logfiles_feed.G1. The decoders see the records of a log in its order, each at most once, and every record
         that holds one of their triggers.
-    logfiles_feed.G2. Of what was there at the beginning of a big log only the newest records are shown; the
-        decoders still see all that matters of it.
-    logfiles_feed.G3. A big log's error lines that no decoder understands count like those of a small one; where there
-        are so many that they are not looked for any more, what was not read for them is given in bytes.
-    logfiles_feed.G4. The end of a log is read before its beginning, and kept until all before it was read: of a log
-        that there was no time for, how it ends is known.
+    logfiles_feed.G2. Of the initial content of a big log only the newest records are shown; the decoders still see
+        every record that matters.
+    logfiles_feed.G3. A big log's error lines that no decoder understands count like those of a small one; if there are
+        so many that they are no longer searched for, the size of the part not searched is given in bytes.
+    logfiles_feed.G4. The end of a log is read before its beginning, and kept until everything before it was read, so
+    the
+        end is known even if there was no time for the log.
 """
 
 from __future__ import annotations
@@ -54,14 +55,7 @@ _DESCRIBE_S: Final = 2.0  # between two descriptions of a log that grows
 
 
 class SourceFeed:
-    """One log.
-
-    Args:
-        source: its description; `size`, `lines` and `format` are kept up to date here.
-        path: the file.
-        decoding: the decoders.
-        formats: the shapes to recognise, and more.
-    """
+    """One log; `source` describes it, and its `size`, `lines` and `format` are kept up to date here."""
 
     def __init__(self, source: LogSource, path: Path, decoding: Decoding, formats: LogFormats = CORE) -> None:
         self.source = source
@@ -83,29 +77,20 @@ class SourceFeed:
 
     @property
     def skimming(self) -> bool:
-        """Whether the beginning of a big log is being worked through."""
+        """True while the beginning of a big log is being skimmed."""
         return self._skimmer is not None
 
     def poll(self) -> bool:
-        """Whether there is something to read.
-
-        Raises:
-            SourceError: it can't be read.
-        """
+        """Return whether there is something to read; raise SourceError if it can't be read."""
         ready = self.tail.poll()
         if self.tail.mtime_ns:
             self._assembler.clock.reference_ns = max(self.tail.mtime_ns, 0)
         return ready
 
     def begin(self, whole_limit: int, stamp: Stamp) -> list[LogRecord]:
-        """Read what is there already.
+        """Read the initial content; return the records to show at once.
 
-        Args:
-            whole_limit: a log of more bytes is skimmed; the newest records are shown at once.
-            stamp: of now.
-
-        Returns:
-            The records to show at once.
+        A log of more than `whole_limit` bytes is skimmed, and its newest records are shown.
         """
         self._decoding.opened(self.source, stamp)
         if isinstance(self.tail, PackedFile):
@@ -121,11 +106,7 @@ class SourceFeed:
         return self._preview(self.tail.size)
 
     def keep_ending(self) -> int:
-        """Read the end of the log, whatever its size; how many bytes were kept.
-
-        Raises:
-            OSError: it can't be read.
-        """
+        """Read and keep the end of the log, whatever its size; return the number of bytes; raise OSError on failure."""
         if isinstance(self.tail, PackedFile) or not self.tail.size:
             return 0
         data = FileBytes(self.path)
@@ -137,7 +118,7 @@ class SourceFeed:
         return len(self._ending[1])
 
     def ending(self) -> list[LogRecord]:
-        """The records at the end of the log that were not read yet (G4), without the numbers of their lines."""
+        """Return the records at the end of the log that were not read yet (G4), without line numbers."""
         begin, data = self._ending
         if not self.tail.backlog or not data:
             return []
@@ -153,14 +134,7 @@ class SourceFeed:
         return (assembler.feed(lines) + assembler.flush())[-_PREVIEW_RECORDS:]
 
     def step(self, stamp: Stamp) -> list[LogRecord]:
-        """Read one slice.
-
-        Returns:
-            The records to show.
-
-        Raises:
-            SourceError: it can't be read.
-        """
+        """Read one slice; return the records to show; raise SourceError on failure."""
         records: list[LogRecord] = []
         if self._skimmer is None and isinstance(self.tail, Tail) and self.tail.backlog > _BACKLOG:
             records = self._fed(self._assembler.flush(), stamp)
@@ -181,12 +155,7 @@ class SourceFeed:
         return self._fed(self._assembler.feed(self._cutter.feed(piece.data)), stamp)
 
     def settle(self, stamp: Stamp, final: bool = False) -> list[LogRecord]:
-        """Nothing more is there now: end what was held back, if it was quiet long enough.
-
-        Args:
-            stamp: of now.
-            final: nothing more will come.
-        """
+        """Flush held-back lines and records if the log was quiet long enough, or is complete (`final`)."""
         quiet_s = time.monotonic() - self._last_data
         records: list[LogRecord] = []
         if final or (self._cutter.open and quiet_s >= _QUIET_LINE_S):
@@ -196,21 +165,20 @@ class SourceFeed:
         return self._fed(records, stamp)
 
     def rest(self, at_once: bool) -> None:
-        """Close the file while nothing happens to it; it is opened again when something does."""
+        """Close the file while it does not change; it is opened again when it does."""
         if at_once or time.monotonic() - self._last_data > _REST_S:
             self.tail.release()
 
     def close(self) -> None:
-        """Close the file."""
         self.tail.close()
 
     @property
     def old(self) -> bool:
-        """Whether nothing was written to it lately: its last record is complete."""
+        """True if nothing was written to it lately: its last record is complete."""
         return time.time_ns() - self.tail.mtime_ns > _QUIET_S * 1e9
 
     def described(self, force: bool = False) -> LogSource | None:
-        """The description of the log, when it has changed and it is time to say so."""
+        """Return the description of the log if it has changed and an update is due."""
         number = None if self._skimmer is not None else self._cutter.number
         lines = None if number is None else number - 1 + self._cutter.open
         errors = self._decoding.errors(self.source.id)
@@ -243,7 +211,7 @@ class SourceFeed:
         return self._decoding.feed(records, stamp)
 
     def _learn(self) -> None:
-        """See how a big log's lines are wrapped, which will not be read one by one."""
+        """Learn how a big log's lines are wrapped, from samples of it."""
         data = FileBytes(self.path)
         try:
             for place in range(_PLACES):
@@ -255,7 +223,7 @@ class SourceFeed:
             data.close()
 
     def _skim(self, until: int) -> bool:
-        """Pass over what has no trigger up to `until`; False when the decoders want everything."""
+        """Skim up to `until`, passing over lines without a trigger; return False if the decoders want every record."""
         triggers, opens, alarms = self._decoding.triggers, self._decoding.opens, ALARMS
         if triggers is None or self._assembler.door.rewrites:
             return False
@@ -276,7 +244,7 @@ class SourceFeed:
         return True
 
     def _end_skim(self, stamp: Stamp) -> None:
-        """Go on line by line from the first line that has not ended."""
+        """Go on line by line from the first line that is not complete."""
         if self._skimmer is None:
             return
         if isinstance(self.tail, PackedFile):
@@ -288,7 +256,7 @@ class SourceFeed:
         self._skimmer = None
 
     def _restart(self, stamp: Stamp) -> list[LogRecord]:
-        """The file was rotated or truncated: end what the old one held."""
+        """Handle a rotated or truncated file: flush the records of the old one."""
         if self._skimmer is not None:
             self._fed(self._skimmer.flush(), stamp)
             self._unread += self._skimmer.unread
@@ -300,7 +268,7 @@ class SourceFeed:
         return self._fed(records, stamp)
 
     def _preview(self, size: int) -> list[LogRecord]:
-        """The newest records of a big log, without links and numbers: the decoders have not come there."""
+        """Return the newest records of a big log, without links and numbers: the decoders have not reached them yet."""
         clock = SourceClock(self.tail.mtime_ns)
         assembler = RecordAssembler(self.source.id, clock, self._formats, own=tag_of(self.source))
         data = FileBytes(self.path)

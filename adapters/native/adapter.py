@@ -1,12 +1,10 @@
-"""The adapter: when stacks are copied, and what becomes of them on the stream.
+"""The adapter: decides when stacks are captured, and puts them on the stream.
 
-When the stacks of a process are captured again.
-
-Which threads have begun to wait since their stacks were taken, and whether one of the waits lasts.
+A process is captured again when threads have begun to wait since their stacks were taken; sooner if a wait lasts.
 
 Invariants:
-    native_due.D1. A wait lasts only if looks have seen it last: between two looks, which may be seconds apart, a thread
-        may have moved a thousand times.
+    native_due.D1. A wait lasts only if samples have seen it last: between two samples, which may be seconds apart, a
+        thread may have moved a thousand times.
 """
 
 from __future__ import annotations
@@ -46,12 +44,12 @@ _LONG_NS: Final = 8_000_000_000
 
 
 class Due(NamedTuple):
-    """What there is to take of a process.
+    """The threads of a process to capture.
 
     Attributes:
-        threads: those that have begun to wait, each with its wait.
-        lasting: a stack of them is worth its cost: its thread has waited for a while, or none was ever taken of it.
-        long: one of them may soon be a stall.
+        threads: threads that have begun to wait, each with its wait.
+        lasting: a stack is worth its cost: some thread has waited for a while, or has no stack yet.
+        long: some wait may soon be a stall.
     """
 
     threads: list[tuple[Thread, object]]
@@ -60,13 +58,7 @@ class Due(NamedTuple):
 
 
 def due(process: Process, snapshot: Snapshot, taken: Mapping[str, object]) -> Due:
-    """The threads of a process of which a new stack would tell something.
-
-    Args:
-        process: it.
-        snapshot: as of the last looks (`Snapshot.as_of_looks`).
-        taken: thread -> its wait when its stack was taken.
-    """
+    """Return the threads of which a new stack would be news; `taken` has each thread's wait at its last stack."""
     found: list[tuple[Thread, object]] = []
     lasting, long, now_ns = False, False, snapshot.now(process.host).mono_ns
     for thread in snapshot.threads_of(process.id):
@@ -81,13 +73,13 @@ def due(process: Process, snapshot: Snapshot, taken: Mapping[str, object]) -> Du
 
 
 class Watched(Struct):
-    """One process.
+    """The capture state of one process.
 
     Attributes:
-        taken: thread -> since when it waited, and in what, when its stack was taken.
-        next_s: when it may be captured again, on time.monotonic().
-        brief_s: the same for a capture of brief waits alone.
-        long_s: the same where a wait has become long since: what the first capture costs must not hide a stall.
+        taken: thread -> its wait when its stack was taken.
+        next_s: earliest next capture, on time.monotonic().
+        brief_s: the same if all waits are brief.
+        long_s: the same if a wait has become long: the cost of the first capture must not hide a stall.
     """
 
     taken: dict[str, object] = field(default_factory=dict)
@@ -97,13 +89,7 @@ class Watched(Struct):
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def worth(self, now_s: float, *, lasting: bool, long: bool) -> bool:
-        """Whether the waits whose stacks are not known are worth their cost now.
-
-        Args:
-            now_s: on time.monotonic().
-            lasting: one of them is not brief.
-            long: one of them may soon be a stall.
-        """
+        """Return whether waits without a stack are worth a capture now; `lasting` and `long` as in `Due`."""
         if long and now_s >= self.long_s:
             return True
         return now_s >= self.next_s and (lasting or now_s >= self.brief_s)
@@ -122,7 +108,7 @@ _GUESSED: Final = "outer frames may be missing or wrong: the frame pointer is un
 
 
 class NativeAdapter(PolledAdapter):
-    """Takes the native stacks of threads that wait."""
+    """Takes the native stacks of waiting threads."""
 
     name: ClassVar[str] = "native"
     sees: ClassVar[str] = "native stacks of threads that are blocked in a system call"
@@ -142,22 +128,20 @@ class NativeAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Whether native stacks are wanted of a process."""
         return bool(request.processes) and request.stacks == "native"
 
     async def run(self, context: Context) -> None:
-        """See Adapter."""
         try:
             await super().run(context)
         finally:
             for task in self._warming:
                 task.cancel()
-            await _whatever_comes(asyncio.gather(*self._warming, return_exceptions=True))
+            await _wait_uncancelled(asyncio.gather(*self._warming, return_exceptions=True))
             if self._pool is not None:
-                await _whatever_comes(asyncio.ensure_future(self._pool.close()))
+                await _wait_uncancelled(asyncio.ensure_future(self._pool.close()))
 
     async def begin(self, context: Context) -> bool:
-        """Start what unwinds while others read the processes, if there is something that does."""
+        """Start the unwinder, if there is one, while other adapters read the processes."""
         self._problem = no_unwinder(context.request)
         if self._problem is not None:
             self._report(context, "", self._problem)
@@ -168,12 +152,7 @@ class NativeAdapter(PolledAdapter):
         return True
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Take stacks now, because somebody asks.
-
-        Raises:
-            ToolMissing: there is nothing that unwinds.
-            LivedbgError: the stacks can't be taken.
-        """
+        """Take stacks on request; raise ToolMissing without an unwinder, LivedbgError on failure."""
         assert isinstance(intent, WantStacks)
         if not intent.native:
             return
@@ -188,7 +167,6 @@ class NativeAdapter(PolledAdapter):
             await self._take(context, process, threads, _LIMIT_ASKED_S, values=intent.local_variables)
 
     async def look(self, context: Context) -> float:
-        """Take the stacks that are due."""
         snapshot = context.snapshot().as_of_looks()
         now = time.monotonic()
         for process in list(snapshot.processes.values()):
@@ -224,7 +202,7 @@ class NativeAdapter(PolledAdapter):
         return _CHECK_S
 
     async def _take_reporting(self, context: Context, process: Process, threads: list[Thread]) -> set[str]:
-        """`_take`, and a status where it takes long: a report of one sample must say why there are no stacks."""
+        """Call `_take`, and report a status if it takes long: a report of one sample must say why it has no stacks."""
         taking = asyncio.ensure_future(self._take(context, process, threads, _LIMIT_S))
         try:
             if not (await asyncio.wait({taking}, timeout=_SILENT_S))[0]:
@@ -233,7 +211,7 @@ class NativeAdapter(PolledAdapter):
         finally:
             if not taking.done():
                 taking.cancel()
-                await _whatever_comes(taking)
+                await _wait_uncancelled(taking)
 
     async def _take(
         self, context: Context, process: Process, threads: list[Thread], limit_s: float, *, values: bool = False
@@ -241,17 +219,14 @@ class NativeAdapter(PolledAdapter):
         """Copy, unwind, emit.
 
         Args:
-            context: where it is emitted.
-            process: of the threads.
-            threads: whose stacks are taken.
             limit_s: time limit of the unwinding.
-            values: local variables too, also where the session does not ask for them.
+            values: local variables too, even if the session does not request them.
 
         Returns:
             The threads that moved meanwhile, of which there is no stack.
 
         Raises:
-            LivedbgError: it can't be unwound, or the process can't be read.
+            LivedbgError: unwinding failed, or the process can't be read.
         """
         assert self._pool is not None
         if not threads:
@@ -308,15 +283,15 @@ async def _warm(pool: UnwinderPool, pid: int) -> None:
         await pool.warm(pid)
 
 
-async def _whatever_comes(work: asyncio.Future[Any]) -> None:
-    """Wait for the end of some work, also when we are cancelled meanwhile: no gdb may outlive the loop."""
+async def _wait_uncancelled(work: asyncio.Future[Any]) -> None:
+    """Wait for work to end, also when cancelled meanwhile: no gdb may outlive the loop."""
     while not work.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(work)
 
 
 def _silent(request: Request) -> LivedbgError:
-    """What is said while the first stacks take long."""
+    """Return the status to report while the first stacks take long."""
     if request.gdb is None and usable():
         what = f"livedbg-unwind has not answered for {_SILENT_S:g} s."
         return UnwindTimeout(what, "wait; or --gdb gdb, or --no-native", "unwind-slow")

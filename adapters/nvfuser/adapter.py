@@ -1,11 +1,8 @@
 """The nvFuser adapter: reads what nvFuser prints and traces, with or without a process.
 
-Recognises logs with nvFuser's text, and links their records to the groups that they name.
-
-The text itself is read by livedbg.adapters.nvfuser.dumps.statement_reader, from the file: its statements have dozens of
-lines, which a log's records do not have.
-
-Watches NVFUSER_TRACE files: the passes that each thread is in, from the file that is being written.
+The decoder recognises logs with nvFuser's text, and links their records to the groups that they name. The text itself
+is read by livedbg.adapters.nvfuser.dumps.statement_reader, from the file: a statement may have dozens of lines, more
+than a log record. NVFUSER_TRACE files are followed for the current passes of each thread.
 """
 
 from __future__ import annotations
@@ -60,11 +57,7 @@ class _Trace(Struct):
 
 
 class TraceWatch:
-    """All traces of a session.
-
-    Args:
-        host: name of this host.
-    """
+    """All traces of a session."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -74,19 +67,11 @@ class TraceWatch:
         self._find_at = 0.0
 
     def read(self, paths: Iterable[str], for_s: float) -> bool:
-        """Find traces at or below some paths, and read on in them. Blocking: call it in a thread.
-
-        Args:
-            paths: files, folders and patterns.
-            for_s: how long to read.
-
-        Returns:
-            Whether there is more to read.
-        """
+        """Find traces by files, folders and patterns, and read on for some time; return whether there is more."""
         begun, watch = time.monotonic(), Stopwatch()
         if begun >= self._find_at:
             for path in _candidates(paths):
-                if path not in self._traces and self._recognised(path):
+                if path not in self._traces and self._is_trace(path):
                     self._traces[path] = _Trace(path)
             self._find_at = time.monotonic() + _LIMIT.rest_s(watch.cost())
         for trace in self._traces.values():
@@ -99,7 +84,7 @@ class TraceWatch:
         return False
 
     def events(self, stamp: Stamp) -> Iterator[Event]:
-        """What changed."""
+        """Yield the changes."""
         several = len(self._traces) > 1
         tasks: list[Task] = []
         others: list[Event] = []
@@ -122,8 +107,8 @@ class TraceWatch:
             yield TasksSeen(tasks=tuple(tasks), **stamp)
         yield from others
 
-    def _recognised(self, path: Path) -> bool:
-        """Whether a file is a trace; one that is too short yet is checked again when it has grown."""
+    def _is_trace(self, path: Path) -> bool:
+        """Return whether a file is a trace; one that is too short is checked again when it has grown."""
         try:
             status = target_files.status(path)
             if self._passed.get(path) == (status.st_ino, min(status.st_size, 4096)):
@@ -140,7 +125,7 @@ class TraceWatch:
 
     @staticmethod
     def _wall_ns(trace: _Trace, at_us: int) -> int:
-        """When an event was, by the file's last write, which was its newest event."""
+        """Return the time of an event, relative to the file's last write, which was its newest event."""
         return trace.written_wall_ns - (trace.reader.last_us - at_us) * 1_000
 
     def _task(self, trace: _Trace, thread: ThreadTrace, place: str) -> Task:
@@ -190,7 +175,7 @@ class TraceWatch:
 
 
 def _read(trace: _Trace, until: float) -> bool:
-    """Read on until some time; whether there is more."""
+    """Read until some time; return whether there is more."""
     descriptor = target_files.open_fd(trace.path)
     try:
         status = os.fstat(descriptor)
@@ -240,11 +225,7 @@ _RAISED: Final = lazy_re(r"Exception raised from \S+ at \S*(?:Fuser/|csrc/)")
 
 
 class NvfuserDecoder(LogDecoder):
-    """Sees nvFuser's text in logs.
-
-    Args:
-        model: receives it.
-    """
+    """Finds nvFuser's text in logs."""
 
     name = "nvfuser"
     triggers: ClassVar[tuple[bytes, ...]] = TRIGGERS
@@ -255,11 +236,9 @@ class NvfuserDecoder(LogDecoder):
         self._fusion: dict[tuple[str, str], int] = {}  # that was spoken of last
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._sources[source.id] = source
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
         text = record.text
         if not any(word in text for word in _OURS) and not _RAISED.search(text):
             return (), ()
@@ -280,12 +259,12 @@ class NvfuserDecoder(LogDecoder):
         return (), tuple(links)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """All that is there has been fed."""
+        """Note that all available input has been fed."""
         self._model.settled = True
         return ()
 
     def over(self) -> None:
-        """Nobody waits for logs that are not read any more."""
+        """Note that no log is read any more."""
         self._model.settled = True
 
 
@@ -312,22 +291,19 @@ class NvfuserAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Every session that reads logs may read one of nvFuser."""
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """What recognises nvFuser's logs."""
         return (NvfuserDecoder(self.model),)
 
     async def begin(self, context: Context) -> bool:
-        """A session that reads once waits for the logs."""
+        """In a session that reads once, wait for the logs."""
         self._traces = TraceWatch(context.request.host)
         if context.request.once:
             await self._after_logs(context)
         return True
 
     async def look(self, context: Context) -> float:
-        """Read on in the logs and the traces."""
         if self.model.wanted:
             await self._follow(context, final=context.request.once or logs_ended(context))
         context.emit(*self.model.collect(context.stamp()))
@@ -342,7 +318,7 @@ class NvfuserAdapter(PolledAdapter):
         return _POLL_S
 
     async def _follow(self, context: Context, *, final: bool) -> None:
-        """Read on in the logs that have nvFuser's text."""
+        """Continue reading the logs with nvFuser's text."""
         if self._follower is None:
             from livedbg.adapters.nvfuser.log_follower import LogFollower  # 30 ms, and most sessions have no such log
 
@@ -352,13 +328,12 @@ class NvfuserAdapter(PolledAdapter):
             await context.drain()
 
     async def _after_logs(self, context: Context) -> None:
-        """A session that reads once: the log adapter says which logs have nvFuser's text."""
+        """Wait until the log adapter has found the logs with nvFuser's text."""
         deadline = time.monotonic() + _LOGS_S
         while not self.model.settled and time.monotonic() < deadline:
             await context.sleep(0.01)
 
     async def _named_traces(self, context: Context) -> list[str]:
-        """Where the targets' environments say that their traces are written."""
         host = context.request.host
         pids = [p.pid for p in context.snapshot().processes.values() if p.host == host and not p.exited]
         pids += [target.pid for target in context.request.processes]

@@ -1,6 +1,6 @@
-"""Makes events of a job: tasks, edges, failures; only for what has changed.
+"""Convert changes of a job to events: tasks, edges, failures, and diagnostics.
 
-Diagnostics of an nvFuser job: failed groups, wrong options, versions, what is under way.
+Diagnostics are failed groups, wrong options, versions, and current activity.
 """
 
 from __future__ import annotations
@@ -25,14 +25,7 @@ _NOTES = 6
 
 
 def diagnostics(job: Job, records: Sequence[FusionRecord], scope: str, id_of: IdOf) -> Iterator[Diagnostic]:
-    """What a job says now.
-
-    Args:
-        job: the job.
-        records: those of its fusions that are to be spoken of.
-        scope: what its identifiers begin with.
-        id_of: the identifier of a group's task.
-    """
+    """Yield the current diagnostics of a job for some fusions; `scope` is a prefix of its ids."""
     about = FusionFacts(scope=scope, script=bool(job.scripts))
     for record in records:
         for group in record.groups.values():
@@ -92,7 +85,7 @@ def _failed(record: FusionRecord, group: GroupRecord, failure: Failure, about: F
 
 
 def _log(job: Job, record: FusionRecord, error: Mark) -> str:
-    """Where the error, the dump and the script are: a log, or the folder of several."""
+    """Return where the error, the dump and the script are: a log, or their common folder."""
     marks = [error, *([record.mark] if record.segmented is not None else []), *(mark for _, mark in job.scripts[-1:])]
     paths = {mark.path for mark in marks if mark.path}
     folders = {str(PurePath(path).parent) for path in paths}
@@ -137,7 +130,7 @@ def _versions(job: Job, about: FusionFacts) -> Diagnostic:
 
 
 def _under_way(job: Job, about: FusionFacts, id_of: IdOf) -> Iterator[Diagnostic]:
-    """The newest fusion: what it is at."""
+    """Yield the activity of the newest fusion."""
     if not job.fusions:
         return
     record = job.fusions[-1]
@@ -164,13 +157,7 @@ _TEXT = 400
 
 
 class Emitter:
-    """Emits one job.
-
-    Args:
-        job: the job.
-        label: what distinguishes it in identifiers, or "".
-        writer: see `Diagnostic.writer`.
-    """
+    """Emits one job; `label` distinguishes it in ids."""
 
     def __init__(self, job: Job, label: str, writer: str = "") -> None:
         self.job = job
@@ -181,7 +168,7 @@ class Emitter:
         self._fusions: dict[str, Publisher] = {}
 
     def collect(self, stamp: Stamp) -> list[Event]:
-        """The events that follow from what the job took since the last call."""
+        """Return the events since the last call."""
         if not self.job.changed:
             return []
         self.job.changed = False
@@ -199,19 +186,19 @@ class Emitter:
         return events + self._shown.add(stamp, diagnostics=said)
 
     def id_of(self, record: FusionRecord, group: GroupRecord) -> str:
-        """The identifier of a group's task."""
+        """Return the id of a group's task."""
         name = f"g{group.number}" if group.number >= 0 else f"x{-group.number}"
         return ids.task("nvfuser", *([self._label] if self._label else []), record.label, name)
 
     def task_of(self, group: int, fusion: int | None) -> str | None:
-        """The identifier of a group that a line speaks of: of the newest fusion that has it."""
+        """Return the id of a group in a log line: that of the newest fusion that has it."""
         for record in reversed(self.job.fusions):
             if group in record.groups and record.label and (fusion is None or record.number in {fusion, None}):
                 return self.id_of(record, record.groups[group])
         return None
 
     def _name(self) -> None:
-        """Give labels to the fusions that have none yet (J2)."""
+        """Label the fusions that have no label yet (J2)."""
         taken = {record.label for record in self.job.fusions}
         for record in self.job.fusions:
             if record.label:
@@ -288,7 +275,7 @@ class Emitter:
 
 
 def type_of(failure: Failure) -> str:
-    """The C++ type of an error: nvFuser has one, and what its groups run may throw others."""
+    """Return the C++ type of an error: nvFuser has one, and libraries below may throw others."""
     if failure.ours:
         return "nvfuser::nvfError"
     return "c10::Error" if "pytorch" in failure.file or "aten/" in failure.file else failure.exception or "unknown"

@@ -1,7 +1,4 @@
-"""What is known of nvFuser's failures, options and passes, as typed values.
-
-Which logged exceptions the rules for nvFuser report the cause of.
-"""
+"""Facts of nvFuser's failures, options and passes; logged exceptions whose cause the rules report."""
 
 from __future__ import annotations
 
@@ -19,16 +16,16 @@ from livedbg.text.patterns import lazy_re
 
 
 class FusionFacts(Facts, frozen=True, kw_only=True, tag="nvfuser.fusion"):
-    """Of what a log says of a job and its fusions.
+    """Facts of a job's log and its fusions.
 
     Attributes:
-        scope: what the identifiers of its job begin with.
+        scope: prefix of its job's ids.
         script: the log has a reproduction script.
         log: where the error, the dump and the script are.
-        group, when, behind, dump: of a group that failed: its number, `compile` or `run`, how many groups wait for it,
+        group, when, behind, dump: of a failed group: its number, `compile` or `run`, number of groups that wait for it,
             and whether a dump has the segments.
-        inferred: why the group is believed to be the one, where no line says it.
-        option, variable, available: of an option that is not known.
+        inferred: why this group is assumed, if no line says it.
+        option, variable, available: of an unknown option.
         active: something is being compiled or executed.
     """
 
@@ -47,15 +44,14 @@ class FusionFacts(Facts, frozen=True, kw_only=True, tag="nvfuser.fusion"):
 
 
 class PassFacts(Facts, frozen=True, kw_only=True, tag="nvfuser.pass"):
-    """Of a thread that a trace shows.
+    """Facts of a thread in a trace.
 
     Attributes:
-        name: the pass that it is in.
+        name: its current pass.
         within: the passes around it, innermost first.
-        pid, thread, process: whose thread it is.
-        alive: a process of that number ran here when the trace was read.
-        last_wall_ns: when it last wrote something.
-        ended: the trace has its end.
+        alive: a process with that pid ran here when the trace was read.
+        last_wall_ns: time of its last write.
+        ended: the trace is complete.
     """
 
     name: str = field(default="", name="pass")
@@ -69,7 +65,7 @@ class PassFacts(Facts, frozen=True, kw_only=True, tag="nvfuser.pass"):
 
 
 def fusion_facts(said: Diagnostic) -> FusionFacts:
-    """The facts of a diagnostic; in recordings of before they are texts."""
+    """Return the facts of a diagnostic; old recordings have them as texts."""
     if said.facts is not None:
         return facts_of(said.facts, FusionFacts)
     texts = said.attributes
@@ -85,12 +81,7 @@ _THROWN: Final = ("log: traceback", "log: terminate")
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """True for an error of nvFuser, where a diagnostic from the same log says what failed.
-
-    Args:
-        hit: an exception that a log shows.
-        snapshot: the state.
-    """
+    """Return whether an exception is an nvFuser error that a diagnostic from the same log explains."""
     if hit.survived or hit.catchpoint not in _THROWN or _OURS.search(hit.message) is None:
         return False
     return any(

@@ -1,9 +1,8 @@
-"""What the output of one process says of its fusions: mutable records, from statements to the states of groups.
+"""The fusions in one process's output: mutable records, from statements to states of groups.
 
 Invariants:
-    job.J1. A group's state only follows from lines; what was concluded is marked (`inferred`).
-    job.J2. A fusion's label, once given out, stays: `f0` from its number, `s1` (the first that was cut) where no line
-        says a number.
+    job.J1. A group's state only follows from lines; conclusions are marked (`inferred`).
+    job.J2. A fusion's label is permanent: `f0` from its number, `s1` (the first segmented one) if no line has a number.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Job:
         self._uncut: Considered | None = None
 
     def take(self, statement: Statement, place: Place) -> None:
-        """Take one statement, in the order of its log."""
+        """Process one statement, in log order."""
         self.changed = True
         mark = place.at(statement.line)
         match statement:
@@ -192,8 +191,7 @@ class Job:
         return None
 
     def _nameless(self, record: FusionRecord, failure: Failure, mark: Mark) -> None:
-        """An error that names no group: groups are compiled one by one (NVFUSER_DISABLE=parallel_compile), or it is
-        the only one."""
+        """Process an error without a group: of the only one, or of groups compiled one by one."""
         named = {group for group in groups_in(failure) if group in record.groups}
         group, inferred = None, ""
         if len(named) == 1:

@@ -1,4 +1,4 @@
-"""Follows the logs that contain nvFuser's output, from their beginning, as they grow."""
+"""Follow the logs that contain nvFuser's output, from their beginning, as they grow."""
 
 from __future__ import annotations
 
@@ -36,11 +36,7 @@ class _Followed(Struct):
 
 
 class LogFollower:
-    """Reads the wanted logs. Blocking: call it in a thread.
-
-    Args:
-        model: receives the statements; says which logs are wanted.
-    """
+    """Reads the logs that the model wants, and feeds it their statements. Blocking: call it in a thread."""
 
     def __init__(self, model: NvfuserModel) -> None:
         self._model = model
@@ -48,15 +44,7 @@ class LogFollower:
         self.problems: dict[str, str] = {}
 
     def read(self, for_s: float, final: bool) -> bool:
-        """Read on for some time.
-
-        Args:
-            for_s: how long.
-            final: what is there is all: statements that are being read are over.
-
-        Returns:
-            Whether there is more.
-        """
+        """Read for some time; return whether there is more. If `final`, current statements are ended."""
         deadline = time.monotonic() + for_s
         with self._model.lock:
             wanted = dict(self._model.wanted)
@@ -76,7 +64,7 @@ class LogFollower:
         return False
 
     def _file(self, file: _Followed, final: bool) -> Iterator[None]:
-        """Read one log on; yields after each block."""
+        """Continue reading one log; yields after each block."""
         if file.packed:
             if not file.live:
                 file.live, file.unpacked = True, read_statements(file.path)

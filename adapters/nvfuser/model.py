@@ -1,7 +1,7 @@
-"""All jobs of a session: which log (and which rank in it) belongs to which.
+"""All jobs of a session, with their logs (and ranks in them).
 
-Standard output and standard error of one run are one job: they belong to one process, or lie in one folder and are
-named alike but for `out` and `err`. Ranks that share a log are jobs of their own.
+Standard output and standard error of one run are one job: they belong to one process, or are in one folder with names
+that differ only in `out` and `err`. Ranks that share a log are jobs of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _JOBS: Final = 5_000
 
 
 class NvfuserModel:
-    """Jobs by key. Logs are read in a worker thread, events asked for on the loop's: `lock` keeps the two apart."""
+    """Jobs by key. Logs are read in a worker thread, events are collected on the event loop: guarded by `lock`."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -37,19 +37,12 @@ class NvfuserModel:
         self._labels: set[str] = set()
 
     def want(self, source: LogSource) -> None:
-        """A log has nvFuser's text in it: it is to be read."""
+        """Request reading of a log with nvFuser's text."""
         with self.lock:
             self.wanted.setdefault(source.id, source)
 
     def take(self, source: LogSource, said: Said, live: bool, wall_ns: int) -> None:
-        """Take a statement of a log.
-
-        Args:
-            source: the log.
-            said: the statement.
-            live: it was not there yet when the log was first read.
-            wall_ns: now.
-        """
+        """Process a statement of a log; `live` if it was written after the log was first read."""
         emitter = self._emitter(source, said.prefix)
         if emitter is not None:
             path = source.path or ""
@@ -57,12 +50,12 @@ class NvfuserModel:
             emitter.job.take(said.statement, Place(name, path, wall_ns if live else None, source.id))
 
     def collect(self, stamp: Stamp) -> list[Event]:
-        """The events that follow from what was taken since the last call."""
+        """Return the events since the last call."""
         with self.lock:
             return [event for emitter in self._jobs.values() for event in emitter.collect(stamp)]
 
     def task_of(self, source: str, prefix: str, group: int, fusion: int | None) -> str | None:
-        """The identifier of a group's task, where the group is known."""
+        """Return the id of a group's task, if the group is known."""
         with self.lock:
             known = self.wanted.get(source)
             emitter = self._jobs.get((_key(known), prefix)) if known is not None else None
@@ -83,7 +76,7 @@ class NvfuserModel:
         return emitter
 
     def _label(self, key: tuple[str, str]) -> str:
-        """What distinguishes this job from the others in identifiers: nothing for the first one, its rank, its name."""
+        """Return what distinguishes this job in ids: "" for the first one, its rank, or its name."""
         rank = _RANK.search(key[1])
         if rank is not None:
             label = f"rank{rank[1]}"

@@ -25,13 +25,12 @@ _STATES: Final = {
 
 
 class Mark(Struct, frozen=True):
-    """A line that a claim rests on.
+    """A log line as evidence.
 
     Attributes:
         file: name of the log; "" for no line.
-        line: its number.
         path: the log's path, for commands.
-        wall_ns: when it was seen, where it was seen as it came.
+        wall_ns: when it was read, if it was read as it was written.
         log: id of the log.
     """
 
@@ -43,11 +42,10 @@ class Mark(Struct, frozen=True):
 
     @property
     def source(self) -> str:
-        """`train.log:312`."""
+        """Return `train.log:312`."""
         return self.evidence("").place
 
     def evidence(self, text: str) -> Evidence:
-        """The same as evidence."""
         return Evidence(kind="log", text=text, file=self.file, line=self.line, at_wall_ns=self.wall_ns, log=self.log)
 
 
@@ -55,12 +53,7 @@ NOWHERE: Final = Mark("")
 
 
 class Place(Struct, frozen=True):
-    """The log that contains a statement.
-
-    Attributes:
-        wall_ns: now, where the statement was seen as it came; None where it was there before.
-        log: id of the log.
-    """
+    """The log that contains a statement, and the time if it was read as it was written."""
 
     name: str
     path: str = ""
@@ -68,7 +61,6 @@ class Place(Struct, frozen=True):
     log: str = ""
 
     def at(self, line: int | None) -> Mark:
-        """A line of it."""
         return Mark(self.name, line, self.path, self.wall_ns, self.log)
 
 
@@ -77,12 +69,10 @@ class GroupRecord(Struct):
 
     Attributes:
         phase: "", `compiling`, `compiled`, `executing`, `executed`, `failed`.
-        inferred: why the phase is believed, where no line says it.
-        about: what the dump says of it: inputs, outputs, operations.
-        expressions: how many it has, where a dump says so.
-        refused: (scheduler, why) of those that did not take it.
-        error: what it failed with.
-        error_mark: where that is.
+        inferred: evidence for the phase, if no line states it.
+        about: details from the dump: inputs, outputs, operations.
+        expressions: number of them, if a dump has it.
+        refused: (scheduler, reason) of those that refused it.
     """
 
     number: int
@@ -103,26 +93,25 @@ class GroupRecord(Struct):
 
     @property
     def state(self) -> TaskState:
-        """Its state in the model's words."""
         return _STATES[self.phase]
 
     def enter(self, phase: str, mark: Mark, text: str, inferred: str = "") -> None:
-        """It is in another phase now; one that failed stays so."""
+        """Enter another phase, unless it has failed."""
         if self.phase != "failed":
             self.phase, self.mark, self.text, self.inferred = phase, mark, text, inferred
 
 
 class FusionRecord(Struct):
-    """A fusion as it was cut once.
+    """A fusion, segmented once.
 
     Attributes:
-        ordinal: it was the n-th of its job.
-        number, concrete, runtime: as its kernels' names say (`_f0_c1_r0_`), where one did.
-        label: its name in identifiers, once given out.
-        failures: errors that name no group.
-        when: what was going on when it failed: `compile`, `run` or "".
+        ordinal: its index in its job.
+        number, concrete, runtime: from its kernels' names (`_f0_c1_r0_`), if known.
+        label: its permanent name in ids.
+        failures: errors without a group.
+        when: activity when it failed: `compile`, `run` or "".
         uncut: why no scheduler took the whole fusion.
-        changed: something was said of it that was not emitted yet.
+        changed: there are changes to emit.
         last: the group whose code was printed last.
     """
 
@@ -142,9 +131,9 @@ class FusionRecord(Struct):
 
     @property
     def failed(self) -> bool:
-        """Something of it failed."""
+        """Return whether any part of it failed."""
         return bool(self.failures) or any(group.phase == "failed" for group in self.groups.values())
 
     def group(self, number: int) -> GroupRecord:
-        """A group; made when it is named first."""
+        """Return a group, created if needed."""
         return self.groups.setdefault(number, GroupRecord(number))

@@ -1,4 +1,4 @@
-"""nvFuser: which segment failed and why, what is under way, in which pass a traced thread stopped."""
+"""Rules for nvFuser: failed segments, current activity, passes in which a traced thread stopped."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _said(code: str, state: RuleInput) -> Iterator[Diagnostic]:
 
 
 def _computes(said: Diagnostic, state: RuleInput) -> bool:
-    """Whether the traced process is seen to use processor time: a long pass, and no stall."""
+    """Return whether the traced process is seen using CPU time: a long pass, and no stall."""
     process = state.snapshot.processes.get(read_facts(said, PassFacts).process)
     if process is None or process.exited:
         return False
@@ -48,8 +48,8 @@ def _computes(said: Diagnostic, state: RuleInput) -> bool:
     )
 
 
-def _goes_on(state: RuleInput) -> bool:
-    """Whether a process of the session is alive: it may have caught what was thrown."""
+def _any_alive(state: RuleInput) -> bool:
+    """Return whether a process of the session is alive: it may have caught the exception."""
     return any(process.target and not process.exited for process in state.snapshot.processes.values())
 
 
@@ -65,8 +65,8 @@ class Failed:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a group that failed; one an error without a group."""
-        alive = _goes_on(state)
+        """Yield one finding for each failed group, and each error without a group."""
+        alive = _any_alive(state)
         for said in (*_said("group-failed", state), *_said("failed", state)):
             line = next((proof.line for proof in said.evidence if proof.line), 0)
             yield unless_survived(self._finding(said, alive, thrown_at(said, state, line)), state.snapshot)
@@ -112,7 +112,7 @@ def _steps(said: Diagnostic) -> Iterator[str]:
 
 
 class BadOption:
-    """An option that this version doesn't know."""
+    """An option unknown to this version."""
 
     name = "nvfuser-bad-option"
     doc = (
@@ -122,7 +122,6 @@ class BadOption:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding an option."""
         for said in _said("bad-option", state):
             about = fusion_facts(said)
             alike = [word for word in about.available if word[:5] == about.option[:5]]
@@ -130,7 +129,7 @@ class BadOption:
             if alike:
                 steps.append(f"did you mean {' or '.join(alike[:4])}?")
             steps.append("livedbg recipes nvfuser-dump   lists the options")
-            alive = _goes_on(state)
+            alive = _any_alive(state)
             finding = Finding(
                 rule=self.name,
                 severity=Severity.ERROR if alive else Severity.CRITICAL,
@@ -144,7 +143,7 @@ class BadOption:
 
 
 class TraceStopped:
-    """A traced thread that is in a pass and does not get on."""
+    """A traced thread that is in a pass and makes no progress."""
 
     name = "nvfuser-trace-stopped"
     doc = (
@@ -157,7 +156,6 @@ class TraceStopped:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a thread."""
         now_ns = state.snapshot.now().wall_ns
         for said in _said("trace-open", state):
             process = state.snapshot.processes.get(read_facts(said, PassFacts).process)
@@ -207,7 +205,7 @@ class TraceStopped:
 
 
 class UnderWay:
-    """What the newest fusion is at."""
+    """Activity of the newest fusion."""
 
     name = "nvfuser-under-way"
     doc = (
@@ -217,7 +215,7 @@ class UnderWay:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a job, and one a thread."""
+        """Yield one finding for each job and thread."""
         for said in _said("trace-open", state):
             process = state.snapshot.processes.get(read_facts(said, PassFacts).process)
             for_ns = state.snapshot.now().wall_ns - (said.at_wall_ns or 0)
@@ -247,7 +245,7 @@ class UnderWay:
 
 
 class Versions:
-    """What a failure happened with."""
+    """Versions at a failure."""
 
     name = "nvfuser-versions"
     doc = (
@@ -256,7 +254,6 @@ class Versions:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a job in which something failed."""
         failed = {fusion_facts(d).scope for code in ("group-failed", "failed") for d in _said(code, state)}
         for said in _said("versions", state):
             if fusion_facts(said).scope in failed:
@@ -264,5 +261,5 @@ class Versions:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (Failed(), BadOption(), TraceStopped(), UnderWay(), Versions())

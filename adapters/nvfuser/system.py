@@ -1,4 +1,4 @@
-"""What livedbg knows of nvFuser, in one value."""
+"""The definition of the nvFuser system."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The adapter for Linux /proc: processes, threads, and what waits for what, without a stop.
+"""The adapter for Linux /proc: processes, threads and their waits, without stopping anything.
 
 Invariants:
     proc_adapter.P1. The target is only read: /proc, process_vm_readv, sock_diag.
-    proc_adapter.P2. One `Looked` a turn, whatever changed; when nothing is left to watch it says so.
-    proc_adapter.P3. The tree is followed when it is asked for; a process that holds what a watched one waits
-        for is watched too (noted as `not a target`), RELATED_MOST of them at most; one of the tree is a target at
-        once, whatever has led to it.
+    proc_adapter.P2. Each turn emits one `Looked`, whatever changed. The last one says that nothing is left to watch.
+    proc_adapter.P3. The process tree is followed on request. A process that holds what a watched one waits for
+        is watched too (noted as `not a target`), at most RELATED_MOST of them. A process of the tree is a target at
+        once, even if it was first found as a holder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEVER_S: Final = 1e6
 
 
 class ProcAdapter(Adapter):
-    """Watches the named processes, their children, and who holds what they wait for."""
+    """Watches the named processes, their children, and the holders of what they wait for."""
 
     name: ClassVar[str] = SOURCE
     title: ClassVar[str] = "/proc"
@@ -46,7 +46,7 @@ class ProcAdapter(Adapter):
         self._look: Callable[[], Awaitable[tuple[bool, float]]] | None = None
 
     async def run(self, context: Context) -> None:
-        """Look again and again until every named process has ended; a session that samples once ends this."""
+        """Sample until every named process has ended, or once in a session that samples once."""
         scanner = _Scanner(context.request)
         pace = SamplePace(context.request.interval_s)
         loop = asyncio.get_running_loop()
@@ -74,13 +74,12 @@ class ProcAdapter(Adapter):
                 executor.submit(scanner.close)  # behind a sample that is still under way
 
     async def reread(self, context: Context) -> None:
-        """Look once more."""
         if self._look is not None:
             await self._look()
 
 
 class _Scanner:
-    """All the watches of one session. Its methods run in one thread, one at a time."""
+    """All process watches of one session. Its methods run in one thread, one at a time."""
 
     def __init__(self, request: Request) -> None:
         self._request = request
@@ -93,16 +92,14 @@ class _Scanner:
 
     @property
     def done(self) -> bool:
-        """Whether no target is left."""
         return self._begun and not any(not watch.role for watch in self._watches.values())
 
     def close(self) -> None:
-        """Close what is kept open."""
         for watch in self._watches.values():
             watch.close()
 
     def turn(self) -> tuple[list[Event], bool, float]:
-        """Look at everything once: the events, whether anything changed, and the CPU time it took."""
+        """Sample everything once. Return the events, whether anything changed, and the CPU time used in seconds."""
         began, since_ns = time.thread_time(), time.monotonic_ns()
         events: list[Event] = []
         if not self._begun:
@@ -159,7 +156,6 @@ class _Scanner:
         return events
 
     def _new_children(self, watch: ProcessWatch) -> list[ProcessWatch]:
-        """Watches for children of a target that are not watched yet."""
         found = []
         if self._request.tree and not watch.role:
             for pid in watch.children:
@@ -171,7 +167,6 @@ class _Scanner:
         return self._watched(found)
 
     def _new_related(self, watch: ProcessWatch) -> list[ProcessWatch]:
-        """Watches for processes that hold what a watched one waits for."""
         found = []
         for pid in watch.related - self._watches.keys() - watch.children:
             if pid not in (1, os.getpid()) and self._related < RELATED_MOST and self._is_new(pid):
@@ -186,7 +181,7 @@ class _Scanner:
         return found
 
     def _is_new(self, pid: int) -> bool:
-        """Whether a pid isn't that of a process that we saw end."""
+        """Return False for the pid of a process that we saw end, unless the pid was reused."""
         if pid not in self._over:
             return True
         try:

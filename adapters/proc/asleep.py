@@ -1,25 +1,21 @@
-"""What could wake a process all of whose threads wait: for each thread who could end its wait, and what could whatever
-they wait for.
+"""Find out what could wake a process all of whose threads wait: processes by thread, and anything else.
 
-The ways in which the kernel wakes a task, and where each is looked for:
+How the kernel wakes a task, and where each way is checked:
 
     a futex word       the threads of the process; for a word in shared memory, of every process that maps it
                        (get_futex_key in kernel/futex/core.c); and a process that shares all of the memory (CLONE_VM)
-    a descriptor       who has its other end (fd_waits); an eventfd is also signalled by drivers, AIO and io_uring
-    a child's end      the child; of a tracer, what it traces
+    a descriptor       the holders of its other end (fd_waits); an eventfd is also signalled by drivers, AIO, io_uring
+    a child's end      the child; for a tracer, its tracees
     a file lock        its holders
-    a signal           a handled one (wakers), one that is waited for (sigwait, signalfd), a tracer
+    a signal           a handled one (wakers), an awaited one (sigwait, signalfd), a tracer
     a timer            a wait with a time limit, a timerfd, a POSIX or an interval timer (wakers)
 
-Processes that may not be looked into, and yet could have what another process has open or in its memory.
-
-Descriptors and memory come by inheritance: from a process that began earlier to those that it makes. So of the
-processes that are hidden, those matter that began later than the one that waits, its ancestors, and those of its
-session.
+Some processes can't be inspected. Since descriptors and memory are inherited from older processes, only these hidden
+ones could share them: processes that started later than the waiting one, its ancestors, and those of its session.
 
 Invariants:
-    asleep.Z1. What can't be seen is a way to wake it: `outside` names it.
-    asleep.Z2. A process is inspected only when no thread of it has run for LONG_NS, by our samples or the kernel.
+    asleep.Z1. What can't be seen counts as a way to wake the process: `outside` names it.
+    asleep.Z2. A process is inspected only when none of its threads has run for LONG_NS, by our samples or the kernel.
 """
 
 from __future__ import annotations
@@ -46,12 +42,7 @@ from livedbg.text.sanitize import clean_line
 
 
 def unseen_relative(pid: int, denied: Iterable[int]) -> str:
-    """The first process that could have the same descriptors and memory and can't be seen: `may share …`; "" for none.
-
-    Args:
-        pid: who waits.
-        denied: the processes whose descriptors may not be seen.
-    """
+    """Return how a hidden process may share descriptors and memory: `may share …`; "" if none of `denied` may."""
     try:
         if os.geteuid() and hidden_processes():
             return "may share what it waits for with processes that /proc hides"
@@ -94,11 +85,11 @@ _DESCRIPTORS: Final = frozenset({"pipe", "socket", "eventfd", "flock"})
 
 
 class Asleep(Struct, frozen=True):
-    """What could wake a process.
+    """The ways in which a process could be woken.
 
     Attributes:
-        outside: what could, whatever its threads wait for; "" for nothing, None where it was not looked at.
-        threads: tid -> the processes whose threads could end its wait, and what else could or why that isn't known.
+        outside: a way that applies to all threads; "" for none, None if not checked.
+        threads: tid -> the processes whose threads could end its wait, and what else could (or why that isn't known).
     """
 
     outside: str | None = None
@@ -106,11 +97,11 @@ class Asleep(Struct, frozen=True):
 
     @property
     def pids(self) -> set[int]:
-        """All processes that could end a wait."""
+        """Return all processes that could end a wait."""
         return {pid for pids, _ in self.threads.values() for pid in pids}
 
     def of(self, host: str, tid: int) -> tuple[tuple[str, ...], str]:
-        """`Thread.wakers` and `Thread.outside` of a thread."""
+        """Return `Thread.wakers` and `Thread.outside` of a thread."""
         pids, outside = self.threads.get(tid, (frozenset(), ""))
         return (() if outside else tuple(ids.process(host, pid) for pid in sorted(pids))), outside
 
@@ -120,7 +111,7 @@ AWAKE: Final = Asleep()
 
 
 class AsleepReader:
-    """Finds out what could wake one process, while none of its threads runs."""
+    """Finds out what could wake one process while none of its threads runs."""
 
     def __init__(self, view: ProcessView) -> None:
         self._view = view
@@ -134,7 +125,7 @@ class AsleepReader:
     def sample(
         self, samples: Collection[ThreadSample], changed: Collection[ThreadSample], waits: Mapping[int, Wait]
     ) -> Asleep:
-        """What could wake the process; AWAKE when some thread of it runs or will wake by itself."""
+        """Return what could wake the process; AWAKE if some thread runs or will wake by itself."""
         self._turn += 1
         alive = [sample for sample in samples if sample.state not in (ThreadState.ZOMBIE, ThreadState.DEAD)]
         self._note(alive, changed)
@@ -150,7 +141,7 @@ class AsleepReader:
         return self._known
 
     def _note(self, samples: Collection[ThreadSample], changed: Collection[ThreadSample]) -> None:
-        """Note since when no thread has run; `ThreadSample.last_ran_ns` is of the first sample alone."""
+        """Note since when no thread has run; `ThreadSample.last_ran_ns` is set in the first sample only."""
         now_ns = time.monotonic_ns()
         if self._since_ns is None:
             ran = (now_ns if sample.last_ran_ns is None else sample.last_ran_ns for sample in samples)
@@ -173,7 +164,7 @@ class AsleepReader:
         return Asleep(self._outside(calls.values(), mappings), threads)
 
     def _ends(self, wait: Wait, mappings: list[MemoryMapping]) -> tuple[frozenset[int], str]:
-        """Who could end a wait, and what else could."""
+        """Return the processes that could end a wait, and what else could."""
         nobody: frozenset[int] = frozenset()
         for reason in (*(waited.wakers.outside for waited in wait.waited), wait.outside):
             if reason:
@@ -214,9 +205,10 @@ class AsleepReader:
         return f"is traced by {tracer}" if tracer else ""
 
     def _traces(self) -> str:
-        """What it traces: wait4(2) waits for that too.
+        """Return which process it traces, since wait4(2) waits for tracees too; "" if none.
 
-        While it sleeps it can't begin to trace another process; a child may ask to be traced by it (PTRACE_TRACEME).
+        While it sleeps it can't begin to trace another process, but a child may ask to be traced by it
+        (PTRACE_TRACEME).
         """
         slept = self._untraced_ns is not None and self._untraced_ns == self._since_ns
         for pid in child_pids(self._pid) if slept else process_ids():
@@ -230,9 +222,9 @@ class AsleepReader:
         return ""
 
     def _shares_memory(self) -> str:
-        """The process that it shares all of its memory with: that can wake its futexes.
+        """Return which process shares all of its memory and so can wake its futexes; "" if none.
 
-        The kernel shows neither memory nor files of a main thread that has ended, so all of these seem to share theirs.
+        The kernel hides memory and files of a main thread that has ended, so all such processes seem to share theirs.
         """
         if living_task(self._pid) != self._pid:
             return _HEADLESS
@@ -242,14 +234,13 @@ class AsleepReader:
         return "" if other is None else f"shares its memory with process {other}"
 
     def _may_share_memory(self) -> str:
-        """The same without kcmp(2): two that share memory have the same mappings; a forked child may have, too."""
+        """Guess memory sharing without kcmp(2): equal mappings. A forked child may have them too."""
         own = _maps(self._pid)
         other = next((pid for pid in process_ids() if pid != self._pid and own and _maps(pid) == own), None)
         return "" if other is None else f"may share its memory with process {other}"
 
 
 def _waits(sample: ThreadSample) -> bool:
-    """Whether a thread is blocked, and the kernel counts when it runs."""
     return sample.state is ThreadState.WAITING and isinstance(sample.call, BlockedSyscall) and sample.runs is not None
 
 

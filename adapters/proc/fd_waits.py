@@ -1,13 +1,10 @@
-"""Waits for descriptors: from (process, fd, direction) to resources and the processes at the other end.
-
-Which files an idle program waits for: its terminal (a key), and what tells of changes of other files.
+"""Waits for descriptors and file locks: from (process, fd, direction) to resources and the processes at the other end.
 
 Sources: proc_pid_stat(5) (tty_nr), proc_pid_fdinfo(5) (`inotify` lines), inotify(7).
 
-Waits for file locks: from flock(2) and fcntl(2) calls to the locks in /proc/locks and the processes that hold them.
-
-A wait stands in /proc/locks behind the lock that it waits for, with the range that it asks for. That tells the waits of
-two threads apart, and those of open file descriptions, which show no pid (proc_locks(5), fcntl_locking(2)).
+File locks: flock(2) and fcntl(2) calls are matched with /proc/locks. A waiter is listed there behind the lock that it
+waits for, with the range that it asks for. This tells apart the waits of two threads, and those for open file
+description locks, which show no pid (proc_locks(5), fcntl_locking(2)).
 """
 
 from __future__ import annotations
@@ -40,13 +37,7 @@ from livedbg.text.sanitize import clean_line
 
 
 def awaited_idly(pid: int, found: Descriptor, direction: str) -> str:
-    """What an idle program waits for by such a file (`a key`), which a process waits for; "" where none does.
-
-    Args:
-        pid: the process.
-        found: the file.
-        direction: `r` (until there is something to read) or `w`.
-    """
+    """Return what an idle program waits for on such a file: `a key`, `changes of FILE`; "" if it isn't an idle wait."""
     if direction != "r":
         return ""
     if found.kind == "tty" and (found.link.startswith("/dev/pts/") or _controls(pid, found)):
@@ -58,7 +49,7 @@ def awaited_idly(pid: int, found: Descriptor, direction: str) -> str:
 
 
 def _controls(pid: int, found: Descriptor) -> bool:
-    """Whether a terminal is the controlling one: a serial line may be an instrument that does not answer."""
+    """Return whether a terminal is the controlling one; another serial line may be an instrument that never answers."""
     if found.link == "/dev/tty":
         return True
     try:
@@ -69,7 +60,7 @@ def _controls(pid: int, found: Descriptor) -> bool:
 
 
 def _watched(pid: int, fd: int) -> str:
-    """The file that is watched, if it is one, and the process has it open too, as `tail -f` has."""
+    """Return the path that inotify watches, if it is one file that the process also has open, as `tail -f` does."""
     try:
         words = [value.split() for name, value in fdinfo(pid, fd) if name.startswith("inotify")]
         marks = {word.partition(":")[2] for line in words for word in line if word.startswith("ino:")}
@@ -95,8 +86,8 @@ class FdWaits:
     """Describes the descriptor waits of one process.
 
     Attributes:
-        armed_timer: a timerfd that will fire was among the descriptors asked for since it was reset.
-        gap: why not everything that was asked for since it was reset could be followed; "" if it could.
+        armed_timer: an armed timerfd was among the descriptors asked for since the last reset.
+        gap: why some descriptor asked for since the last reset could not be followed; "" if all could.
     """
 
     def __init__(self, view: ProcessView) -> None:
@@ -106,7 +97,7 @@ class FdWaits:
         self.gap = ""
 
     def name(self, fd: int) -> str:
-        """A descriptor in a user's words: `pipe 3`, `socket 5`, `/dev/pts/0`."""
+        """Return the user's name of a descriptor: `pipe 3`, `socket 5`, `/dev/pts/0`."""
         found = describe(self._pid, fd)
         if found is None:
             return f"descriptor {fd}"
@@ -115,24 +106,24 @@ class FdWaits:
         return _shown(found.link)
 
     def socket_address(self, fd: int) -> str | None:
-        """The local address of a socket, for `accept on …`."""
+        """Return the local address of a socket, for `accept on …`."""
         found = describe(self._pid, fd)
         socket = self._view.scene.sockets(self._pid).get(found.number) if found and found.kind == "socket" else None
         return _shown(socket.local) if socket is not None and socket.local else None
 
     def time_limit(self, fd: int, direction: str) -> float | None:
-        """Seconds after which a call that is blocked on a socket gives up; 0 for never, None if not known."""
+        """Return the timeout of a blocked call on a socket in seconds; 0 for none, None if not known."""
         found = describe(self._pid, fd)
         return time_limit_s(self._pid, fd, found.number, direction) if found is not None else None
 
     def waited(self, fd: int, direction: str, *, polled: bool, depth: int = 0) -> list[Waited]:
-        """What waiting for a descriptor waits for.
+        """Return what a wait for a descriptor waits for.
 
         Args:
-            fd: the descriptor.
             direction: `r` (until there is something to read) or `w` (until there is room).
-            polled: by poll, select or epoll: an own other end is a wake-up channel, nobody's debt.
-            depth: how many epoll sets were opened to get here.
+            polled: the call is poll, select or epoll. If the process itself has the other end, that is a wake-up
+                channel and has no holder.
+            depth: how many nested epoll sets were opened so far.
         """
         found = describe(self._pid, fd)
         if found is None:
@@ -159,7 +150,7 @@ class FdWaits:
                 return [self._file(found, direction)]
 
     def epoll_set(self, fd: int) -> list[tuple[int, str]]:
-        """(descriptor, direction) of the members of an epoll set (fdinfo `tfd:` lines)."""
+        """Return (descriptor, direction) of the members of an epoll set (fdinfo `tfd:` lines)."""
         members = []
         for name, value in self._fdinfo(fd):
             field = value.split()
@@ -170,8 +161,10 @@ class FdWaits:
         return members
 
     def _check_member(self, fd: int, value: str) -> None:
-        """A set keeps what was closed as long as another descriptor has it open: then `fd` is something else, or
-        nothing, and the inode tells (`ino:`, Linux 4.14 and later)."""
+        """Set `gap` if an epoll member was closed but lives on in another descriptor.
+
+        Then `fd` is something else or nothing, which shows in the inode (`ino:`, Linux 4.14 and later).
+        """
         found = describe(self._pid, fd)
         inode = re.search(r"\bino:\s*([0-9a-f]+)", value)
         known = found is not None and found.kind in ("pipe", "socket", "file")
@@ -179,13 +172,12 @@ class FdWaits:
             self.gap = f"its epoll set has a file that was closed as descriptor {fd}"
 
     def sharers(self, fd: int) -> frozenset[int]:
-        """The other processes that have an epoll set open: they inherited it under the same number, and may add to
-        it."""
+        """Return the other processes that inherited an epoll set, under the same number, and may add to it."""
         others = (pid for pid in self._view.scene.index().epolls(fd) if pid != self._pid)
         return frozenset(pid for pid in others if same_file((self._pid, fd), (pid, fd)) is not False)
 
     def epoll_members(self, fd: int, depth: int = 0) -> list[Waited]:
-        """What the members of an epoll set wait for."""
+        """Return what the members of an epoll set wait for."""
         return [w for member, way in self.epoll_set(fd) for w in self.waited(member, way, polled=True, depth=depth)]
 
     def _fdinfo(self, fd: int) -> list[tuple[str, str]]:
@@ -195,7 +187,7 @@ class FdWaits:
             return []
 
     def _holdings(self, pids: set[int], evidence: str, polled: bool) -> tuple[Holding, ...] | None:
-        """Holders by process; None for an end of one's own that is only polled: a way to wake itself."""
+        """Return the holders by process; None if only the process itself has the polled end (a way to wake itself)."""
         if polled and pids == {self._pid}:
             return None
         host = self._view.scene.host
@@ -269,7 +261,7 @@ class FdWaits:
         return SocketFacts(other_end=other.inode, unread=unread)
 
     def _socket_wakers(self, found: Descriptor, socket: Socket, pids: set[int]) -> Wakers:
-        """The processes with its other end, and those with the same end: they could shut it down."""
+        """Return the processes with the other end, and those with the same end, which could shut it down."""
         if socket.listening:
             return Wakers(outside=f"a connection to socket {found.fd}")
         if socket.datagram:
@@ -279,7 +271,7 @@ class FdWaits:
         return Wakers(frozenset(pids) | frozenset(self._view.scene.index().sockets(found.number)) | {self._pid})
 
     def _other_end(self, socket: Socket) -> tuple[list[int], str]:
-        """The sockets that have the other end, and what who has one of them has."""
+        """Return the sockets at the other end, and what their owner has, as evidence."""
         if socket.listening:
             return [], ""
         if socket.protocol == "unix":
@@ -310,11 +302,11 @@ class FdWaits:
         return []
 
     def _armed(self, fd: int) -> bool:
-        """Whether a timerfd will fire: `it_value: (0, 0)` says that it won't."""
+        """Return whether a timerfd will fire: `it_value: (0, 0)` means that it won't."""
         return any(name == "it_value" and value != "(0, 0)" for name, value in self._fdinfo(fd))
 
     def _file(self, found: Descriptor, direction: str) -> Waited:
-        """Something whose other end is no process of this machine: a terminal, a device, signals."""
+        """Return a wait whose other end is no process of this machine: a terminal, a device, signals."""
         link = _shown(found.link)
         attributes, idle = {"what": found.kind, "path": link}, awaited_idly(self._pid, found, direction)
         resource = self._resource("file", f"{self._pid}.{found.fd}", link, "", idle=idle, attributes=attributes)
@@ -326,7 +318,7 @@ def _shown(text: str) -> str:
 
 
 def _source(found: Descriptor, link: str) -> str:
-    """What ends a wait for something whose other end is no process: `a key of /dev/pts/3`, `what signalfd 5 takes`."""
+    """Return what ends a wait without a process at the other end: `a key of /dev/pts/3`, `a signal`."""
     if found.kind == "tty":
         return f"a key of {link}"
     if found.kind == "signalfd":
@@ -351,11 +343,10 @@ class FileLockWaits:
         self._pid = view.pid
 
     def flock(self, call: BlockedSyscall) -> Wait:
-        """A wait in flock(2)."""
         return self._wait(c_int(call.args[0]), "flock", "FLOCK", "0 EOF")
 
     def fcntl(self, call: BlockedSyscall) -> Wait:
-        """A wait in fcntl(2): F_SETLKW or F_OFD_SETLKW."""
+        """Return the wait of a fcntl(2) call with F_SETLKW or F_OFD_SETLKW."""
         words = _SETLKW.get(c_int(call.args[1]))
         if words is None:
             return Wait("fcntl", kind=WaitKind.FILE_LOCK)
@@ -363,7 +354,7 @@ class FileLockWaits:
         return self._wait(fd, *words, self._range(fd, call.args[2]))
 
     def _range(self, fd: int, address: int) -> str | None:
-        """The bytes that a call asks for, as /proc/locks shows them: `10 19`, `0 EOF`."""
+        """Return the bytes that a call asks for, in the format of /proc/locks: `10 19`, `0 EOF`."""
         try:
             _, whence, start, length = _FLOCK.unpack(memory.read(self._pid, address, _FLOCK.size))
             if whence == os.SEEK_CUR:
@@ -397,8 +388,10 @@ class FileLockWaits:
         return Wait(f"{verb} of {name}", False, tuple(waited), kind=WaitKind.FILE_LOCK)
 
     def _holders(self, found: Descriptor, lock: FileLock) -> list[int]:
-        """The processes in whose open files the kernel shows that lock (fdinfo `lock:`): the one that took it may have
-        ended, and its children have it."""
+        """Return the processes whose fdinfo shows the lock (`lock:`).
+
+        The process that took it may have ended while its children still hold it.
+        """
         pids = set()
         for pid, fd in self._view.scene.index().opened(found.link):
             try:
@@ -413,5 +406,5 @@ class FileLockWaits:
 
 
 def c_int(word: int) -> int:
-    """Return the C int that a machine word holds."""
+    """Return the C int in a machine word."""
     return (word & 0xFFFFFFFF) - (word << 1 & 0x100000000)

@@ -1,8 +1,8 @@
-"""What a thread that sits in futex(2) waits for, from the call's arguments and the memory around the word.
+"""Classify what a thread in futex(2) waits for, from the call's arguments and the memory around the word.
 
-Pure: it gets bytes and gives a description. Sources: glibc 2.36 nptl/ (pthread_mutex_lock.c,
-pthread_rwlock_common.c, pthread_cond_wait.c, sem_waitcommon.c, pthread_barrier_wait.c,
-pthread_join_common.c), Linux kernel/futex/. How each shows:
+Pure: bytes in, description out. Sources: glibc 2.36 nptl/ (pthread_mutex_lock.c, pthread_rwlock_common.c,
+pthread_cond_wait.c, sem_waitcommon.c, pthread_barrier_wait.c, pthread_join_common.c), Linux kernel/futex/.
+How each object shows:
 
     join        WAIT_BITSET, shared, value = the word = tid of a live thread
     PI mutex    LOCK_PI (kernel ABI: the word holds the owner)
@@ -49,8 +49,8 @@ class FutexCall(NamedTuple):
 
     Attributes:
         command: FUTEX_WAIT and so on, without flags.
-        shared: the word may be shared with other processes (FUTEX_PRIVATE_FLAG is not set).
-        timed: it has a time limit.
+        shared: other processes may share the word (FUTEX_PRIVATE_FLAG is not set).
+        timed: the call has a time limit.
     """
 
     address: int
@@ -62,24 +62,24 @@ class FutexCall(NamedTuple):
 
     @classmethod
     def of(cls, call: BlockedSyscall) -> FutexCall:
-        """From what /proc/PID/task/TID/syscall shows."""
+        """Decode the arguments shown by /proc/PID/task/TID/syscall."""
         address, operation, value, timeout = call.args[:4]
         command = operation & 0x7F
         return cls(address, command, value & 0xFFFF_FFFF, not operation & _PRIVATE, timeout != 0, call.sp)
 
 
 class FutexWait(Struct, frozen=True):
-    """What it is.
+    """The object that a futex call waits on.
 
     Attributes:
         kind: `mutex`, `rwlock`, `cond`, `sem`, `barrier`, `join`, `parked` or `futex`.
-        address: of the object that holds the word.
-        waits_in: the call that a user knows.
-        owner: the thread that holds it, as the process numbers threads; None when not known.
-        state: what its words say, for users.
+        address: of the object that contains the word.
+        waits_in: the library call that a user knows.
+        owner: the holding thread, in the process's own numbering; None if not known.
+        state: the meaning of the object's words, for users.
         evidence: the words that were read.
         inferred: concluded from the shape of the memory only.
-        ended_owner: the thread that its owner word names, where it is no living one.
+        ended_owner: the thread named by the owner word, if it isn't alive.
     """
 
     kind: str
@@ -99,15 +99,13 @@ IsThread = Callable[[int], bool]
 def classify(
     call: FutexCall, memory: bytes | None, is_thread: IsThread, *, glibc: bool = True, parks: bool = True
 ) -> FutexWait:
-    """What a thread waits for.
+    """Classify a futex wait.
 
     Args:
-        call: the call it sits in.
-        memory: from AROUND bytes before the word to AROUND bytes behind its start; None when it
-            can't be read.
-        is_thread: whether a number is that of a live thread that could hold this lock.
-        glibc: the layouts of glibc's lock types hold.
-        parks: it may be `parked`.
+        memory: from AROUND bytes before the word to AROUND bytes after its start; None if it can't be read.
+        is_thread: returns whether a number is that of a live thread that could hold this lock.
+        glibc: glibc's layouts of lock types apply.
+        parks: `parked` is a possible result.
     """
     if memory is None or len(memory) < 2 * AROUND:
         return _plain(call, None)
@@ -140,7 +138,7 @@ def _plain(call: FutexCall, words: _Words | None) -> FutexWait:
 
 
 def _by_kernel_abi(call: FutexCall, words: _Words, is_thread: IsThread) -> FutexWait | None:
-    """Where the kernel's own ABI says who holds it: whatever the C library is."""
+    """Classify a wait whose owner follows from the kernel's own ABI, whatever the C library."""
     word = words[0]
     owner = word & _TID_MASK
     if call.command in (_LOCK_PI, _LOCK_PI2):
@@ -157,7 +155,7 @@ def _by_kernel_abi(call: FutexCall, words: _Words, is_thread: IsThread) -> Futex
 
 
 def _owned(call: FutexCall, words: _Words, owner: int, sort: str, is_thread: IsThread) -> FutexWait:
-    """A lock whose futex word is its owner's tid."""
+    """Return the wait for a lock whose futex word is its owner's tid."""
     kind = words[_MUTEX.kind]
     known = is_thread(owner)
     attributes = {"kind": f"{sort}, {_kind_name(kind)}" if kind < 1024 else sort}
@@ -185,8 +183,11 @@ def _kind_name(kind: int) -> str:
 
 
 def _parked(call: FutexCall, words: _Words, _is_thread: IsThread) -> FutexWait | None:
-    """glibc parks a thread for ever on a word of its own stack when the kernel answers EDEADLK to
-    LOCK_PI (pthread_mutex_lock.c, "Delay the thread indefinitely"). An object of the user's own looks the same."""
+    """Recognise a thread that glibc parked.
+
+    glibc parks a thread for ever on a word of its own stack when the kernel answers EDEADLK to LOCK_PI
+    (pthread_mutex_lock.c, "Delay the thread indefinitely"). A user's own object on the stack looks the same.
+    """
     zero = call.value == 0 and words[0] == 0
     if zero and call.command == _WAIT_BITSET and not call.timed and 0 <= call.address - call.sp < 512:
         evidence = f"parked on its own stack ({call.address:#x}): the kernel found a cycle of PI mutexes (EDEADLK)"
@@ -264,7 +265,7 @@ def _semaphore(call: FutexCall, words: _Words, _is_thread: IsThread) -> FutexWai
 
 
 def _barrier(call: FutexCall, words: _Words, _is_thread: IsThread) -> FutexWait | None:
-    """struct pthread_barrier {in, current_round, count, shared, out}; the wait is on current_round."""
+    """Recognise struct pthread_barrier {in, current_round, count, shared, out}; the wait is on current_round."""
     arrived = words[-4] - words[0]
     count, shared = words[4], words[8]
     if call.command != _WAIT or call.value != words[0] or shared not in (0, 128) or (shared == 128) != call.shared:
@@ -307,7 +308,7 @@ def _condition(call: FutexCall, words: _Words, _is_thread: IsThread) -> FutexWai
 
 
 def _sequence_fits(words: _Words, at: int) -> bool:
-    """`__wseq` (twice the waits begun) is ahead of `__g1_start` (twice the waits of older groups)."""
+    """Check that `__wseq` (twice the waits begun) is ahead of `__g1_start` (twice the waits of older groups)."""
     wseq = words[-at] | words[4 - at] << 32
     start = words[8 - at] | words[12 - at] << 32
     return wseq >> 1 >= start >> 1 and wseq > 1

@@ -1,7 +1,7 @@
-"""What a process is: the part of its model that rarely changes.
+"""The rarely changing part of a process's model, and its exit status.
 
 Invariants:
-    exit_status.X1. A status that may not be read is unknown, and never 0.
+    exit_status.X1. An exit status that can't be read is unknown, never 0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAMES: Final = frozenset(
 
 @cache
 def _prefixes() -> tuple[str, ...]:
-    """How the names of the variables begin that are shown."""
+    """Return the name prefixes of the environment variables to show."""
     return (*_PREFIXES, *(prefix for system in systems() for prefix in system.environment))
 
 
@@ -48,12 +48,12 @@ _BOOT_WALL_NS: Final = _boot_wall_ns()
 
 
 class Identity(Struct, frozen=True):
-    """What a process is; strings are sanitised.
+    """Identity of a process; strings are sanitised.
 
     Attributes:
-        environment: the variables that matter here, without secrets.
-        tracer: pid of who traces it; 0 for nobody.
-        gated: it is ours, and waits behind its gate to become its command.
+        environment: the relevant variables, without secrets.
+        tracer: pid of its tracer; 0 for none.
+        gated: our own child that waits at its gate before it execs its command.
     """
 
     exe: str | None = None
@@ -67,19 +67,15 @@ class Identity(Struct, frozen=True):
 
 
 def start_wall_ns(start_ticks: int) -> int:
-    """When a process started, on the wall clock."""
+    """Return the wall-clock start time of a process."""
     return _BOOT_WALL_NS + start_ticks * CLOCK_TICK_NS
 
 
 def read_identity(pid: int, live: LiveEnvironment | None = None) -> Identity:
-    """What a process is, as far as it may be seen.
-
-    Args:
-        pid: the process.
-        live: reads its environment as it is now, for a rank that was set after exec.
+    """Read the identity of a process, as permitted; `live` reads its current environment, for a rank set after exec.
 
     Raises:
-        OSError: it is gone.
+        OSError: the process is gone.
     """
     status = procfs.status_fields(pid)
     try:
@@ -107,7 +103,7 @@ def read_identity(pid: int, live: LiveEnvironment | None = None) -> Identity:
 
 
 def executable(pid: int) -> str | None:
-    """The file that a process executes, for telling whether it called exec; None when not allowed."""
+    """Return the path of the running executable, to detect exec; None if not permitted."""
     return _link(pid, "exe")
 
 
@@ -119,12 +115,9 @@ def _link(pid: int, name: str) -> str | None:
 
 
 class ExitStatus:
-    """Reads the exit status of one process. Close it.
+    """Reads the exit status of one process. Must be closed.
 
-    Args:
-        pid: the process.
-        watched: keep a descriptor of it, through which the kernel tells the status once the parent has collected it
-            (Linux 6.15).
+    With `watched` it keeps a pidfd: the kernel reports the status by it even after the parent's wait (Linux 6.15).
     """
 
     def __init__(self, pid: int, *, watched: bool = True) -> None:
@@ -135,12 +128,11 @@ class ExitStatus:
                 self._end = Ending(pid)
 
     def of(self, stat: Stat | None, start_ticks: int | None, *, denied: bool = False) -> int | None:
-        """Its exit status, negative for a signal; None where nobody tells.
+        """Return the exit status, negative for a signal; None if it is not known.
 
         Args:
-            stat: of the zombie, where there is one.
-            start_ticks: when the process started.
-            denied: livedbg may not look into the process.
+            stat: of the zombie, if there is one.
+            denied: livedbg may not inspect the process.
         """
         noted = noted_end(self._pid, start_ticks)
         if noted is not None:
@@ -159,7 +151,6 @@ class ExitStatus:
             return True
 
     def close(self) -> None:
-        """Let the descriptor go."""
         if self._end is not None:
             self._end.close()
             self._end = None
@@ -172,12 +163,7 @@ _EVERY_S: Final = 1.0
 
 
 class OpenFiles:
-    """Those of one process.
-
-    Args:
-        host: its host.
-        pid: the process.
-    """
+    """The descriptor limit of one process."""
 
     def __init__(self, host: str, pid: int) -> None:
         self._pid = pid
@@ -186,7 +172,7 @@ class OpenFiles:
         self._resource: Resource | None = None
 
     def resource(self) -> Resource | None:
-        """Its descriptors, if no more can be opened."""
+        """Return the process's descriptor table as a resource if no more can be opened."""
         now_s = time.monotonic()
         if now_s - self._taken_s >= _EVERY_S:
             self._taken_s = now_s

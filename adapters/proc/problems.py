@@ -1,9 +1,7 @@
-"""What keeps the adapter from seeing all of a process, as statuses for the user.
+"""Source statuses for what can't be seen of a process, with the command that would show it.
 
-Runtimes whose own threads, locks or tasks livedbg can't look into, and the command that would tell.
-
-What such a program waits for is decided by its runtime, not by its threads: CPU time that a thread of it uses may be
-that of a garbage collector, a timer or a loop that polls.
+This includes runtimes whose own threads, locks or tasks livedbg can't inspect. Such a runtime, not its threads, decides
+what the program waits for: CPU time of a thread may come from a garbage collector, a timer or a polling loop.
 """
 
 from __future__ import annotations
@@ -30,14 +28,14 @@ _SEARCHED: Final = 64 << 20
 
 
 class UnseenRuntime(Struct, frozen=True):
-    """One of them.
+    """A runtime that livedbg can't inspect.
 
     Attributes:
-        name: what runs the program.
-        files: in the path of a file that the process has mapped.
-        program: the whole base name of its program.
+        name: for users.
+        files: pattern for the path of a mapped file.
+        program: pattern for the whole base name of the program.
         unseen: what livedbg can't see of it.
-        command: what would tell, with `{pid}`.
+        command: the command that shows it, with `{pid}`.
         polls: its threads use CPU time while they wait.
     """
 
@@ -97,7 +95,7 @@ _GO_RUNTIME: Final = UnseenRuntime(
 
 
 def runtime_of(pid: int) -> UnseenRuntime | None:
-    """The runtime of a process; None where there is none of these, or the process may not be seen."""
+    """Return the opaque runtime of a process; None if there is none or the process can't be read."""
     try:
         exe = Path(f"/proc/{living_task(pid)}/exe")
         program = exe.readlink().name.removesuffix(" (deleted)")
@@ -131,7 +129,7 @@ SOURCE = "proc"
 
 
 def status_of(host: str, pid: int, problem: Problem) -> SourceStatus:
-    """A problem as a status: a part can still be seen."""
+    """Return a status that the process is partly visible."""
     return SourceStatus(
         source=SOURCE,
         target=ids.process(host, pid),
@@ -143,18 +141,18 @@ def status_of(host: str, pid: int, problem: Problem) -> SourceStatus:
 
 
 def seen(host: str, pid: int, code: str = "") -> SourceStatus:
-    """All is well, or the problem `code` is no more."""
+    """Return a status that all is well, or that the problem `code` has gone."""
     return SourceStatus(source=SOURCE, target=ids.process(host, pid), health=SourceHealth.OK, code=code)
 
 
 def hidden(host: str, pid: int) -> SourceStatus:
-    """A process that was led to may not be seen at all."""
+    """Return a status that a related process is hidden from this user."""
     sentence = f"Process {pid} is involved, but the kernel hides it from this user."
     return status_of(host, pid, Problem("hidden", sentence, f"sudo livedbg attach {pid}"))
 
 
 def ended(host: str, pid: int, status: int | None, code: str, sentence: str) -> SourceStatus:
-    """The process has ended."""
+    """Return a status that the process has ended."""
     how = "" if status is None else f" by signal {-status}" if status < 0 else f" with status {status}"
     return SourceStatus(
         source=SOURCE,
@@ -167,7 +165,7 @@ def ended(host: str, pid: int, status: int | None, code: str, sentence: str) -> 
 
 
 def machine_problem(pid: int) -> Problem | None:
-    """The process runs code of a machine whose system calls we don't know."""
+    """Return a problem if the process runs code of a machine whose system calls we don't know."""
     abi = native_abi()
     machine = elf_machine(pid)
     if abi is None:
@@ -187,7 +185,7 @@ def machine_problem(pid: int) -> Problem | None:
 
 
 def runtime_problem(pid: int) -> Problem | None:
-    """Its threads are those of a runtime that livedbg does not look into."""
+    """Return a problem if the process runs in a runtime that livedbg can't inspect."""
     runtime = runtime_of(pid)
     if runtime is None:
         return None
@@ -199,7 +197,7 @@ def runtime_problem(pid: int) -> Problem | None:
 
 
 def libc_problem(pid: int, libc: Libc) -> Problem | None:
-    """The layouts of its locks aren't known."""
+    """Return a problem if the lock layouts of its C library aren't known."""
     if libc.layouts_known:
         return None
     return Problem(

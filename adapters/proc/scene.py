@@ -1,16 +1,14 @@
-"""What all watched processes share: who has which descriptor open, sockets, file locks, shared memory, control groups.
+"""State shared by all process watches: descriptors, sockets, file locks, shared memory, control groups.
 
-The scans of descriptors span the whole machine, so they are taken only when a wait needs them, and at most so
-often that they cost 1 % of the time (`_LIMIT`).
+Descriptor scans span the whole machine, so they are taken only when a wait needs them, and at most so often that they
+cost 1 % of the time (`_LIMIT`).
 
-What the control groups of the watched processes do to them: freeze them, take CPU time or memory from them.
-
-Nothing is emitted of a group that does nothing of that. Shares are rounded, so that a group whose share moves a little
-makes no event.
+A control group is emitted only while it holds its processes back: frozen, throttled, or short of memory. Shares are
+rounded, so that small changes make no event.
 
 Invariants:
-    groups.G1. What a group did before livedbg came (its counters since it was made) says nothing of now.
-    groups.G2. A group that is as full as it may be is no trouble by itself: its page cache can be taken back.
+    groups.G1. Counters from before livedbg attached (since the group was made) say nothing about now.
+    groups.G2. A full group is no trouble by itself: its page cache can be reclaimed.
 """
 
 from __future__ import annotations
@@ -50,11 +48,11 @@ _STALLED: Final = 0.2
 
 
 class _State(Struct):
-    """What is known of one group.
+    """State of one control group.
 
     Attributes:
         counts: by file, (time, periods, throttled) of the last _WINDOW_S seconds, oldest first.
-        kills: tasks that were killed for memory when it was first read.
+        kills: number of OOM kills when the group was first read.
     """
 
     taken_s: float = -1e9
@@ -65,7 +63,7 @@ class _State(Struct):
 
 
 class Groups:
-    """The groups of all watched processes. Used from one thread at a time."""
+    """The control groups of all watched processes. Used from one thread at a time."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -73,20 +71,20 @@ class Groups:
         self._states: dict[Group, _State] = {}
 
     def forget(self, pid: int) -> None:
-        """Find the group of a process anew at the next sample: it may have been moved."""
+        """Look up the group of a process again at the next sample: it may have been moved."""
         self._views.pop(pid, None)
 
     def readable(self, pid: int) -> bool:
-        """Whether what the group of a process does can be seen."""
+        """Return whether the group's files can be read."""
         view = self._view(pid)
         return view is not None and view.readable
 
     def frozen(self, pid: int) -> bool:
-        """Whether the group of a process is frozen."""
+        """Return whether the group of a process is frozen."""
         return self._state(pid).frozen
 
     def resource(self, pid: int) -> Resource | None:
-        """The group of a process, if it holds it back."""
+        """Return the group of a process if it holds the process back."""
         return self._state(pid).resource
 
     def _view(self, pid: int) -> Group | None:
@@ -160,7 +158,7 @@ class Groups:
 
 
 def _throttled(state: _State, limit: CpuLimit, now_s: float) -> float | None:
-    """In which share of the periods of the last seconds a group was throttled; None where too few have passed (G1)."""
+    """Return the share of throttled periods in the last seconds; None if too few periods have passed (G1)."""
     counts = state.counts.setdefault(limit.file, [])
     while len(counts) > 1 and now_s - counts[1][0] >= _WINDOW_S:
         del counts[0]
@@ -176,13 +174,7 @@ _LIMIT: Final = Limit(wall=0.01, least_s=0.4)
 
 
 class Scene:
-    """Looks that are shared. Used from one thread at a time.
-
-    Attributes:
-        host: name of this host.
-        version: changes when descriptors or locks were read anew.
-        groups: control groups.
-    """
+    """Shared scans; `version` changes when descriptors or locks were read again. Used from one thread at a time."""
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -194,11 +186,7 @@ class Scene:
         self._shared: dict[tuple[str, int, int], tuple[int, int]] = {}
 
     def renew(self, *, wanted: bool) -> None:
-        """Forget what is too old.
-
-        Args:
-            wanted: a wait is new, so that what is known may lack its peers.
-        """
+        """Drop scans that are too old; with `wanted`, the last scan may lack the peers of a new wait."""
         if self._index is None:
             return
         age_s = time.monotonic() - self._index.taken_s
@@ -210,13 +198,13 @@ class Scene:
             self.version += 1
 
     def index(self) -> DescriptorIndex:
-        """Who has which descriptor open."""
+        """Return the open descriptors of all processes."""
         if self._index is None:
             self._index = DescriptorIndex()
         return self._index
 
     def sockets(self, pid: int) -> SocketTable:
-        """The sockets of the network namespace of a process."""
+        """Return the sockets of the network namespace of a process."""
         self.index()  # its age decides when the sockets are read anew
         try:
             namespace = Path(f"/proc/{pid}/ns/net").stat().st_ino
@@ -227,18 +215,17 @@ class Scene:
         return self._sockets[namespace]
 
     def locks(self) -> list[FileLock]:
-        """The advisory file locks."""
+        """Return the advisory file locks."""
         self.index()
         if self._locks is None:
             self._locks = read_locks()
         return self._locks
 
     def shared_identity(self, pid: int, address: int, mappings: list[Mapping]) -> tuple[int, int]:
-        """One (pid, address) for an object in shared memory, whichever process looks at it.
+        """Return one (pid, address) for an object in shared memory, the same for every process that maps it.
 
-        The lowest visible pid that maps it when it is first seen; for private memory, the process
-        itself. The kernel tells shared futexes apart the same way: by inode and offset (futex.c,
-        get_futex_key).
+        This is the lowest visible pid that maps it when first seen; for private memory, the process itself. The kernel
+        identifies shared futexes in the same way, by inode and offset (futex.c, get_futex_key).
         """
         mapping = find_mapping(mappings, address)
         if mapping is None or not mapping.shared:
@@ -250,8 +237,10 @@ class Scene:
         return self._shared[key]
 
     def mapped_by(self, pid: int, mapping: Mapping) -> tuple[frozenset[int], str]:
-        """The processes that have the file or memory of a shared mapping of a process in their memory or open, or may
-        have been told its name, and what else could come to have it: "" for nothing."""
+        """Return the processes with access to a shared mapping's file, and what else could get access ("" for none).
+
+        Processes that have it mapped or open are included, and those that may know its name.
+        """
         if mapping.path.startswith("/SYSV"):
             return frozenset(), "any process that may attach its System V shared memory"
         names = names_of(pid, mapping)
@@ -284,7 +273,6 @@ class Scene:
 
 
 def _descendants(pids: set[int]) -> set[int]:
-    """The living children of some processes, their children, …"""
     found: set[int] = set()
     todo = list(pids)
     while todo:

@@ -1,13 +1,12 @@
-"""What a thread that sits in a system call waits for, by the call's name and arguments.
+"""Describe what a thread in a system call waits for, by the call's name and arguments.
 
-Argument meanings: section 2 of the Linux manual; structures in memory: poll(2), select(2),
-fcntl_locking(2), clock_nanosleep(2), all of LP64.
+Argument meanings: section 2 of the Linux manual; structures in memory: poll(2), select(2), fcntl_locking(2),
+clock_nanosleep(2), all of LP64.
 
-Waits for message queues and System V semaphores: who could send, as far as anybody can tell.
-
-A POSIX queue is a file without a path (mq_overview(7)): once it was unlinked, only processes that have it open can use
-it. Everything of System V can be used by any process that has its number and the permission (sysvipc(7)); for a queue,
-the kernel remembers who last sent and received (/proc/sysvipc/msg, proc_sysvipc_msg(5)).
+Message queues and System V semaphores: a POSIX queue is a file without a path (mq_overview(7)); once unlinked, only
+processes that have it open can use it. A System V object can be used by any process that knows its number and has
+permission (sysvipc(7)). For a System V queue, the kernel keeps the last sender and receiver (/proc/sysvipc/msg,
+proc_sysvipc_msg(5)).
 """
 
 from __future__ import annotations
@@ -35,20 +34,14 @@ _DELETED = " (deleted)"
 
 
 class MessageWaits:
-    """Describes what one process waits for in message queues and System V semaphores."""
+    """Describes the waits of one process for message queues and System V semaphores."""
 
     def __init__(self, view: ProcessView) -> None:
         self._view = view
         self._pid = view.pid
 
     def posix(self, verb: str, fd: int, timed: bool) -> Wait:
-        """A call of mq_receive(3) (`receive from`) or mq_send(3) (`send to`).
-
-        Args:
-            verb: the call in a user's words.
-            fd: the descriptor of the queue.
-            timed: the call has a time limit.
-        """
+        """Return the wait of a mq_receive(3) (verb `receive from`) or mq_send(3) (`send to`) call."""
         found = describe(self._pid, fd)
         if found is None:
             return Wait(f"{verb} a message queue", timed, kind=WaitKind.MESSAGE_QUEUE)
@@ -62,7 +55,7 @@ class MessageWaits:
         return Wait(f"{verb} {queue}", timed, waited, kind=WaitKind.MESSAGE_QUEUE)
 
     def _same(self, fd: int, pid: int, other: int) -> bool:
-        """Whether a descriptor of another process is the same queue; what can't be asked counts as the same."""
+        """Return whether another process's descriptor is the same queue; True if that can't be checked."""
         try:
             paths = (f"/proc/{self._pid}/fd/{fd}", f"/proc/{pid}/fd/{other}")
             one, two = (os.stat(path) for path in paths)  # noqa: PTH116 (follows the magic link)
@@ -71,20 +64,13 @@ class MessageWaits:
         return (one.st_dev, one.st_ino) == (two.st_dev, two.st_ino)
 
     def system_v(self, words: str, number: int, timed: bool, *, queue: bool) -> Wait:
-        """A call of msgrcv(2), msgsnd(2) or semop(2).
-
-        Args:
-            words: the call in a user's words.
-            number: of the queue, or the set of semaphores.
-            timed: the call has a time limit.
-            queue: it is a queue.
-        """
+        """Return the wait of a msgrcv(2), msgsnd(2) or semop(2) call for the queue or semaphore set with an id."""
         what = f"message queue {number}" if queue else f"semaphore set {number}"
         anybody = f"any process that may use {what}{self._last(number) if queue else ''}"
         return Wait(words, timed, outside=anybody, kind=WaitKind.SYSTEM_V)
 
     def _last(self, number: int) -> str:
-        """`; process 812, which has ended, was the last to send`, if that is known of a queue."""
+        """Return `; process 812, which has ended, was the last to send`; "" if not known."""
         try:
             if os.stat(f"/proc/{self._pid}/ns/ipc").st_ino != os.stat("/proc/self/ns/ipc").st_ino:  # noqa: PTH116
                 return ""
@@ -98,7 +84,7 @@ class MessageWaits:
 
 
 def _sender(row: str) -> tuple[int, int]:
-    """The number of a queue, and the process that sent to it last; 0 for none."""
+    """Return a queue's id and its last sender's pid (0 for none)."""
     words = row.split()
     return int(words[1]), int(words[5])
 
@@ -139,7 +125,7 @@ _MOST: Final = 256
 
 
 class SyscallWaits:
-    """Describes the waits of one process that are not futex calls."""
+    """Describes the waits of one process other than futex calls."""
 
     def __init__(self, view: ProcessView) -> None:
         self._view = view
@@ -173,7 +159,7 @@ class SyscallWaits:
         }
 
     def describe(self, name: str, call: BlockedSyscall) -> Wait:
-        """The wait of a thread that sits in the system call `name`."""
+        """Return the wait of a thread in the system call `name`."""
         if name in _READS:
             return self._stream(call, _READS[name], "r", _ACCEPTS.get(name, WaitKind.READ))
         if name in _WRITES:
@@ -205,7 +191,7 @@ class SyscallWaits:
         return Wait(name, timed, waited, self._fds.gap, kind=kind)
 
     def _socket_call(self, fd: int, direction: str, name: str, waited: tuple[Waited, ...]) -> Wait:
-        """A call on a socket, which may have a time limit; it is asked for only where its end could prove something."""
+        """Return the wait of a socket call, with its time limit if the peers could prove something."""
         here = not any(one.wakers.outside for one in waited)
         limit_s = self._fds.time_limit(fd, direction) if here else None
         if limit_s is None:
@@ -307,12 +293,12 @@ def _for_signal(call: str, timed: bool) -> Wait:
 
 
 def _mode(flags: int) -> str:
-    """The access mode of open(2), as far as a FIFO waits for another process to open its other end."""
+    """Return the access mode of open(2): opening a FIFO waits for the other end to be opened."""
     return {os.O_RDONLY: " for reading", os.O_WRONLY: " for writing"}.get(flags & os.O_ACCMODE, "")
 
 
 def _unproved(waited: Waited) -> Waited:
-    """The same, where a time limit may end the wait: then nothing of it is proved."""
+    """Mark a wait as unproved, since a time limit may end it."""
     known = waited.resource
     if known is None or known.outside:
         return waited
@@ -320,7 +306,7 @@ def _unproved(waited: Waited) -> Waited:
 
 
 def _program(pid: int) -> str:
-    """` (sleep)`: the name of a process, if it is there."""
+    """Return ` (sleep)`: the name of a process, if it exists."""
     try:
         return f" ({clean_line(read_stat(pid).name)})"
     except OSError:

@@ -1,10 +1,9 @@
 """The threads of one process: their numbers in its PID namespace, and cheap samples of them.
 
 Invariants:
-    threads.T1. A thread whose `schedstat` shows no run since the last sample, and that was blocked then, is
-        still in the same system call: a thread must run to leave one. So a quiet thread costs one
-        read of a file that is kept open.
-    threads.T2. No more files are kept open than FILES_SHARE of what the process may open.
+    threads.T1. A thread that was blocked and whose `schedstat` shows no run since then is still in the same system
+        call: a thread must run to leave one. So a quiet thread costs one read of a file that is kept open.
+    threads.T2. At most FILES_SHARE of the file descriptor limit is kept open.
 """
 
 from __future__ import annotations
@@ -32,14 +31,14 @@ class ThreadSample(Struct):
     """One sample of a thread.
 
     Attributes:
-        runs: times it was put on a CPU; None where the kernel doesn't count.
-        call: where it sits; None when that may not be seen.
-        marks: of a thread that runs, how many reads, writes, voluntary waits and page faults it has made so far; None
-            where that isn't known.
-        queued_ns: time in which it could run and waited for a CPU; None where the kernel doesn't count.
-        last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first sample and the kernel says so.
-        start_ticks: when it started, in clock ticks since boot.
-        moved: of the main thread, how many bytes it has read and written so far.
+        runs: times it was put on a CPU; None if the kernel doesn't count.
+        call: the system call it is in; None if not permitted.
+        marks: for a running thread, how many reads, writes, voluntary waits and page faults it has made so far; None
+            if not known.
+        queued_ns: time spent runnable, waiting for a CPU; None if the kernel doesn't count.
+        last_ran_ns: when it last ran (CLOCK_MONOTONIC), if it was blocked at the first sample and the kernel tells.
+        start_ticks: start time, in clock ticks since boot.
+        moved: for the main thread, bytes read and written so far.
     """
 
     tid: int
@@ -57,7 +56,7 @@ class ThreadSample(Struct):
 
 
 class ThreadNumbers:
-    """Maps thread numbers as a process knows them to ours."""
+    """Maps thread numbers of a process's PID namespace to ours."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -68,7 +67,7 @@ class ThreadNumbers:
         self._elsewhere: dict[int, tuple[int, int] | None] = {}
 
     def update(self, tids: frozenset[int]) -> None:
-        """Take notice of which threads there are now."""
+        """Set the current threads."""
         self._elsewhere.clear()
         if tids != self._tids:
             self._tids = tids
@@ -76,22 +75,17 @@ class ThreadNumbers:
 
     @property
     def inner_pid(self) -> int | None:
-        """The process's own number in its PID namespace, where that isn't ours."""
+        """Return the process's pid in its own PID namespace, if that isn't ours."""
         return next((inner for inner, tid in self._inner.items() if tid == self._pid), None)
 
     def child(self, number: int) -> int:
-        """Our number of the child process that the process calls `number`."""
+        """Return our pid of a child that the process calls `number`."""
         if self._same:
             return number
         return next((pid for pid in procfs.child_pids(self._pid) if number in inner_tids(pid, [pid])), number)
 
     def find(self, number: int, *, elsewhere: bool) -> tuple[int, int] | None:
-        """(pid, tid) of the live thread that the process calls `number`.
-
-        Args:
-            number: as stored in a lock.
-            elsewhere: threads of other processes may be meant.
-        """
+        """Return (pid, tid) of the live thread with a number as stored in a lock; `elsewhere`: of any process."""
         tid = (number if number in self._tids else None) if self._same else self._inner.get(number)
         if tid is not None:
             return self._pid, tid
@@ -103,11 +97,11 @@ class ThreadNumbers:
 
 
 class ThreadReader:
-    """Reads the threads of one process again and again.
+    """Reads the threads of one process repeatedly.
 
     Attributes:
-        kept: files that all readers together keep open.
-        most_files: up to how many of them this one opens more.
+        kept: number of files that all readers together keep open.
+        most_files: limit of `kept` up to which this reader opens more.
     """
 
     kept: ClassVar[int] = 0
@@ -123,16 +117,11 @@ class ThreadReader:
         self.most_files = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * FILES_SHARE)
 
     def close(self) -> None:
-        """Close the files that are kept open."""
         for tid in list(self._files):
             self._drop(tid)
 
     def sample(self) -> tuple[list[ThreadSample], list[ThreadSample]]:
-        """All threads now, and those of them that may have changed since the last sample.
-
-        Raises:
-            OSError: the process is gone.
-        """
+        """Return all threads, and those that may have changed since the last sample; OSError if the process is gone."""
         self._turn += 1
         tids = procfs.thread_ids(self._pid)
         for tid in self._samples.keys() - set(tids):
@@ -155,7 +144,7 @@ class ThreadReader:
         return list(self._samples.values()), changed
 
     def _changed(self, tid: int) -> ThreadSample | None:
-        """A new sample of a thread; None when it can't have changed (T1)."""
+        """Return a new sample of a thread; None if it can't have changed (T1)."""
         known = self._samples.get(tid)
         raw = self._schedstat(tid) if self._counts else b""
         quiet = known is not None and raw and raw == self._raw.get(tid) and isinstance(known.call, BlockedSyscall)
@@ -219,12 +208,11 @@ class ThreadReader:
 
 
 def _boot_ns() -> int:
-    """The clock of `Stat.start_ticks`."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 def _scheduler_counts() -> bool:
-    """Whether this kernel counts in schedstat (CONFIG_SCHED_INFO); without, it reads `0 0 0`."""
+    """Return whether this kernel counts in schedstat (CONFIG_SCHED_INFO); if not, it reads `0 0 0`."""
     try:
         return procfs.parse_schedstat(procfs.read_file("/proc/self/schedstat")).runs > 0
     except (OSError, ValueError, IndexError):

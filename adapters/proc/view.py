@@ -1,4 +1,4 @@
-"""What the wait describers know of one process."""
+"""Data about one process that the wait describers share."""
 
 from __future__ import annotations
 
@@ -12,15 +12,7 @@ from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 
 
 class ProcessView(Struct):
-    """One process.
-
-    Attributes:
-        scene: what all processes share.
-        abi: of its machine.
-        libc: its C library.
-        numbers: its threads.
-        mappings: its mappings, as they were when last needed.
-    """
+    """A process as the wait describers see it, with the mappings as of their last use."""
 
     scene: Scene
     pid: int
@@ -30,7 +22,7 @@ class ProcessView(Struct):
     mappings: list[Mapping] = field(default_factory=list)
 
     def mappings_with(self, address: int) -> list[Mapping]:
-        """The mappings, read anew when they don't hold `address`."""
+        """Return the mappings, read again if none contains `address`."""
         if find_mapping(self.mappings, address) is None:
             try:
                 self.mappings = parse_maps(self.pid)

@@ -1,17 +1,16 @@
-"""What every thread of one process waits for, described anew only when something about it changed.
+"""Describe the wait of every thread of a process, again only when something about it changed.
 
-Waits for locks and other objects in memory: from futex calls to resources and their holders.
+Futex waits become resources with holders. Threads that glibc parked because the kernel found a cycle of PI mutexes
+need more work:
 
-Threads that glibc parked because the kernel found a cycle of PI mutexes: what they wait for.
-
-The kernel answers EDEADLK to FUTEX_LOCK_PI when the owner of the wanted mutex waits, through other
-PI mutexes, for the caller. The parked thread no longer says which mutex it wanted. But its owner is
-at the far end of those who wait behind the parked thread, or, when several threads of one cycle ran
-into it at once and were parked, behind another parked one. Often the mutex's address is still on the
-stack: it counts when its owner is the only thread that this leaves. Whatever is chosen is marked as inferred.
+The kernel answers EDEADLK to FUTEX_LOCK_PI when the owner of the wanted mutex waits, through other PI mutexes, for the
+caller. The parked thread no longer shows which mutex it wanted. But its owner is at the far end of the threads that
+wait behind the parked one, or, when several threads of one cycle were parked at once, behind another parked thread.
+Often the mutex's address is still on the stack: it counts if its owner is the only thread left. The choice is always
+marked as inferred.
 
 Invariants:
-    wait_reader.P1. Only who waits for a PI mutex waits behind a parked thread: the kernel follows no other lock.
+    wait_reader.P1. Only waiters of PI mutexes wait behind a parked thread: the kernel follows no other lock.
 """
 
 from __future__ import annotations
@@ -38,13 +37,7 @@ PARKED: Final = "parked"
 
 
 def resolve_parked(host: str, pid: int, waits: dict[int, Wait]) -> None:
-    """Put in place what the parked threads among `waits` wait for.
-
-    Args:
-        host: name of this host.
-        pid: the process.
-        waits: tid -> wait; those that are parked hold the mutexes found on their stacks.
-    """
+    """Replace the waits of parked threads in `waits` (by tid) by those for the mutexes that they most likely want."""
     parked = [tid for tid, wait in waits.items() if wait.waits_in == PARKED]
     if not parked:
         return
@@ -67,8 +60,7 @@ def _is_pi(waited: Waited) -> bool:
 
 
 def _farthest(thread: str, waiters: dict[str, list[str]]) -> set[str]:
-    """Of the threads that wait for `thread`, directly or through others, those at the far end;
-    itself when nobody does."""
+    """Return the threads at the far end of the waiters of `thread`; `thread` itself if nobody waits for it."""
     seen = {thread}
     edge = {thread}
     while further := {w for t in edge for w in waiters.get(t, ())} - seen:
@@ -78,7 +70,7 @@ def _farthest(thread: str, waiters: dict[str, list[str]]) -> set[str]:
 
 
 def _choose(possible: tuple[Waited, ...], owners: set[str]) -> tuple[Waited, ...]:
-    """The mutex of the stack that fits, else any of the threads of which one must hold the wanted one."""
+    """Return the fitting mutex from the stack, or else the owners of which one must hold the wanted mutex."""
     fitting = [waited for waited in possible if not owners or any(h.entity in owners for h in waited.holders)]
     if fitting and len(owners) <= 1:
         return (fitting[0],)
@@ -108,11 +100,7 @@ class LockWaits:
 
     @staticmethod
     def read_around(pid: int, calls: Sequence[BlockedSyscall]) -> list[bytes | None]:
-        """The memory that `describe` needs of each call, in one batch.
-
-        Raises:
-            OSError: the process is gone or its memory may not be read.
-        """
+        """Read the memory that `describe` needs for each call, in one batch; raise OSError if it can't be read."""
         data = memory.read_many(pid, [(call.args[0] - AROUND, 2 * AROUND) for call in calls])
         for at, call in enumerate(calls):
             if data[at] is None:  # an object at the start of a mapping
@@ -121,13 +109,7 @@ class LockWaits:
         return data
 
     def describe(self, call: BlockedSyscall, around: bytes | None, tid: int) -> Wait:
-        """The wait of one thread.
-
-        Args:
-            call: its futex call.
-            around: the memory around the futex word, by `read_around`.
-            tid: the thread.
-        """
+        """Return the wait of a thread in a futex call; `around` is the memory around the word, from `read_around`."""
         futex = FutexCall.of(call)
         found = self._classify(futex, around)
         if found.kind == "parked" and self._in_users_frame(call):
@@ -154,8 +136,11 @@ class LockWaits:
         )
 
     def _in_users_frame(self, call: BlockedSyscall) -> bool:
-        """Whether a word of a thread's stack is of the user's code: a return address into other code than the C
-        library's lies between the system call and it. Where the library is part of the executable, it may be."""
+        """Return whether a word of the stack belongs to a user's frame.
+
+        True if a return address into code outside the C library lies between the system call and the word, and always
+        for a statically linked library.
+        """
         if self._view.libc.static:
             return True
         try:
@@ -194,12 +179,11 @@ class LockWaits:
         return Waited(target, found.evidence, resource, holders, inferred or found.inferred, wakers)
 
     def _wakers(self, address: int, shared: bool) -> Wakers:
-        """A private word can be woken by the threads of its process alone (futex(2), FUTEX_PRIVATE_FLAG)."""
+        """Return the wakers: for a private word, only threads of its process (futex(2), FUTEX_PRIVATE_FLAG)."""
         return Wakers(frozenset({self._pid}), address if shared else None)
 
     def _parked(self, call: BlockedSyscall, parked: FutexWait, tid: int) -> tuple[Waited, ...]:
-        """The PI mutexes that a parked thread may have wanted: their addresses stand on its stack, and
-        somebody else holds them (livedbg.adapters.proc.pi_cycles chooses)."""
+        """Return the PI mutexes that a parked thread may have wanted: on its stack and held by another thread."""
         try:
             stack = memory.read(self._pid, call.sp, _STACK_BYTES)
         except OSError:
@@ -221,8 +205,10 @@ class LockWaits:
         return tuple(possible)
 
     def _stdio(self, futex: FutexCall, plain: FutexWait) -> FutexWait:
-        """The lock of a stdio stream: {int lock; int count; void *owner}, owner being the holder's
-        thread descriptor (glibc sysdeps/nptl/stdio-lock.h)."""
+        """Recognise the lock of a stdio stream: {int lock; int count; void *owner}.
+
+        The owner is the holder's thread descriptor (glibc sysdeps/nptl/stdio-lock.h).
+        """
         if self._view.abi.descriptor_tid is None or not self._view.libc.layouts_known:
             return plain
         try:
@@ -239,7 +225,7 @@ class LockWaits:
 
 
 def _leaves(words: Iterable[int], pc: int, mappings: Sequence[Mapping]) -> bool:
-    """Whether some of the words lead into code of another file than `pc`."""
+    """Return whether some word points into code of another file than that of `pc`."""
     here = find_mapping(mappings, pc)
     found = (find_mapping(mappings, word) for word in words)
     return here is not None and any(m is not None and "x" in m.permissions and m.path != here.path for m in found)
@@ -254,10 +240,10 @@ _UNNAMED: Final = Wait(None)
 
 
 class WaitReader:
-    """Describes the waits of one process and remembers the descriptions.
+    """Describes the waits of one process and caches the descriptions.
 
-    A futex wait is described anew when the call, the memory around the word or the set of threads
-    changed; any other wait when the call or the scene's version did.
+    A futex wait is described again when the call, the memory around the word or the set of threads changed; any other
+    wait when the call or the scene's version changed.
     """
 
     def __init__(self, view: ProcessView) -> None:
@@ -268,11 +254,7 @@ class WaitReader:
         self._tids: frozenset[int] = frozenset()
 
     def sample(self, samples: Collection[ThreadSample]) -> dict[int, Wait]:
-        """The wait of each thread.
-
-        Raises:
-            OSError: the memory can't be read: the process is gone or protected.
-        """
+        """Return the wait of each thread; raise OSError if the memory can't be read."""
         tids = frozenset(sample.tid for sample in samples)
         if tids != self._tids:
             self._view.numbers.update(tids)
@@ -309,9 +291,10 @@ class WaitReader:
         return _TRACED if sample.state is ThreadState.TRACED else NO_WAIT
 
     def _outside_of_calls(self, sample: ThreadSample) -> Wait:
-        """The wait of a thread that sleeps in the kernel in no system call: a frozen one, or a page fault.
+        """Return the wait of a thread that sleeps in the kernel outside of a system call: frozen, or in a page fault.
 
-        Version 1 freezes in state D in `__refrigerator`, version 2 in state S in a function that depends on the kernel.
+        The freezer of cgroup version 1 leaves it in state D in `__refrigerator`, version 2 in state S in a
+        kernel-dependent function.
         """
         groups = self._view.scene.groups
         if sample.wait_channel == "__refrigerator" or groups.frozen(self._view.pid):

@@ -1,4 +1,4 @@
-"""Values: what one thread waits for, before it becomes edges, and how it becomes edges."""
+"""The wait of a thread as a value, and its conversion to edges."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, WaitKind
 
 
 class Holding(Struct, frozen=True):
-    """Who holds or serves something, and how that is known."""
+    """A holder or server of a resource, with evidence."""
 
     entity: str
     evidence: str
@@ -18,12 +18,11 @@ class Holding(Struct, frozen=True):
 
 
 class Wakers(Struct, frozen=True):
-    """What could end a wait.
+    """The possible wakers of a wait.
 
     Attributes:
         pids: processes any of whose threads could.
-        shared_at: address of the word that is waited on, if other processes could have it in their memory: they could
-            end the wait too.
+        shared_at: address of the futex word if other processes could map it, and so end the wait too.
         outside: what else could, or why that isn't known.
     """
 
@@ -39,10 +38,9 @@ class Waited(Struct, frozen=True):
     """One thing that a thread waits for.
 
     Attributes:
-        target: identifier of the resource, thread or process.
-        resource: its description, when it is a resource.
-        holders: who holds it; any one of several can serve it.
-        wakers: what could end the wait.
+        target: id of the resource, thread or process.
+        resource: its description, if it is a resource.
+        holders: any one of several can serve it.
     """
 
     target: str
@@ -54,14 +52,14 @@ class Waited(Struct, frozen=True):
 
 
 class Wait(Struct, frozen=True):
-    """What a thread waits for: any one of `waited`.
+    """The wait of a thread: for any one of `waited`.
 
     Attributes:
-        waits_in: in a user's words; None when it waits for nothing.
-        kind: what kind of wait it is; None when it waits for nothing.
-        sleeps_s: of a sleep, the time that it asked for.
-        timed: it wakes by itself after some time; None when that isn't known.
-        outside: what could end it, whatever `waited` has, or why that isn't known.
+        waits_in: in a user's words; None if it doesn't wait.
+        kind: None if it doesn't wait.
+        sleeps_s: requested time of a sleep.
+        timed: it wakes by itself after some time; None if not known.
+        outside: what could end it independently of `waited`, or why that isn't known.
         sharers: other processes that have the same epoll set open.
     """
 
@@ -81,12 +79,12 @@ NO_WAIT = Wait(None)
 def edges_of(
     waits: Iterable[tuple[str, Wait]], since: Mapping[EdgeKey, int], now_mono_ns: int
 ) -> tuple[dict[EdgeKey, Edge], dict[str, Resource]]:
-    """The edges and resources of the waits of some threads.
+    """Return the edges and resources of the waits of some threads.
 
     Args:
         waits: (thread id, its wait).
         since: when each edge was first seen.
-        now_mono_ns: for edges that are new.
+        now_mono_ns: time for new edges.
     """
     edges: dict[EdgeKey, Edge] = {}
     resources: dict[str, Resource] = {}

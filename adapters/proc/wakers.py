@@ -1,14 +1,14 @@
-"""Who else could end a wait for a pipe, a socket or an eventfd than the threads that have its other end.
+"""Wakers of a pipe, socket or eventfd wait other than the threads that have the other end.
 
-A signal handler can write to a pipe of its own process (the self-pipe trick), and so can what a timer starts. A named
-FIFO can be opened by any process that may, and an end that was opened for reading and writing is a way to sleep until a
-signal. None of these is seen in who waits for whom.
+A signal handler can write to a pipe of its own process (the self-pipe trick), and so can a timer. A named FIFO can be
+opened by any process with permission. A FIFO end opened for reading and writing is a way to sleep until a signal. None
+of these shows in the wait graph.
 
-Sources: proc_pid_status(5) (SigCgt), proc_pid_timers(5). Interval timers (setitimer(2)) are listed nowhere; what they
-send is a handled signal.
+Sources: proc_pid_status(5) (SigCgt), proc_pid_timers(5). Interval timers (setitimer(2)) are listed nowhere; they
+send a handled signal.
 
 Invariants:
-    wakers.W1. What can end a wait is never overlooked for lack of permission: what can't be read is a waker too.
+    wakers.W1. A waker is never overlooked for lack of permission: what can't be read counts as one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PLAIN_KINDS: Final = lazy_re(r"anon_inode:(?:\[(?:eventpoll|eventfd|timerfd|sig
 
 
 def wakers(pid: int) -> str:
-    """What in a process could end a wait of its threads: `handles SIGTERM and SIGCHLD`; "" for nothing."""
+    """Return what in a process could end a wait of its threads: `handles SIGTERM and SIGCHLD`; "" for nothing."""
     try:
         caught = _caught(pid)
         timers = read_file(f"/proc/{living_task(pid)}/timers").count(b"ID:")
@@ -51,8 +51,11 @@ def wakers(pid: int) -> str:
 
 
 def driven(pid: int) -> str:
-    """What in the kernel could act for a process: requests of io_uring, which may wake futexes too; of one that has an
-    eventfd also asynchronous I/O and the driver of a device that it has open. "" for nothing."""
+    """Return what in the kernel could act for a process; "" for nothing.
+
+    io_uring requests may wake futexes too. An eventfd may be signalled by asynchronous I/O or the driver of an open
+    device.
+    """
     try:
         links = set(fd_links(pid).values())
         if "anon_inode:[io_uring]" in links:
@@ -71,15 +74,12 @@ def driven(pid: int) -> str:
 
 
 def outside(found: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -> str:
-    """Why a wait for a descriptor may be ended by something else than a thread that can be seen to serve it.
+    """Return why a descriptor wait may be ended by something other than a visible thread; "" if it can't.
 
     Args:
         found: the descriptor that is waited for.
-        holders: everybody who has the same pipe open; none for other kinds.
+        holders: all holders of the same pipe; empty for other kinds.
         pids: the processes that have the other end.
-
-    Returns:
-        The reason, or "".
     """
     if reason := _opened(found, holders):
         return reason
@@ -90,13 +90,9 @@ def outside(found: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -
 
 
 def unseen_end(pipe: Descriptor, holders: Iterable[Holder], pids: Iterable[int]) -> str:
-    """What else than the processes that were seen to have its other end could end a wait for a pipe; "" for nothing.
+    """Return what could end a pipe wait besides the visible processes (`pids`) at the other end; "" for nothing.
 
-    Args:
-        pipe: the pipe.
-        holders: everybody who has it open.
-        pids: the processes that have its other end. Where there is none, somebody has it who can't be seen: else the
-            pipe would be at its end.
+    If there are none, an invisible process has it: otherwise the pipe would be at its end.
     """
     if not any(pids):
         return f"no process that can be seen has the other end of {pipe.kind} {pipe.fd}"
@@ -116,7 +112,7 @@ def _caught(pid: int) -> list[int]:
 
 
 def _is_python(pid: int) -> bool:
-    """Whether CPython runs it: its own handler of SIGINT does nothing but raise KeyboardInterrupt."""
+    """Return whether CPython runs the process: its own SIGINT handler only raises KeyboardInterrupt."""
     try:
         return Path(os.readlink(f"/proc/{living_task(pid)}/exe")).name.startswith(_PYTHON)  # noqa: PTH115
     except OSError:

@@ -1,11 +1,10 @@
-"""Watches one process: look after look, it gives the events that say what changed.
+"""Watch one process: each sample gives the events that describe the changes.
 
 Invariants:
-    watch.W1. A thread, resource or edge is emitted when it is new or differs from what was emitted last,
-        and not otherwise.
-    watch.W2. What may not be seen is left out; what can be seen is still emitted.
-    watch.W3. A pid that was used again (another start time) counts as the end of the process. An edge of a thread that
-        has run since it was emitted is a new one: the address of a lock, or the number of a thread, may be another's.
+    watch.W1. A thread, resource or edge is emitted if and only if it is new or differs from what was last emitted.
+    watch.W2. What can't be seen is left out; what can be seen is still emitted.
+    watch.W3. A reused pid (another start time) counts as the end of the process. An edge of a thread that has run
+        since it was emitted is a new one: the address of a lock or the number of a thread may have been reused.
 """
 
 from __future__ import annotations
@@ -41,18 +40,14 @@ _MANY: Final = 64
 
 
 class ProcessWatch:
-    """Looks at one process again and again.
+    """Samples one process repeatedly.
 
     Args:
-        scene: what all processes share.
-        pid: the process.
-        start_ticks: its start time when it was named; None takes what is there.
-        role: what to note about it, for processes that aren't targets themselves.
-        named: the user named it.
+        scene: state shared by all processes.
+        start_ticks: its start time when it was named; None accepts any.
+        role: a note for processes that aren't targets themselves.
 
     Attributes:
-        gone: it has ended.
-        changed: the last sample found something changed.
         related: other processes that hold what its threads wait for.
         children: its child processes, as far as its threads could have made new ones.
     """
@@ -97,12 +92,11 @@ class ProcessWatch:
         self._ending = ExitStatus(pid, watched=not role)
 
     def close(self) -> None:
-        """Close the files that are kept open."""
         self._reader.close()
         self._ending.close()
 
     def join(self) -> None:
-        """It is of the tree, and was known as the holder of something: what it is gets read anew."""
+        """Make a related process a target: it belongs to the tree. Its identity is read again."""
         if self.role:
             self.role, self._image = "", ""
             target_files.register(self.pid)
@@ -110,7 +104,7 @@ class ProcessWatch:
             self._ending = ExitStatus(self.pid)
 
     def sample(self) -> list[Event]:
-        """One sample; the events of what changed since the last one."""
+        """Sample once; return the events of changes."""
         self._turn += 1
         try:
             stat = procfs.read_stat(self.pid)
@@ -143,9 +137,9 @@ class ProcessWatch:
         return events
 
     def _missed(self) -> list[Event]:
-        """Something of it went away while it was looked at: it has ended, or is about to.
+        """Handle something that vanished during a sample: the process has ended or is about to.
 
-        The memory of a process goes before it is a zombie, and only that tells its exit status: the next sample may.
+        Its memory goes before it becomes a zombie, and only a zombie shows the exit status: the next sample may get it.
         """
         try:
             stat = procfs.read_stat(self.pid)
@@ -159,7 +153,7 @@ class ProcessWatch:
         return self._process_events(stat, [])
 
     def _end(self, stat: Stat | None) -> list[Event]:
-        """The process has ended; as a zombie it still tells its exit status."""
+        """Return the events of its end; a zombie still shows its exit status."""
         self.gone = True
         self.changed = True
         status = self._ending.of(stat, self.start_ticks, denied=self._blind)
@@ -190,7 +184,7 @@ class ProcessWatch:
         return events + self._statuses.changes(ended, self._stamp())
 
     def _read_identity(self, stat: Stat) -> list[Event]:
-        """Read what it is, now and then; find out what may be seen, at first and after an exec."""
+        """Read its identity at intervals; check permissions at first and after an exec."""
         image = executable(self.pid) or stat.name
         if self._turn % _IDENTITY_EVERY and image == self._image:
             return []
@@ -210,10 +204,10 @@ class ProcessWatch:
             self._sleeper = AsleepReader(view)
             self._environment = None if self.role else LiveEnvironment(self.pid, view.mappings, libc)
         self._identity = read_identity(self.pid, self._environment)
-        return self._tell(found)
+        return self._status_events(found)
 
-    def _tell(self, found: Problem | None) -> list[Event]:
-        """Statuses of a problem that is new, and of those that are no more."""
+    def _status_events(self, found: Problem | None) -> list[Event]:
+        """Return the statuses of a new problem and of problems that have gone."""
         host, stamp = self._scene.host, self._stamp()
         status = problems.status_of(host, self.pid, found) if found else problems.seen(host, self.pid)
         events = self._statuses.withdrawn(self.id, stamp, but=(status.code,))
@@ -361,7 +355,7 @@ class ProcessWatch:
         return self._shown[""].show(stamp, resources=resources.values(), edges=edges.values())
 
     def _whole_events(self, file: str, found: Resource | None) -> list[Event]:
-        """What holds back the process as a whole, if that is new: its control group, or a limit of its own."""
+        """Return changes of what holds back the whole process: its control group, or a limit of its own."""
         if found is None:
             return self._shown[f"/{file}"].show(self._stamp(), resources=(), edges=())
         ends = (self.id, found.id) if file == "cgroup" else (found.id, self.id)
@@ -369,7 +363,7 @@ class ProcessWatch:
         return self._shown[f"/{file}"].show(self._stamp(), resources=(found,), edges=(edge,))
 
     def _find_children(self, changed: list[ThreadSample]) -> None:
-        """New children can come only from threads that ran; when many did, all are asked now and then."""
+        """Update `children`: only threads that ran can have new ones. If many ran, all are asked at intervals."""
         self._children_due = self._children_due or self._turn == 0 or len(changed) > _MANY
         if self._children_due and self._turn % _CHILDREN_EVERY == 0:
             self._children_due = False
@@ -385,6 +379,6 @@ class ProcessWatch:
 
 
 def _pid_of(entity: str) -> int:
-    """The pid in the identifier of a process or thread; 0 for anything else."""
+    """Return the pid in a process or thread id; 0 for anything else."""
     found = ids.parse(entity)
     return int(found.parts[1]) if found.kind in ("process", "thread") else 0

@@ -1,10 +1,10 @@
-"""The adapter for Python: stacks by py-spy, GIL and locks by reading memory, all without a stop.
+"""The adapter for Python: stacks by py-spy, GIL and locks from memory, all without a stop.
 
 Invariants:
     python_adapter.P1. The target is never stopped, signalled or written to: py-spy runs with `--nonblocking`, and
         all else is process_vm_readv(2) and /proc.
-    python_adapter.P2. A process is sampled again only when one of its threads moved (`ChangePace` bounds how much of a
-        core that takes); what a user asks for is done at once.
+    python_adapter.P2. A process is sampled again only after one of its threads moved (`ChangePace` limits the CPU
+        share). User requests are served at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LIMIT: Final = Limit(cpu=0.005)  # for finding out what there is to sample
 
 
 class _NotPython:
-    """A process without an interpreter, and when to check it again."""
+    """A process without an interpreter, and when to check again."""
 
     def __init__(self, start_ticks: int) -> None:
         self.start_ticks = start_ticks
@@ -42,7 +42,6 @@ class _NotPython:
         self.next_s = time.monotonic() + self.pause_s
 
     def postpone(self) -> None:
-        """Check again, later than last time."""
         self.pause_s = min(2 * self.pause_s, _RETRY_S[1])
         self.next_s = time.monotonic() + self.pause_s
 
@@ -64,18 +63,16 @@ class PythonAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When processes are watched."""
         return bool(request.processes)
 
     async def begin(self, context: Context) -> bool:
-        """What is below the named processes is looked at at once: others have yet to list it."""
+        """Start; descendants of the named processes are sampled at once, before another adapter lists them."""
         self._statuses = Statuses(context)
         self._spy = PySpy(context.request.options.get("python.py-spy", ""))
         self._below = await asyncio.to_thread(_descendants, context.request)
         return True
 
     async def look(self, context: Context) -> float:
-        """Sample the processes that have changed."""
         watch = Stopwatch()
         snapshot = context.snapshot()
         pids = self._pids(context.request, snapshot) | self._below
@@ -84,9 +81,9 @@ class PythonAdapter(PolledAdapter):
         return max(context.request.interval_s, _LIMIT.rest_s(watch.cost()))
 
     async def reread(self, context: Context) -> None:
-        """Read locks, the GIL and event loops again; not stacks: those of threads that have not run are the same.
+        """Read locks, the GIL and event loops again, but not stacks: threads that have not run still have the same.
 
-        What was known of a process that changes too fast to be read is taken back, so that nothing rests on it.
+        State of a process that changes too fast to be read is withdrawn, so that nothing relies on it.
         """
         moved = movements(context.snapshot())
         for _, watch in list(self._watches.values()):
@@ -96,11 +93,7 @@ class PythonAdapter(PolledAdapter):
                 watch.take_back()
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Take the stacks of a process now.
-
-        Raises:
-            LivedbgError: it can't be done.
-        """
+        """Take the stacks of a process now; raise LivedbgError if it can't be read."""
         if not isinstance(intent, WantStacks):
             raise NotImplementedError(type(intent).__name__)
         found = next((watch for _, watch in self._watches.values() if watch.id == intent.process), None)
@@ -135,7 +128,7 @@ class PythonAdapter(PolledAdapter):
                 await self._check_anew(pid, watch)
 
     async def _watch_of(self, pid: int, context: Context, statuses: Statuses) -> Watch | None:
-        """The watch of a process; None when there is nothing of Python to watch (now)."""
+        """Return the watch of a process; None if there is nothing of Python to watch (yet)."""
         try:
             start_ticks = procfs.read_stat(pid).start_ticks
         except OSError:
@@ -181,7 +174,7 @@ class PythonAdapter(PolledAdapter):
             statuses.report(pid, SourceHealth.OK, "not-python", f"Process {pid} runs no Python.")
 
     async def _check_anew(self, pid: int, watch: Watch) -> None:
-        """After a failed sample: has the process another image now?"""
+        """After a failed sample, drop the watch if the process has another image."""
         try:
             interpreter = await asyncio.to_thread(find_interpreter, pid)
         except OSError:
@@ -201,7 +194,6 @@ class PythonAdapter(PolledAdapter):
 
 
 def _descendants(request: Request) -> set[int]:
-    """The processes below the named ones (the first sample doesn't wait for others to list them)."""
     found: set[int] = set()
     todo = [target.pid for target in request.processes] if request.tree else []
     while todo:

@@ -1,15 +1,14 @@
-"""What a suspended task of asyncio awaits, and which locks its coroutines hold.
+"""Find out what a suspended asyncio task awaits, and which locks its coroutines hold.
 
-What can be known (asyncio of 3.11 to 3.13, Lib/asyncio):
+Based on asyncio of 3.11 to 3.13 (Lib/asyncio):
     Lock        keeps no owner. Inside `async with lock:` the bound method `lock.__aexit__` is on the value stack of the
-                suspended coroutine: whose task has it, holds the lock. While `lock.__aenter__()` is awaited the method
-                is there too; then the coroutine of `__aenter__` comes next, and the lock is not held
-    Condition   the same, for its lock; inside `Condition.wait` that is free
-    Future      whoever has a reference may complete it, also another thread: nothing is concluded from it
+                suspended coroutine: its task holds the lock. While `lock.__aenter__()` is awaited the method is there
+                too; then the coroutine of `__aenter__` comes next, and the lock is not held
+    Condition   the same, for its lock; inside `Condition.wait` the lock is free
+    Future      any holder of a reference may complete it, also another thread: nothing is concluded from it
 
 Invariants:
-    awaits.H1. A lock is held by a task only if the lock says that it is locked, and the task's suspended coroutine is
-        inside the block.
+    awaits.H1. A task holds a lock only if the lock is locked and the task's suspended coroutine is inside the block.
 """
 
 from __future__ import annotations
@@ -40,19 +39,19 @@ _SOCKET_FD_AT: Final = 16
 
 
 class Await(NamedTuple):
-    """What a task awaits.
+    """The awaited object of a task.
 
     Attributes:
         label: in a user's words: `asyncio.Lock`, `Queue.get`, `asyncio.sleep`.
-        kind: of the resource behind it: `pylock`, `cond`, `sem`, `future`; "" for none.
-        address: of that.
-        name: of that.
-        tasks: addresses of the tasks behind it; the end of any of them may be enough.
+        kind: of the resource: `pylock`, `cond`, `sem`, `future`; "" for none.
+        address: of the resource.
+        name: of the resource.
+        tasks: addresses of the awaited tasks; the end of any of them may be enough.
         fd: file descriptor that it reads or writes; -1 for none.
-        by: who else may end it, where that is known: `a child process`.
-        holds_up: it answers a request of a server (a library called the user's code that waits), or awaits the end of
-            the jobs of a queue: nobody waits for that on purpose and for ever.
-        client: file descriptor of the connection that it answers; -1 where that isn't known.
+        by: who else may end it, if known: `a child process`.
+        holds_up: it delays a server's request (a library called the waiting user code) or the end of a queue's jobs:
+            nobody waits for these for ever on purpose.
+        client: file descriptor of the connection whose request it serves; -1 if not known.
     """
 
     label: str
@@ -67,11 +66,11 @@ class Await(NamedTuple):
 
 
 class HeldLock(NamedTuple):
-    """A lock that a task holds.
+    """A lock held by a task.
 
     Attributes:
-        how: how that is known: ``inside `async with` of it in worker() app.py:41``.
-        inferred: from the coroutine that it is in; else the lock names it.
+        how: the evidence: ``inside `async with` of it in worker() app.py:41``.
+        inferred: from the coroutine; False if the lock names its owner.
     """
 
     lock: int
@@ -80,7 +79,7 @@ class HeldLock(NamedTuple):
 
 
 def user_frame(frames: tuple[CoroutineFrame, ...]) -> CoroutineFrame | None:
-    """The innermost coroutine that is not of Python's library, trio, anyio or gevent."""
+    """Return the innermost coroutine outside Python's library, trio, anyio and gevent."""
     users = (frame for frame in frames if _NOT_THE_USERS.search(frame.code.file) is None)
     return next(users, frames[-1] if frames else None)
 
@@ -94,22 +93,18 @@ def _file(frame: CoroutineFrame) -> str:
 
 
 def awaited(heap: HeapReader, task: LoopTask) -> Await | None:
-    """What a task awaits; None where it awaits nothing.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return what a task awaits, None if nothing; raise OSError if memory is unreadable."""
     if not task.waiter or not task.pending:
         return None
     frames = task.chain.frames
     inner = frames[0] if frames else None
     if inner is not None and inner.slots and task.chain.future == task.waiter and _is_library(inner):
         return _with_request(heap, _in_library(heap, task, inner), frames)
-    return _with_request(heap, _of_future(heap, task.waiter), frames)
+    return _with_request(heap, _await_of_future(heap, task.waiter), frames)
 
 
 def _with_request(heap: HeapReader, what: Await, frames: tuple[CoroutineFrame, ...]) -> Await:
-    """The same with whether it holds up a request: the user's code itself awaits, for what a loop's own code gives."""
+    """Set `holds_up` and `client` if the user's code itself awaits something that a server's request needs."""
     user = next((frame for frame in frames if not _is_library(frame)), None)
     if not what.kind or user is None or _INSTALLED.search(user.code.file):
         return what
@@ -124,7 +119,7 @@ def _with_request(heap: HeapReader, what: Await, frames: tuple[CoroutineFrame, .
 
 def _in_library(heap: HeapReader, task: LoopTask, inner: CoroutineFrame) -> Await:
     file, function, own = _file(inner), inner.code.name, inner.slots[0]
-    called = _called(task.chain.frames)
+    called = _user_call(task.chain.frames)
     if file == "locks.py":
         return _lock(heap, function, own, called)
     kind = heap.type_name(own)
@@ -148,8 +143,8 @@ def _in_library(heap: HeapReader, task: LoopTask, inner: CoroutineFrame) -> Awai
     return Await(called)
 
 
-def _called(frames: tuple[CoroutineFrame, ...]) -> str:
-    """The outermost of asyncio's own coroutines: what the user called (`Queue.get`)."""
+def _user_call(frames: tuple[CoroutineFrame, ...]) -> str:
+    """Return the outermost of asyncio's own coroutines: the user's call (`Queue.get`)."""
     name = ""
     for frame in frames:
         if not _is_library(frame):
@@ -172,8 +167,7 @@ def _tasks(heap: HeapReader, addresses: list[int]) -> tuple[int, ...]:
     return tuple(one for one in addresses if is_pointer(one) and is_task(heap, one) and is_pending(heap, one))
 
 
-def _of_future(heap: HeapReader, future: int) -> Await:
-    """Describe what completes a future."""
+def _await_of_future(heap: HeapReader, future: int) -> Await:
     if is_task(heap, future):
         return Await("a task", tasks=(future,))
     if heap.type_name(future) == "_GatheringFuture":
@@ -202,7 +196,7 @@ def _closure(heap: HeapReader, function: int) -> list[int]:
 
 
 def _descriptor(heap: HeapReader, stream: int) -> int:
-    """The file descriptor of the transport of a stream's reader or protocol."""
+    """Return the file descriptor of the transport of a stream's reader or protocol; -1 if not known."""
     facts = heap.attributes(stream)
     transport = facts.get("_transport", 0)
     if not is_pointer(transport) or heap.type_name(transport) == "NoneType":
@@ -219,11 +213,7 @@ def _socket(heap: HeapReader, address: int) -> int:
 
 
 def held_locks_of(heap: HeapReader, task: LoopTask) -> Iterator[HeldLock]:
-    """The locks that a task holds by `async with` (H1).
-
-    Raises:
-        OSError: not readable.
-    """
+    """Yield the locks that a task holds by `async with` (H1); raise OSError if memory is unreadable."""
     frames = task.chain.frames
     for depth, frame in enumerate(frames):
         values = frame.stack
@@ -238,7 +228,7 @@ def held_locks_of(heap: HeapReader, task: LoopTask) -> Iterator[HeldLock]:
 
 
 def _exit_of(heap: HeapReader, value: int) -> int:
-    """The lock or condition whose `__aexit__`, that of asyncio's own classes, a value is bound to."""
+    """Return the asyncio lock or condition to which a value is bound as `__aexit__`; 0 if it isn't one."""
     if not is_pointer(value) or heap.type_name(value) != "method":
         return 0
     function, owner = heap.words(value + 16, 2)
@@ -251,7 +241,7 @@ def _is_entering(inner: CoroutineFrame, owner: int) -> bool:
 
 
 def _lock_of(heap: HeapReader, owner: int, inner: tuple[CoroutineFrame, ...]) -> int:
-    """The lock that a block has: that of a condition, unless `wait` has released it."""
+    """Return the lock of an `async with` block; that of a condition unless `wait` has released it."""
     kind = heap.type_name(owner)
     if kind == "Lock":
         return owner
@@ -260,17 +250,17 @@ def _lock_of(heap: HeapReader, owner: int, inner: tuple[CoroutineFrame, ...]) ->
 
 
 class LoopSample(Struct, frozen=True):
-    """What one sample found.
+    """Result of one sample of the event loops.
 
     Attributes:
         loops: all loops that have tasks, and their tasks.
-        awaits: task -> what it awaits.
-        held: lock -> the tasks that hold it, with where (one, unless misread).
-        timed: tasks that something timed may wake or end.
-        due: tasks that are ready to go on.
+        awaits: task -> the object it awaits.
+        held: lock -> the tasks that hold it and where (one, unless misread).
+        timed: tasks that a timer may wake or end.
+        due: tasks that are ready to run.
         callbacks: loop -> the frames of the callback in which its thread is.
-        lost: futures that nothing but their waiters refers to.
-        others: runtimes of tasks that are loaded too and not read.
+        lost: futures referred to only by their waiters.
+        others: runtimes of tasks that are loaded too but not read.
     """
 
     loops: EventLoops = field(default_factory=EventLoops)
@@ -284,7 +274,7 @@ class LoopSample(Struct, frozen=True):
 
 
 def joined(parts: Iterable[EventLoops]) -> EventLoops:
-    """The loops of several interpreters."""
+    """Merge the loops of several interpreters."""
     loops: dict[int, EventLoop] = {}
     tasks: list[LoopTask] = []
     cut = False
@@ -298,6 +288,6 @@ def joined(parts: Iterable[EventLoops]) -> EventLoops:
 def of_steady(
     held: Mapping[int, Sequence[tuple[int, HeldLock]]], steady: set[int]
 ) -> dict[int, list[tuple[int, HeldLock]]]:
-    """The locks that are held by tasks that were the same before and after (loops.L1)."""
+    """Return the locks held by tasks that did not change during the sample (loops.L1)."""
     kept = {lock: [one for one in holders if one[0] in steady] for lock, holders in held.items()}
     return {lock: holders for lock, holders in kept.items() if holders}

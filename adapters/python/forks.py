@@ -1,8 +1,7 @@
 """Locks that were held when the process was forked: their owner exists in the parent only.
 
-fork() copies the memory and one thread (fork(2)): a lock that another thread held stays locked in
-the child for ever. A child that did not exec has its parent's [vdso] and `_PyRuntime` addresses, and
-the lock is at the same address in both.
+fork() copies the memory and one thread (fork(2)): a lock that another thread held stays locked in the child for ever.
+A child that did not exec has its parent's [vdso] and `_PyRuntime` addresses, and the lock is at the same address.
 """
 
 from __future__ import annotations
@@ -20,12 +19,11 @@ _GENERATIONS: Final = 4
 
 
 class Inherited(NamedTuple):
-    """A lock that came locked out of a fork.
+    """A lock that was inherited locked from a fork.
 
     Attributes:
         state: for the resource.
-        evidence: what it rests on.
-        forked: why it is believed to have been held at the fork: FORKED_OWNER or FORKED_LIKELY; "" where it is not.
+        forked: FORKED_OWNER or FORKED_LIKELY, by how sure it is that it was held at the fork; "" if it wasn't.
     """
 
     state: str
@@ -34,7 +32,7 @@ class Inherited(NamedTuple):
 
 
 def find_inherited(pid: int, interpreter: Interpreter, sample: Sample) -> dict[int, Inherited]:
-    """The waited-for locks without an owner in this process that a fork explains, by address."""
+    """Return the awaited locks whose missing owner is explained by a fork, by address."""
     open_waits = {wait.lock.address: wait for wait in sample.lock_waits if wait.owner is None}
     if not open_waits:
         return {}
@@ -54,7 +52,7 @@ def find_inherited(pid: int, interpreter: Interpreter, sample: Sample) -> dict[i
 
 
 def _ancestors(pid: int, interpreter: Interpreter) -> list[int]:
-    """The parent, its parent and so on, as long as they run the same image without exec."""
+    """Return the ancestors that run the same image without exec, nearest first."""
     found: list[int] = []
     try:
         for _ in range(_GENERATIONS):
@@ -69,7 +67,6 @@ def _ancestors(pid: int, interpreter: Interpreter) -> list[int]:
 
 
 def _in_parent(reader: ThreadReader, parent: int, wait: LockWait) -> Inherited | None:
-    """What the parent's memory has of the same lock."""
     try:
         same = reader.objects.lock_at(wait.lock.address)
         if same is None or same.word != wait.lock.word:

@@ -1,14 +1,11 @@
-"""One sample of the greenlets of a process: what each waits for, which thread runs them, what blocks it.
+"""Sample the greenlets of a process: what each waits for, which thread runs them, what blocks it.
 
 gevent's hub is their event loop: it calls whatever is ready, and a call in any other greenlet that does not switch to
-it blocks them all. Greenlets without a hub switch to each other as they like; nothing is concluded of these.
+the hub blocks them all. Greenlets without a hub switch to each other as they like; nothing is concluded about these.
 
-What a suspended greenlet of gevent waits for, and which can go on.
-
-What can be known (gevent 26.9 with its compiled modules and libev): what a greenlet waits for is among the values of
-its innermost frames, and has the greenlet's `switch`, or a `Waiter` with the greenlet, in a list of its own. Where in
-these objects that list lies is not assumed: their words are looked through. An RLock names its owner, no other lock
-does.
+Based on gevent 26.9 with its compiled modules and libev: the object that a greenlet waits for is among the values of
+its innermost frames, and has the greenlet's `switch`, or a `Waiter` with the greenlet, in a list of its own. The
+position of that list is not assumed: all words of the object are searched. Only an RLock names its owner.
 
 Invariants:
     greenlet_loops.G1. Every wait of a greenlet is `timed`: whether a `gevent.Timeout`, `kill` or `throw` will end it is
@@ -66,18 +63,8 @@ _AHEAD_S: Final = 0.05  # a timer is overdue from that on
 
 
 def waited_for(heap: HeapReader, waiters: Waiters, one: Greenlet, known: frozenset[int]) -> Await | None:
-    """What a suspended greenlet waits for; None where that can't be told.
-
-    Args:
-        heap: reads its process.
-        waiters: who waits for what.
-        one: the greenlet.
-        known: addresses of all greenlets.
-
-    Raises:
-        OSError: not readable.
-    """
-    called = _called(one.frames)
+    """Return what a suspended greenlet waits for, None if not known; raise OSError if memory is unreadable."""
+    called = _user_call(one.frames)
     for value in _values(heap, one.frames) if one.frames else _function_of(heap, one.address):
         if value == one.address:
             continue
@@ -115,18 +102,14 @@ def _watched(heap: HeapReader, watcher: int, kind: str, called: str) -> Await:
 
 
 def owner_of_lock(heap: HeapReader, what: Await) -> int | None:
-    """The greenlet that owns a gevent.RLock; None where nobody is named.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return the greenlet that owns a gevent.RLock, None without an owner field; OSError if memory is unreadable."""
     if what.kind != "pylock":
         return None
     return heap.attributes(what.address).get("_owner")
 
 
 def due_greenlets(heap: HeapReader, waiters: Waiters, hub: int, greenlets: Iterable[Greenlet]) -> set[int]:
-    """The greenlets that could go on now: the hub is about to switch to them, or their timer has run out."""
+    """Return the greenlets that could run now: queued in the hub, or with an expired timer."""
     found = set(_queued(heap, hub))
     for one in greenlets:
         if one.running:
@@ -142,11 +125,11 @@ def due_greenlets(heap: HeapReader, waiters: Waiters, hub: int, greenlets: Itera
 
 
 def _queued(heap: HeapReader, hub: int) -> Iterator[int]:
-    """The greenlets that are in the queue of callbacks of a hub's loop."""
+    """Yield the greenlets in the callback queue of a hub's loop."""
     try:
-        loop = _member(heap, hub, f"{_WATCHERS}loop")
-        queue = _member(heap, loop, f"{_WATCHERS}CallbackFIFO") if loop else 0
-        call = _member(heap, queue, f"{_WATCHERS}callback") if queue else 0
+        loop = _first_referent(heap, hub, f"{_WATCHERS}loop")
+        queue = _first_referent(heap, loop, f"{_WATCHERS}CallbackFIFO") if loop else 0
+        call = _first_referent(heap, queue, f"{_WATCHERS}callback") if queue else 0
         for _ in range(_MOST_READY):
             if not call:
                 return
@@ -164,13 +147,13 @@ def _queued(heap: HeapReader, hub: int) -> Iterator[int]:
         return  # it goes on
 
 
-def _member(heap: HeapReader, address: int, kind: str) -> int:
-    """Return the address of the first object of a type that an object refers to; 0 for none."""
+def _first_referent(heap: HeapReader, address: int, kind: str) -> int:
+    """Return the first object of a type that an object refers to; 0 for none."""
     return next((word for word in _words(heap, address) if is_pointer(word) and heap.type_name(word) == kind), 0)
 
 
 def _values(heap: HeapReader, frames: Sequence[PyFrame]) -> Iterator[int]:
-    """What innermost frames have in their variables and value stacks, and what the methods there are bound to."""
+    """Yield the variables and value stacks of the innermost frames, and the objects that methods there are bound to."""
     for frame in frames[:_FRAMES]:
         for value in dict.fromkeys(frame.slots):
             if not is_pointer(value):
@@ -185,29 +168,21 @@ def _values(heap: HeapReader, frames: Sequence[PyFrame]) -> Iterator[int]:
 
 
 def _function_of(heap: HeapReader, greenlet: int) -> Iterator[int]:
-    """What the function of a greenlet of gevent is bound to: `event.wait` has no frame that could be read."""
+    """Yield the object to which a greenlet's function is bound: `event.wait` has no readable frame."""
     run = heap.attributes(greenlet).get("_run", 0)
     if is_pointer(run) and heap.type_name(run) in _BOUND:
         yield heap.words(run + _SELF_AT, 1)[0]
 
 
 class Waiters:
-    """Who waits for an object, by the lists that it has (A1); each object is read once.
-
-    Args:
-        heap: reads its process.
-    """
+    """The waiters of objects, from the lists in the objects (A1); each object is read once."""
 
     def __init__(self, heap: HeapReader) -> None:
         self._heap = heap
         self._known: dict[int, frozenset[int]] = {}
 
     def of(self, address: int) -> frozenset[int]:
-        """The greenlets that an object would switch to.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the greenlets that an object would switch to; raise OSError if memory is unreadable."""
         if address not in self._known:
             self._known[address] = frozenset(self._read(address))
         return self._known[address]
@@ -221,14 +196,14 @@ class Waiters:
                 yield from self._woken([word])
 
     def _woken(self, items: Sequence[int]) -> Iterator[int]:
-        """The greenlets whose `switch` some things are, or that waiters have."""
+        """Yield the greenlets of `switch` methods or `Waiter` objects."""
         bound = [item if not is_bound else own for item, is_bound, own in self._bound(items)]
         for item, _, _ in self._bound(bound, _WAITER):
             yield from _words(self._heap, item)
         yield from bound
 
     def _bound(self, items: Sequence[int], wanted: str = "") -> Iterator[tuple[int, bool, int]]:
-        """Objects, whether they are methods (or what ends with a word), and what these are bound to; in one batch."""
+        """Yield (object, is a method, its `__self__`) in one batch, of types whose name ends with `wanted`."""
         places = [item for item in items if is_pointer(item)]
         for item, head in zip(places, self._heap.objects.heads(places), strict=True):
             kind = self._heap.objects.type_name(head) if head is not None else ""
@@ -237,7 +212,7 @@ class Waiters:
 
 
 def _words(heap: HeapReader, address: int) -> tuple[int, ...]:
-    """The words of an object behind its head."""
+    """Return the words of an object after its head."""
     if not is_pointer(address):
         return ()
     (kind,) = heap.words(address + 8, 1)
@@ -246,20 +221,20 @@ def _words(heap: HeapReader, address: int) -> tuple[int, ...]:
 
 
 def _event(heap: HeapReader, watcher: int) -> tuple[int, ...]:
-    """The first words of libev's struct inside a watcher, to which the watcher has a pointer; () for none."""
+    """Return the first words of the libev struct inside a watcher, to which the watcher points; () for none."""
     words = _words(heap, watcher)
     at = next((word for word in words if watcher < word < watcher + 16 + 8 * len(words)), 0)
     return heap.words(at, _EVENT_WORDS) if at else ()
 
 
 def _descriptor(event: Sequence[int]) -> int:
-    """The file descriptor of an ev_io, behind its link to the next: with it are the events, reading and writing."""
+    """Return the file descriptor of an ev_io: it follows the link to the next, with the read and write event bits."""
     found = (word for word in event[4:] if word >> 32 & _READ_WRITE and word >> 40 == 0)
     return next((word & 0x7FFF_FFFF for word in found), -1)
 
 
 def _is_over(heap: HeapReader, timer: int) -> bool:
-    """Whether a timer has run out, and its greenlet has not gone on yet."""
+    """Return whether a timer has expired and its greenlet has not run yet."""
     event = _event(heap, timer)
     if not event:
         return False
@@ -271,8 +246,8 @@ def _is_over(heap: HeapReader, timer: int) -> bool:
     return bool(active) and math.isfinite(at) and 0 < at < time.monotonic() - _AHEAD_S
 
 
-def _called(frames: Sequence[PyFrame]) -> str:
-    """The outermost of gevent's own functions at the inner end: what the user called."""
+def _user_call(frames: Sequence[PyFrame]) -> str:
+    """Return the outermost of gevent's own innermost functions: the user's call."""
     name = ""
     for frame in frames:
         if _LIBRARY.search(frame.code.file) is None:
@@ -295,14 +270,7 @@ _MAIN: Final = "main"
 
 
 class _Group:
-    """The greenlets of one thread.
-
-    Args:
-        main: their main greenlet.
-        members: all of them, without the hub.
-        hub: gevent's, if there is one.
-        thread: that runs them.
-    """
+    """The greenlets of one thread, without gevent's hub, and that hub, if there is one."""
 
     def __init__(self, main: int, members: Sequence[Greenlet], hub: Greenlet | None, thread: PyThread) -> None:
         self.main = main
@@ -316,16 +284,14 @@ class _Group:
 def read_all_greenlets(
     heap: HeapReader, reader: GreenletReader, roots: Iterable[int], threads: Callable[[], Sequence[PyThread]]
 ) -> LoopSample:
-    """The greenlets of all threads.
+    """Sample the greenlets of all threads.
 
     Args:
-        heap: reads their process.
-        reader: finds them.
         roots: the types `greenlet.greenlet` of the interpreters.
         threads: reads the threads of the process, with their frames.
 
     Raises:
-        OSError: gone, or it changes too fast.
+        OSError: the process is gone or changes too fast.
     """
     read = reader.read(roots)
     if not read.found:
@@ -370,12 +336,12 @@ def _cut(cut: bool, tasks: Sequence[LoopTask]) -> bool:
 
 
 def is_hub_run(frame: PyFrame) -> bool:
-    """Whether a frame is the function of gevent's hub that calls what is ready."""
+    """Return whether a frame is gevent's hub function that calls what is ready."""
     return frame.code.name == _HUB_RUN and frame.code.file.endswith(_HUB_FILE)
 
 
 def _groups(heap: HeapReader, found: Sequence[Greenlet], threads: Iterable[PyThread]) -> list[_Group]:
-    """The greenlets by their main one, where a living thread runs them; a thread's main one alone is not given."""
+    """Group greenlets by their main one, if a living thread runs them; skip a main greenlet without others."""
     members: dict[int, list[Greenlet]] = {}
     for one in found:
         members.setdefault(one.main, []).append(one)
@@ -391,7 +357,7 @@ def _groups(heap: HeapReader, found: Sequence[Greenlet], threads: Iterable[PyThr
 
 
 class _Stacks:
-    """Which thread's stack an address is in: glibc keeps a thread's descriptor above its stack."""
+    """Maps stack addresses to threads: glibc keeps a thread's descriptor above its stack."""
 
     def __init__(self, pid: int, threads: Iterable[PyThread]) -> None:
         self._mappings = parse_maps(pid)
@@ -399,7 +365,6 @@ class _Stacks:
         self._pid = pid
 
     def thread_of(self, address: int) -> PyThread | None:
-        """The thread; None where none is known."""
         mapping = find_mapping(self._mappings, address)
         if mapping is None:
             return None
@@ -428,8 +393,7 @@ def _task(one: Greenlet, name: str, group: _Group, steady: bool) -> LoopTask:
 
 
 def _name(heap: HeapReader, one: Greenlet, thread: PyThread) -> str:
-    """The name that its author gave it, else that of its function, else that of its class: it is the same while it
-    lives."""
+    """Return its user-given name, or else its function's or class's name; stable while the greenlet lives."""
     if one.address == one.main:
         return _MAIN if thread.native_id == heap.pid else f"{_MAIN}-{thread.native_id}"
     try:
@@ -454,7 +418,7 @@ def _loop(group: _Group, ready: tuple[int, ...]) -> EventLoop:
 
 
 def _callback(group: _Group) -> Sequence[PyFrame]:
-    """The frames of what keeps a hub's thread, innermost first (G2)."""
+    """Return the frames of the code that blocks a hub's thread, innermost first (G2)."""
     frames = group.thread.frames
     at = next((place for place, frame in enumerate(frames) if is_hub_run(frame)), None)
     if at is not None:

@@ -1,8 +1,8 @@
-"""Which threads hold which plain locks, as far as their frames show.
+"""Finds the threads that hold plain locks, as far as their frames show.
 
-`with lock:` keeps `lock.__exit__` on the value stack of its frame for as long as the lock is held
-(up to 3.13 a bound method; from 3.14 on the plain function and then the lock). `with condition:`
-does the same with the Condition, unless it waits: then its lock is free.
+`with lock:` keeps `lock.__exit__` on the value stack of its frame while the lock is held (up to 3.13 a bound method;
+from 3.14 on the plain function and then the lock). `with condition:` does the same with the Condition, except during
+`wait`, when its lock is free.
 """
 
 from __future__ import annotations
@@ -16,12 +16,7 @@ from livedbg.cpython.threads import PyFrame, PyThread
 
 
 class Held(NamedTuple):
-    """A thread holds a lock.
-
-    Attributes:
-        where: the frame that took it, for users.
-        inferred: concluded from the frame; else the lock names it.
-    """
+    """A thread that holds a lock, with the frame that took it, or from which that was inferred."""
 
     tid: int
     where: str
@@ -29,7 +24,7 @@ class Held(NamedTuple):
 
 
 def held_locks(objects: ObjectReader, threads: Mapping[int, PyThread]) -> dict[int, list[Held]]:
-    """Address of each plain lock that a `with` block holds -> its holders (one, unless misread)."""
+    """Map the address of each plain lock held by a `with` block to its holders (one, unless misread)."""
     found: dict[int, list[Held]] = {}
     for tid, thread in threads.items():
         for depth, frame in enumerate(thread.frames):
@@ -40,7 +35,7 @@ def held_locks(objects: ObjectReader, threads: Mapping[int, PyThread]) -> dict[i
 
 
 def _locks_of(objects: ObjectReader, frame: PyFrame, inner: list[PyFrame]) -> Iterable[LockObject]:
-    """The locks whose `__exit__` waits on the value stack of a frame."""
+    """Yield the locks whose `__exit__` is on the value stack of a frame."""
     live = frame.live
     pointers = [slot for slot in live if is_pointer(slot)]
     if not pointers:
@@ -67,7 +62,7 @@ def _locks_of(objects: ObjectReader, frame: PyFrame, inner: list[PyFrame]) -> It
 
 
 def _of_condition(objects: ObjectReader, address: int, inner: list[PyFrame]) -> LockObject | None:
-    """The lock of a Condition in a `with` block, unless `wait` has released it."""
+    """Return the lock of a Condition in a `with` block, unless `wait` has released it."""
     if not is_pointer(address):
         return None
     (head,) = objects.heads([address])

@@ -1,14 +1,13 @@
-"""Puts the event loops of one Python process on the stream: tasks, their stacks, edges and resources, as they change.
-
-The other end of the sockets that tasks wait for, in a user's words.
+"""Publish the event loops of one Python process: tasks, their stacks, edges and resources, as they change.
 
 Invariants:
-    loop_watch.T1. Of tasks that come and go, only those are published that were there in the first sample, or stayed at
-        the same place from one sample to the next; of one process MOST_PUBLISHED at most.
-    loop_watch.T2. What runs, or is about to, may cancel any task of its loop. Meanwhile a task is `timed` unless it has
-        not gone on since it was found to be free of timers while nothing ran (loops.L3).
-    loop_watch.T3. A wait is as old as the place at which its task waits: who got a lock and waits for it again, at
-        another line or for another future, has begun anew. A future at the same address and line can't be told apart.
+    loop_watch.T1. A task is published only if it was in the first sample, or stayed at the same place from one sample
+        to the next; at most MOST_PUBLISHED of a process.
+    loop_watch.T2. Code that runs, or is about to, may cancel any task of its loop. Meanwhile a task is `timed` unless
+        it has not run since it was found free of timers while nothing ran (loops.L3).
+    loop_watch.T3. A wait is as old as the place at which its task waits: a task that got a lock and waits for it again,
+        at another line or for another future, has begun a new wait. A future at the same address and line can't be
+        told apart.
 """
 
 from __future__ import annotations
@@ -42,11 +41,10 @@ _TRIES: Final = 3
 
 
 class Peers:
-    """Names of the sockets of one process; each is looked up once, or three times where it is not in the kernel's list:
-    a list that changes while it is read lacks some.
+    """Names of the remote ends of a process's sockets.
 
-    Args:
-        pid: the process.
+    Each is looked up once, or up to three times if the kernel's list lacks it: a list that changes while it is read
+    misses entries.
     """
 
     def __init__(self, pid: int) -> None:
@@ -55,7 +53,7 @@ class Peers:
         self._missed: dict[str, int] = {}
 
     def of(self, descriptors: Iterable[int]) -> dict[int, str]:
-        """Descriptors -> `a socket to 10.0.0.2:443`; without those that are no sockets. Blocking."""
+        """Map socket descriptors to `a socket to 10.0.0.2:443`; other descriptors are left out. Blocking."""
         links: dict[int, str] = {}
         for number in descriptors:
             try:
@@ -105,7 +103,7 @@ _UNREADABLE: Final = "The tasks of event loops can't be read, because they chang
 
 
 class LoopReading(NamedTuple):
-    """A sample, which loops' threads were blocked in a callback all the while, and which sockets tasks wait for."""
+    """A sample, the loops whose thread stayed blocked in a callback, and the names of awaited sockets."""
 
     sample: LoopSample
     blocked: frozenset[int]
@@ -113,13 +111,7 @@ class LoopReading(NamedTuple):
 
 
 class LoopWatch:
-    """The event loops of one process.
-
-    Args:
-        process: the process.
-        context: of the adapter.
-        statuses: says what can't be seen.
-    """
+    """The event loops of one process."""
 
     def __init__(self, process: PythonProcess, context: Context, statuses: Statuses) -> None:
         self._process = process
@@ -140,11 +132,7 @@ class LoopWatch:
         self._first = True
 
     def sample(self) -> LoopReading | None:
-        """Sample the loops; None where they can't be read in this version. To be called in a worker thread.
-
-        Raises:
-            OSError: gone, or it changes too fast.
-        """
+        """Sample the loops, None if unreadable in this version; OSError if the process is gone. Call it in a thread."""
         reader = self._process.reader
         if self._heap is None or self._modules is None or reader is None or self._greenlets is None:
             return None
@@ -167,7 +155,7 @@ class LoopWatch:
         return LoopReading(sample, frozenset(blocked), peers)
 
     def _settled(self, sample: LoopSample) -> LoopSample:
-        """The sample with the tasks `timed` that something may cancel that runs just now (T2)."""
+        """Mark as `timed` the tasks that running code may cancel (T2)."""
         restless = {loop.address for loop in sample.loops.loops.values() if loop.current or loop.ready}
         places = {task.address: (task.address, _place(task)) for task in sample.loops.tasks}
         unsure = {task.address for task in sample.loops.tasks if task.loop in restless or not task.steady}
@@ -176,7 +164,7 @@ class LoopWatch:
         return replace(sample, timed=frozenset(timed))
 
     def emit(self, reading: LoopReading | None) -> None:
-        """Put on the stream what has changed."""
+        """Publish what has changed."""
         if reading is None:
             self._unseen()
             return
@@ -212,17 +200,17 @@ class LoopWatch:
         )
 
     def unreadable(self) -> None:
-        """Report that the tasks could not be read, and take back what was said of their waits."""
+        """Report that the tasks could not be read, and withdraw their waits."""
         if self._out.tasks:
             self._statuses.report(self._process.pid, SourceHealth.DEGRADED, "tasks-unreadable", _UNREADABLE)
             self.forget()
 
     def forget(self) -> None:
-        """Take the edges off the graph."""
+        """Remove the edges from the graph."""
         self._context.emit(*self._out.show(self._context.stamp(), edges=()))
 
     def _shown(self, state: LoopState) -> set[str]:
-        """The tasks that are published (T1)."""
+        """Return the published tasks (T1)."""
         places: dict[str, object] = {own: _place(task) for own, task in state.read.items()}
         stayed = {own for own, place in places.items() if self._first or self._places.get(own) == place}
         self._places = places
@@ -241,11 +229,11 @@ class LoopWatch:
         return structs.replace(task, since_mono_ns=self._since[task.id, task.state, self._places[task.id]])
 
     def _dated_by(self, key: EdgeKey) -> object:
-        """A task that has gone on and waits for the same thing again has begun anew (T3)."""
+        """Return a key that changes when a task has run and waits for the same thing again (T3)."""
         return (key, self._places.get(key.source)) if key.kind is EdgeKind.WAITS_FOR else key
 
     def _unseen(self) -> None:
-        """Say which loops are there whose tasks can't be read."""
+        """Report loops whose tasks can't be read."""
         frames = [frame for thread in self._process.last.threads.values() for frame in thread.frames]
         found = {
             "asyncio": any(frame.code.name == _RUN_ONCE for frame in frames),
@@ -268,10 +256,9 @@ class LoopWatch:
 
 
 def _place(task: LoopTask) -> object:
-    """Changes when a task goes on."""
+    """Return a value that changes when a task runs."""
     return task.waiter, task.pending, task.chain.stamp
 
 
 def _ends_in(key: EdgeKey, shown: set[str]) -> bool:
-    """Whether all tasks of an edge are published."""
     return all(end in shown for end in (key.source, key.target) if end.startswith("task:"))

@@ -1,12 +1,8 @@
-"""One sample of the event loops of a process: their tasks, what each awaits, who holds what, which loop is blocked.
+"""Sample the event loops of a process: tasks, what each awaits, lock holders, blocked loops.
 
-Futures that nothing but the tasks that await them refers to: only a weak reference could still complete them.
-
-Every way to complete a future needs a reference to it: a task, callback, timer, handle or thread that has it, and a C
-extension too, counts in its `ob_refcnt`. Where all references are found in the tasks that wait for it, and in those
-that wait for these, nobody else has one. Weak references are not seen.
-
-How the event loops of a process appear in the state: tasks, their stacks, resources and edges.
+Lost futures: every way to complete a future needs a reference to it (a task, callback, timer, handle, thread or C
+extension), which counts in its `ob_refcnt`. If all references are found in the tasks that wait for it, and in those
+that wait for these, nobody else can complete it. Weak references are not seen.
 
 Edges (scope `python/<process id>/tasks`):
     task  runs_on    thread           that of its event loop
@@ -18,11 +14,11 @@ Edges (scope `python/<process id>/tasks`):
     task  waits_for  thread           its loop's thread is blocked in a callback
 
 Invariants:
-    loops.L1. A wait, and a holder of a lock, are given of tasks only that were the same before and after the sample.
-    loops.L2. A loop is blocked only if its thread sat in the same call before and after the sample, and was between in
-        a callback and not in the loop's own wait.
-    loops.L3. A task that a timer may wake or end is `timed`, and so is each that such a task awaits, or has in a
-        variable of its coroutines: it may cancel it.
+    loops.L1. Waits and lock holders are given only for tasks that did not change during the sample.
+    loops.L2. A loop is blocked only if its thread sat in the same call before and after the sample, and in between was
+        in a callback and not in the loop's own wait.
+    loops.L3. A task that a timer may wake or end is `timed`, and so is each task that it awaits or has in a variable of
+        its coroutines: it may cancel that one.
     loops.R1. A future is lost only if each of its references was found in a suspended task that waits for it,
         directly or through other tasks, and no timer may wake or end such a task.
 """
@@ -70,14 +66,7 @@ _CELL_AT = 16
 def lost_futures(
     heap: HeapReader, tasks: Iterable[LoopTask], awaits: Mapping[int, Await], unsure: Set[int]
 ) -> frozenset[int]:
-    """The addresses of the futures that are lost (R1).
-
-    Args:
-        heap: reads their process.
-        tasks: all tasks.
-        awaits: what each of them awaits.
-        unsure: tasks that may go on, as a timer may wake or end them, or because they are not the same any more.
-    """
+    """Return the addresses of the lost futures (R1); `unsure` are tasks that may go on, by a timer or a change."""
     known = {task.address: task for task in tasks}
     waiters: dict[int, list[int]] = {}
     behind: dict[int, list[int]] = {}
@@ -88,7 +77,7 @@ def lost_futures(
             behind.setdefault(other, []).append(address)
     found = set()
     for future, direct in waiters.items():
-        group = _all_behind(direct, behind)
+        group = _with_waiters(direct, behind)
         if group & unsure or not group <= known.keys():
             continue
         if any(known[one].chain.future != future for one in direct):
@@ -101,8 +90,7 @@ def lost_futures(
     return frozenset(found)
 
 
-def _all_behind(first: Iterable[int], behind: Mapping[int, Iterable[int]]) -> set[int]:
-    """Some tasks, and those that wait for them, directly or through others."""
+def _with_waiters(first: Iterable[int], behind: Mapping[int, Iterable[int]]) -> set[int]:
     found: set[int] = set()
     todo = list(first)
     while todo:
@@ -114,13 +102,11 @@ def _all_behind(first: Iterable[int], behind: Mapping[int, Iterable[int]]) -> se
 
 
 def _references(heap: HeapReader, address: int) -> int:
-    """How many references to an object there are (`ob_refcnt`)."""
     return heap.words(address, 1)[0] & 0xFFFF_FFFF
 
 
 def _counted(heap: HeapReader, future: int, group: Iterable[LoopTask], direct: int) -> int:
-    """The references to a future that its waiters have: one from each task and one from its `await`, and those from
-    the variables of their coroutines, a cell once."""
+    """Count the references to a future from its waiters: tasks, its `await`, and coroutine variables (a cell once)."""
     count = 2 * direct
     cells = set()
     for task in group:
@@ -140,11 +126,7 @@ _AHEAD_S: Final = 0.05  # a timer is overdue from that on
 
 
 def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules, greenlets: GreenletReader) -> LoopSample:
-    """Sample the event loops of a process.
-
-    Raises:
-        OSError: gone, or it changes too fast.
-    """
+    """Sample the event loops of a process; raise OSError if it is gone or changes too fast."""
     found: list[EventLoops] = []
     awaits: dict[int, Await] = {}
     held: dict[int, list[tuple[int, HeldLock]]] = {}
@@ -202,7 +184,7 @@ def _read(
 
 
 def _timed(heap: HeapReader, found: EventLoops, awaits: Mapping[int, Await]) -> frozenset[int]:
-    """The tasks that a timer may wake or end, those that they await, and those that their coroutines have (L3)."""
+    """Return the tasks that a timer may wake or end, those they await, and those in their variables (L3)."""
     by_waiter: dict[int, list[int]] = {}
     known = {task.address: task for task in found.tasks}
     for task in found.tasks:
@@ -212,7 +194,7 @@ def _timed(heap: HeapReader, found: EventLoops, awaits: Mapping[int, Await]) -> 
         if not loop.readable:  # its timers are not known
             todo += [task.address for task in found.tasks if task.loop == loop.address]
         for timer in loop.timers:
-            for thing in _things_of(heap, timer):
+            for thing in _ended_by_timer(heap, timer):
                 todo += by_waiter.get(thing, ())
                 if thing in known:
                     todo.append(thing)
@@ -229,7 +211,7 @@ def _timed(heap: HeapReader, found: EventLoops, awaits: Mapping[int, Await]) -> 
 
 
 def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
-    """What the coroutines of a task have in their variables, also in lists and sets: it may cancel these tasks."""
+    """Yield the variables of a task's coroutines and items of lists and sets there: it may cancel these tasks."""
     for frame in task.chain.frames:
         for value in dict.fromkeys(frame.slots):
             yield value
@@ -239,8 +221,8 @@ def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
                 continue  # it changed meanwhile
 
 
-def _things_of(heap: HeapReader, timer: Timer) -> list[int]:
-    """The futures and tasks that a timer may end."""
+def _ended_by_timer(heap: HeapReader, timer: Timer) -> list[int]:
+    """Return the futures and tasks that a timer may end."""
     found = list(timer.arguments)
     try:
         if heap.type_name(timer.callback) in _METHODS:
@@ -254,13 +236,13 @@ def _things_of(heap: HeapReader, timer: Timer) -> list[int]:
 
 
 def _due(heap: HeapReader, found: EventLoops) -> frozenset[int]:
-    """The tasks that could go on now: what they waited for is there, or their time has come."""
+    """Return the tasks that could run now: their awaited object is done or their timer has expired."""
     now_s = time.monotonic() - _AHEAD_S
     late: set[int] = set()
     for loop in found.loops.values():
         for timer in loop.timers:
             if timer.when is not None and timer.when < now_s:
-                late.update(_things_of(heap, timer))
+                late.update(_ended_by_timer(heap, timer))
     return frozenset(
         task.address for task in found.tasks if not task.running and (not task.pending or task.waiter in late)
     )
@@ -278,7 +260,7 @@ def _callbacks(loops: Iterable[EventLoop], threads: Iterable[PyThread]) -> dict[
 
 
 def callback_of(frames: Sequence[PyFrame]) -> Sequence[PyFrame]:
-    """The frames of the callback that a loop calls, innermost first; () while it waits for something to do."""
+    """Return the frames of the callback that a loop runs, innermost first; () while the loop waits for events."""
     at = next((place for place, frame in enumerate(frames) if frame.code.name == _RUN_ONCE or is_trio_step(frame)), 0)
     inside = frames[:at]
     if not inside or inside[-1].code.file.endswith("/selectors.py"):
@@ -294,12 +276,7 @@ _CANCELLING: Final = "was asked to end (cancelled)"
 
 
 class TaskNames:
-    """Identifiers of the tasks of a process: by name where that is its own, and stable while the task lives.
-
-    Args:
-        host: the host's name.
-        pid: the process.
-    """
+    """Task ids of a process: by name if unique, and stable while the task lives."""
 
     def __init__(self, host: str, pid: int) -> None:
         self._prefix = (host, str(pid))
@@ -307,7 +284,6 @@ class TaskNames:
         self._taken: dict[str, tuple[int, str]] = {}
 
     def of(self, task: LoopTask) -> str:
-        """The identifier of a task."""
         key = (task.address, task.name)
         if key not in self._known:
             name = task.name.replace("/", "_")[:_MOST_NAME] or "?"
@@ -318,14 +294,14 @@ class TaskNames:
         return ids.task(task.system, *self._prefix, self._known[key])
 
     def keep(self, tasks: Mapping[str, LoopTask]) -> None:
-        """Forget those that have ended."""
+        """Forget tasks that have ended."""
         alive = {(task.address, task.name) for task in tasks.values()}
         for key in [key for key in self._known if key not in alive]:
             del self._taken[self._known.pop(key)]
 
 
 def _holds_up(what: Await, sample: LoopSample) -> bool:
-    """Whether a request is held up: no other task reads from its client meanwhile, as one that waits for news does."""
+    """Return whether a request is delayed: no other task reads from its client meanwhile."""
     read = {other.fd for other in sample.awaits.values()}
     return what.holds_up or (what.client >= 0 and what.client not in read)
 
@@ -334,10 +310,7 @@ class LoopState:
     """Entities and edges of one sample.
 
     Args:
-        host: the host's name.
-        pid: the process.
-        names: identifiers of its tasks.
-        tid_of: our number of a thread, by its `threading.get_ident()`.
+        tid_of: maps `threading.get_ident()` to our tid.
         blocked: loops whose threads are blocked in a callback.
         peers: file descriptors -> `a socket to 10.0.0.2:443`.
     """
@@ -365,7 +338,7 @@ class LoopState:
         self.resources: dict[str, Resource] = {}
 
     def add(self, sample: LoopSample) -> None:
-        """Add everything that a sample found."""
+        """Add everything of a sample."""
         by_address = {task.address: self._names.of(task) for task in sample.loops.tasks}
         for task in sample.loops.tasks:
             self._task(task, by_address, sample)
@@ -469,7 +442,7 @@ class LoopState:
         return ids.thread(self._host, self._pid, tid) if tid is not None else ""
 
     def stacks(self, mono_ns: int) -> list[Stack]:
-        """The chains of coroutines as stacks."""
+        """Return the coroutine chains as stacks."""
         return [
             Stack(thread=own, frames=frames, taken_mono_ns=mono_ns, source="coroutines", layer="python")
             for own, frames in self.frames.items()

@@ -1,22 +1,18 @@
-"""One Python process under observation: its interpreter, its thread numbers, samples of it.
+"""Sample one Python process: its interpreter, thread numbers, waits for the GIL, locks, threads and notifications.
 
-Who waits for the GIL, for a lock, for a thread or to be notified; and who holds what.
-
-What can be known of a lock's owner (CPython 3.11 to 3.13):
+How the owner of a lock is found (CPython 3.11 to 3.13):
     RLock           the owner's identifier is in the object
-    Lock            it has none; but `with lock:` leaves the bound method `lock.__exit__` on the
-                    value stack of the frame: whose frame has it, holds the lock (inferred)
+    Lock            has none; but `with lock:` leaves the bound method `lock.__exit__` on the value stack of the frame
+                    that holds it (inferred)
     Thread.join     up to 3.12 the lock that the thread state's on_delete_data refers to; from 3.13 on an
                     event inside the ThreadHandle, found through the parking lot's wait entry
-    Condition.wait  nobody: it waits to be notified
+    Condition.wait  none: it waits to be notified
 Sources: Modules/_threadmodule.c, Python/{thread_pthread.h,parking_lot.c,ceval_gil.c}, Lib/threading.py.
 
-Where in the user's code a thread is, and what it called there.
-
 Invariants:
-    processes.W1. A wait is reported only when the thread sat in the same call before and after the sample, and has not
-        run between: so what the threads of one sample wait for and hold, they did at one moment.
-    processes.W2. A holder of the GIL is reported only when it and the switch number were the same before and after.
+    processes.W1. A wait is reported only if the thread sat in the same call before and after the sample, and has not
+        run in between: so all waits and holders of one sample existed at one moment.
+    processes.W2. A holder of the GIL is reported only if it and the switch number were the same before and after.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ _LIBRARY: Final = ("/threading.py", "/queue.py", "/concurrent/futures/_base.py",
 
 
 def user_frame(thread: PyThread) -> str:
-    """The innermost frame outside of the threading library."""
+    """Return the innermost frame outside the threading library."""
     for frame in thread.frames:
         if not frame.code.file.endswith(_LIBRARY):
             return frame.where
@@ -46,7 +42,7 @@ def user_frame(thread: PyThread) -> str:
 
 
 def library_call(thread: PyThread) -> str:
-    """The outermost of the library's frames: what the user called (`Queue.get`, `Event.wait`)."""
+    """Return the outermost of the library's frames: the user's call (`Queue.get`, `Event.wait`)."""
     name = ""
     for frame in thread.frames:
         if not frame.code.file.endswith(_LIBRARY):
@@ -62,11 +58,11 @@ _SIMPLE_QUEUE: Final = "_queue.SimpleQueue"  # its lock is at +16 too, up to 3.1
 
 
 class Kernel(NamedTuple):
-    """What the kernel says of the threads of a process.
+    """Kernel data about the threads of a process.
 
     Attributes:
-        calls: reads the system call of each.
-        runs: reads what changes whenever one of some threads runs; nothing for those of which it can't be read.
+        calls: reads the system call of each thread.
+        runs: reads a value that changes whenever a thread runs; threads that can't be read are left out.
         futex: number of futex(2).
     """
 
@@ -84,14 +80,11 @@ def sample(
     """Sample all threads of a process once.
 
     Args:
-        reader: of the process.
-        number_threads: gives our tids to its thread states.
-        kernel: what the kernel says of its threads.
-        before: the sample before this one; who waited for the GIL then, and only woke to ask for it
-            again, still waits.
+        number_threads: maps thread states to our tids.
+        before: the last sample; a thread that waited for the GIL then, and only woke to ask for it again, still waits.
 
     Raises:
-        OSError: the process is gone, may not be read, or changed too much while it was read.
+        OSError: the process is gone, can't be read, or changed too much during the sample.
     """
     calls, runs, futex = kernel
     gils_before = reader.gils()
@@ -139,7 +132,7 @@ class _Seen(NamedTuple):
     futex: int
 
     def asks_for(self, gil: Gil, tid: int) -> bool:
-        """Whether a thread was seen asleep on a GIL."""
+        """Return whether a thread was seen asleep on a GIL."""
         calls = (self.before.get(tid), self.after.get(tid))
         return any(
             isinstance(call, BlockedSyscall) and call.number == self.futex and gil.contains(call.args[0])
@@ -147,15 +140,17 @@ class _Seen(NamedTuple):
         )
 
     def runs(self, tid: int) -> bool:
-        """Whether it was seen running only."""
         return all(isinstance(call, Running) for call in (self.before.get(tid), self.after.get(tid)))
 
 
 def _gil_waits(
     threads: Mapping[int, PyThread], gils: Mapping[int, Gil], holders: Mapping[int, int], seen: _Seen, before: Sample
 ) -> tuple[GilWait, ...]:
-    """Who sleeps on the GIL's condition variable: each waiter wakes every 5 ms to ask for it again
-    (ceval_gil.c, take_gil), so one that was seen asleep once and only runs since still waits."""
+    """Find the threads that wait for the GIL's condition variable.
+
+    Each waiter wakes every 5 ms to ask for it again (ceval_gil.c, take_gil), so one that was seen asleep once and only
+    runs since still waits.
+    """
     waited_before = {
         wait.tid for wait in before.gil_waits if gils.get(wait.gil.address) == wait.gil
     }  # the GIL went through no other hands since
@@ -170,7 +165,7 @@ def _gil_waits(
 
 
 class _Finder:
-    """Finds what single threads wait for."""
+    """Finds the waits of single threads."""
 
     def __init__(self, objects: ObjectReader, threads: Mapping[int, PyThread], futex: int) -> None:
         self._objects = objects
@@ -180,7 +175,6 @@ class _Finder:
         self._by_join_lock = {thread.join_lock: tid for tid, thread in threads.items() if thread.join_lock}
 
     def wait_of(self, tid: int, call: SyscallSeen) -> LockWait | NotifyWait | JoinWait | None:
-        """What a thread waits for, as far as it is Python's."""
         if not isinstance(call, BlockedSyscall) or call.number != self._futex or not self._threads[tid].frames:
             return None
         word, timed = call.args[0], call.args[3] != 0
@@ -209,7 +203,6 @@ class _Finder:
         return LockWait(tid, lock, where, timed, None)
 
     def with_owner(self, wait: LockWait, held: Mapping[int, list[Held]]) -> LockWait:
-        """The same wait, with the owner of its lock."""
         if wait.lock.recursive:
             owner = self._by_ident.get(wait.lock.owner)
             if owner is None:
@@ -219,8 +212,10 @@ class _Finder:
         return wait._replace(owner=holders[0]) if len({holder.tid for holder in holders}) == 1 else wait
 
     def _parked_on(self, call: BlockedSyscall) -> int | None:
-        """The address that a thread of 3.13 or later is parked on: its semaphore is on its own
-        stack in a wait_entry, 8 bytes behind that address (Python/parking_lot.c)."""
+        """Return the address that a thread of 3.13 or later is parked on.
+
+        Its semaphore is on its own stack in a wait_entry, 8 bytes after that address (Python/parking_lot.c).
+        """
         if self._objects.layout.version < (3, 13) or not 0 <= call.args[0] - call.sp < _STACK_REACH:
             return None
         try:
@@ -250,7 +245,7 @@ class _Finder:
         return None
 
     def _near(self, thread: PyThread) -> list[tuple[int, bytes]]:
-        """Objects that the innermost frames refer to; for a bound built-in method also its object."""
+        """Return the objects that the innermost frames refer to, and `__self__` of bound built-in methods."""
         words = [slot for frame in thread.frames[:_NEAR] for slot in frame.slots if is_pointer(slot)]
         pointers = list(dict.fromkeys(words))
         found = [(p, h) for p, h in zip(pointers, self._objects.heads(pointers), strict=True) if h is not None]
@@ -268,15 +263,11 @@ _TRIES = 3
 
 
 class PythonProcess:
-    """A process that runs Python. Blocking: to be used in worker threads, one at a time.
-
-    Args:
-        pid: the process.
-        interpreter: as found in it.
+    """A process that runs Python. Blocking: use it in worker threads, one at a time.
 
     Attributes:
         last: the newest good sample; empty before the first.
-        reader: reads its threads; None where its layout is not known.
+        reader: reads its threads; None if the layout is not known.
         inherited: locks whose owner is no thread of this process, by address.
     """
 
@@ -293,15 +284,11 @@ class PythonProcess:
 
     @property
     def readable(self) -> bool:
-        """Whether locks and GIL can be read from its memory: the layout is known."""
+        """Return whether locks and GIL can be read from memory: the layout is known."""
         return self.interpreter.layout is not None and self.interpreter.runtime is not None
 
     def sample(self) -> Sample:
-        """Sample it once, and again when it changed meanwhile.
-
-        Raises:
-            OSError: gone, or not allowed, or it changes too fast.
-        """
+        """Sample once, with retries if it changes; raise OSError if it is gone, denied, or changes too fast."""
         if self.reader is None:
             return self.last
         for attempt in range(_TRIES):
@@ -318,7 +305,7 @@ class PythonProcess:
         return self.last
 
     def our_tid(self, number: int | None) -> int | None:
-        """Our number of the thread that the process calls `number`."""
+        """Map the process's own thread number to our tid."""
         if number is None or self._own_namespace:
             return number
         if number not in self._inner:
@@ -326,8 +313,11 @@ class PythonProcess:
         return self._inner.get(number)
 
     def tid_of(self, ident: int) -> int | None:
-        """Our number of the thread with a pthread identifier: as the interpreter has it, or else as
-        glibc's thread descriptor does, which a pthread identifier is the address of (nptl/descr.h)."""
+        """Return our tid of the thread with a pthread identifier.
+
+        It is taken from the interpreter, or else from glibc's thread descriptor, whose address is the pthread
+        identifier (nptl/descr.h).
+        """
         for tid, thread in self.last.threads.items():
             if thread.ident == ident:
                 return tid
@@ -341,8 +331,11 @@ class PythonProcess:
             return None
 
     def _numbered(self, threads: list[PyThread]) -> Mapping[int, PyThread]:
-        """The thread states by our tids. After a fork the only thread may still have its parent's
-        number: the one state and the one thread that are left belong together."""
+        """Map our tids to the thread states.
+
+        After a fork the only thread may still have its parent's number: a single remaining state and thread belong
+        together.
+        """
         alive = set(procfs.thread_ids(self.pid))
         found: dict[int, PyThread] = {}
         rest = []
@@ -358,7 +351,7 @@ class PythonProcess:
         return found
 
     def calls(self) -> dict[int, SyscallSeen]:
-        """The system calls of its threads now, by tid."""
+        """Return the current system calls by tid."""
         found = {}
         for tid in procfs.thread_ids(self.pid):
             try:
@@ -368,7 +361,7 @@ class PythonProcess:
         return found
 
     def _runs(self, tids: Iterable[int]) -> dict[int, bytes]:
-        """How often, and for how long, threads have run (schedstat)."""
+        """Return run counts and times of threads (schedstat)."""
         found = {}
         for tid in tids:
             try:

@@ -1,8 +1,8 @@
-"""Running py-spy in its non-blocking JSON form, and what its answers and errors mean.
+"""Run py-spy in its non-blocking JSON form, and interpret its answers and errors.
 
-py-spy copies the interpreter's structures while the target runs on. It then may meet a list or a
-frame that is just changing and gives up: such errors are worth another try. Error texts: py-spy 0.4
-(src/main.rs, src/python_process_info.rs, src/python_spy.rs).
+py-spy copies the interpreter's structures while the target runs. It may meet a list or a frame that is just changing
+and give up: such errors are worth a retry. Error texts: py-spy 0.4 (src/main.rs, src/python_process_info.rs,
+src/python_spy.rs).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _MOST_NAME: Final = 60
 
 
 class SpyFrame(Struct, frozen=True):
-    """A frame as py-spy prints it."""
+    """A frame in py-spy's output."""
 
     name: str
     filename: str = ""
@@ -56,11 +56,11 @@ class SpyFrame(Struct, frozen=True):
 
 
 class SpyThread(Struct, frozen=True):
-    """A thread as py-spy prints it.
+    """A thread in py-spy's output.
 
     Attributes:
         thread_id: pthread identifier.
-        os_thread_id: tid in the target's PID namespace; None before 3.11 when it is not stopped.
+        os_thread_id: tid in the target's PID namespace; None before 3.11 if the target is not stopped.
         active: it ran, or may have run, when it was sampled.
     """
 
@@ -77,11 +77,7 @@ _decoder: msgspec.json.Decoder[list[SpyThread]] = msgspec.json.Decoder(list[SpyT
 
 
 def find_py_spy(wanted: str = "") -> str:
-    """The py-spy to use: `wanted`, or the one beside this Python, or the first on PATH.
-
-    Raises:
-        ToolMissing: there is none.
-    """
+    """Return the path of py-spy: `wanted`, or next to this Python, or the first on PATH; else raise ToolMissing."""
     if wanted:
         found = shutil.which(wanted)
     else:
@@ -97,13 +93,13 @@ def find_py_spy(wanted: str = "") -> str:
 
 
 def given_name(thread: SpyThread) -> str:
-    """The name that the author of a thread gave it, cleaned; "" for the names that `threading` makes itself."""
+    """Return the user-given name of a thread, cleaned; "" for default names of `threading`."""
     name = clean_line(thread.thread_name or "", _MOST_NAME)
     return "" if _MADE.fullmatch(name) else name
 
 
 def frames_of(thread: SpyThread) -> tuple[Frame, ...]:
-    """The frames of a thread as model values, innermost first, cleaned."""
+    """Return the frames of a thread as model values, innermost first, cleaned."""
     return tuple(
         Frame(
             function=clean_line(frame.name),
@@ -135,14 +131,14 @@ class PySpy:
         self.cost_s = 0.0
 
     async def dump(self, pid: int, *, local_variables: bool = False) -> list[SpyThread]:
-        """The Python threads of a process with their stacks.
+        """Return the Python threads of a process with their stacks.
 
         Raises:
-            ToolMissing: py-spy is not there.
+            ToolMissing: py-spy was not found.
             TargetGone: the process has ended.
-            TargetDenied: not allowed.
+            TargetDenied: no permission.
             TargetUnsuitable: no Python, or a version that py-spy doesn't know.
-            LivedbgError: py-spy failed again and again.
+            LivedbgError: py-spy failed repeatedly.
         """
         program = find_py_spy(self._wanted)
         argv = [program, "dump", "--json", "--nonblocking", "--pid", str(pid)]
@@ -172,9 +168,9 @@ def _children_cpu_s() -> float:
 
 
 async def _run(before: Sequence[str], argv: Sequence[str]) -> tuple[int, bytes, str]:
-    """Exit status, standard output and standard error; the program is killed when we are cancelled.
+    """Return exit status, standard output and standard error; kills the program when cancelled.
 
-    With the rights of another user it is started through a descriptor: that user may have no way to our folders.
+    With another user's rights it is started through a descriptor: that user may have no access to our folders.
     """
     environment = {**os.environ, "RUST_BACKTRACE": "0", "NO_COLOR": "1"}
     opened = [os.open(argv[0], os.O_PATH | os.O_CLOEXEC)] if before else []
@@ -207,7 +203,7 @@ async def _run(before: Sequence[str], argv: Sequence[str]) -> tuple[int, bytes, 
 
 
 def _meaning(pid: int, program: str, code: int, text: str) -> LivedbgError:
-    """What a failed run says."""
+    """Map a failed run of py-spy to an error."""
     lower = text.lower()
     if _ended(pid):
         return TargetGone(f"Process {pid} has ended.", code="gone")

@@ -1,4 +1,4 @@
-"""What one sample of a Python process found: values only."""
+"""Values that one sample of a Python process contains."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from livedbg.model.snapshot import Snapshot
 
 
 class GilWait(NamedTuple):
-    """A thread waits for the GIL."""
+    """A thread's wait for the GIL."""
 
     tid: int
     gil: Gil
 
 
 class LockWait(NamedTuple):
-    """A thread waits for a lock.
+    """A thread's wait for a lock.
 
     Attributes:
-        where: the innermost frame that is not the library's.
-        owner: who holds it; None when that is not known.
-        orphan: it is an RLock whose owner is no thread of this process.
+        where: the innermost frame outside the library.
+        owner: None if not known.
+        orphan: an RLock whose owner is no thread of this process.
     """
 
     tid: int
@@ -38,11 +38,11 @@ class LockWait(NamedTuple):
 
 
 class NotifyWait(NamedTuple):
-    """A thread waits to be notified (Condition.wait, Queue.get, Event.wait, …).
+    """A thread's wait to be notified (Condition.wait, Queue.get, Event.wait, …).
 
     Attributes:
-        address: of the Condition, or of the queue.
-        label: what the user called, e.g. `Queue.get`.
+        address: of the Condition or queue.
+        label: the user's call, e.g. `Queue.get`.
         word: semaphore that it sleeps on.
     """
 
@@ -55,7 +55,7 @@ class NotifyWait(NamedTuple):
 
 
 class JoinWait(NamedTuple):
-    """A thread waits for another one to end."""
+    """A thread's wait for another one to end."""
 
     tid: int
     target: int
@@ -64,13 +64,7 @@ class JoinWait(NamedTuple):
 
 
 class Sample(Struct, frozen=True):
-    """What one sample of a process found.
-
-    Attributes:
-        threads: by tid (ours).
-        gils: by address.
-        holders: address of a GIL -> tid of its holder.
-    """
+    """One sample of a process: threads by tid, GILs by address, and the tids of their holders."""
 
     threads: Mapping[int, PyThread] = field(default_factory=dict)
     gils: Mapping[int, Gil] = field(default_factory=dict)
@@ -85,12 +79,7 @@ _STILL_NS: Final = 1_000_000_000
 
 
 class Movement(NamedTuple):
-    """The movement of one process.
-
-    Attributes:
-        signature: when each of its threads last moved; None when that is not known.
-        still: its threads that looks have not seen move for a while.
-    """
+    """The movement of one process: when each thread last moved, and threads that samples see still for a while."""
 
     signature: object
     still: frozenset[str] = frozenset()
@@ -100,7 +89,7 @@ UNKNOWN: Final = Movement(None)
 
 
 def movements(snapshot: Snapshot) -> Mapping[str, Movement]:
-    """The movement of each process, by its identifier."""
+    """Return the movement of each process, by its id."""
     looked = snapshot.as_of_looks()
     moved: dict[str, dict[str, int]] = {}
     for thread in snapshot.threads.values():

@@ -1,4 +1,4 @@
-"""How well the adapter sees each process: one sentence for each code, reported once."""
+"""Statuses that say how well the adapter sees each process, each reported once."""
 
 from __future__ import annotations
 
@@ -21,29 +21,25 @@ _FREE_SENTENCE = (
 
 
 class Statuses:
-    """What was said of processes.
-
-    Args:
-        context: of the adapter.
-    """
+    """The reported statuses of processes."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._said = publisher.Statuses(_SOURCE)
 
     def report(self, pid: int, health: SourceHealth, code: str, sentence: str = "", remedy: str = "") -> None:
-        """Report something about a process, unless it was reported already."""
+        """Report a status of a process, unless it was reported already."""
         self._said.say(self._context, self._target(pid), code, sentence, remedy, health=health)
 
     def recovered(self, pid: int, *codes: str) -> None:
-        """Withdraw what was reported under some codes; without any: what kept stacks from coming in."""
+        """Withdraw statuses by code; without codes, those that kept stacks from being taken."""
         self._said.withdraw(self._context, self._target(pid), *(codes or _RECOVERABLE))
 
     def _target(self, pid: int) -> str:
         return ids.process(self._context.request.host, pid)
 
     def failed(self, pid: int, error: LivedbgError) -> None:
-        """Report what an error means."""
+        """Report an error as a status."""
         if isinstance(error, TargetGone):
             health = SourceHealth.ENDED
         elif isinstance(error, TargetDenied):
@@ -53,7 +49,7 @@ class Statuses:
         self.report(pid, health, error.code, error.message, error.remedy)
 
     def describe(self, pid: int, interpreter: Interpreter) -> None:
-        """Report what can be seen of an interpreter, where that is not everything."""
+        """Report which parts of an interpreter can't be seen."""
         if interpreter.free_threaded:
             self.report(pid, SourceHealth.DEGRADED, "free-threaded", _FREE_SENTENCE.format(label=interpreter.label))
         elif interpreter.layout is None:

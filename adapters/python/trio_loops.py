@@ -1,10 +1,7 @@
-"""One sample of the tasks of trio of a process: what each awaits, who holds what, which thread runs them.
+"""Sample the trio tasks of a process: what each awaits, lock holders, which thread runs them.
 
-What a suspended task of trio awaits, and who holds the lock that it waits for.
-
-What can be known (trio 0.35): a Lock names its owner; a wait in a `ParkingLot` is in whatever lot the task
-registered last (a task that was notified waits for the condition's lock, in the same call); a cancel scope knows its
-deadline, and whose tasks end with it.
+Based on trio 0.35: a Lock names its owner; a wait in a `ParkingLot` is in whatever lot the task registered last (a
+notified task waits for the condition's lock, in the same call); a cancel scope knows its deadline and its tasks.
 """
 
 from __future__ import annotations
@@ -34,31 +31,27 @@ _AHEAD_S: Final = 0.05  # a deadline is overdue from that on
 
 
 def trio_awaited(heap: HeapReader, task: LoopTask, more: TrioTask) -> Await | None:
-    """What a task awaits; None where it awaits nothing.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return what a task awaits, None if nothing; raise OSError if memory is unreadable."""
     frames = [frame for frame in task.chain.frames if frame.slots]
     if not task.pending or not frames:
         return None
-    function, called = frames[0].code.name, _called(frames)
+    function, called = frames[0].code.name, _user_call(frames)
     if function == "ParkingLot.park":
         return _parked(heap, frames[1:], more.sleeps_in, called)
     if not _is_library(frames[0]):
         return Await(called)
     if function == "Event.wait":
-        return Await("Event.wait", "cond", _local(heap, frames[0]), "trio.Event")
+        return Await("Event.wait", "cond", _argument(heap, frames[0]), "trio.Event")
     if function in ("MemoryReceiveChannel.receive", "MemorySendChannel.send"):
-        channel = heap.attributes(_local(heap, frames[0])).get("_state", 0)
+        channel = heap.attributes(_argument(heap, frames[0])).get("_state", 0)
         return Await(function, "cond", channel, "trio memory channel")
     if function.startswith("Nursery."):
-        nursery = heap.attributes(_local(heap, frames[0]))
+        nursery = heap.attributes(_argument(heap, frames[0]))
         return Await("trio.Nursery", tasks=tuple(heap.items(nursery.get("_children", 0), _MOST)))
     if function == "sleep_forever":
-        return Await(_called(frames))
+        return Await(_user_call(frames))
     if function == "EpollIOManager._epoll_wait":
-        number = heap.integer(_local(heap, frames[0], 1))
+        number = heap.integer(_argument(heap, frames[0], 1))
         return Await(
             "trio.socket" if called.endswith("wait_readable") or called.endswith("wait_writable") else called,
             fd=-1 if number is None else number,
@@ -71,8 +64,8 @@ def trio_awaited(heap: HeapReader, task: LoopTask, more: TrioTask) -> Await | No
 
 
 def _parked(heap: HeapReader, frames: list[CoroutineFrame], lot: int, called: str) -> Await:
-    """What is behind a place in a parking lot."""
-    own = _local(heap, frames[0]) if frames else 0
+    """Return the object behind a place in a parking lot."""
+    own = _argument(heap, frames[0]) if frames else 0
     kind = heap.type_name(own)
     name = f"trio.{kind}"
     if kind in _LOCKS:
@@ -89,11 +82,7 @@ def _parked(heap: HeapReader, frames: list[CoroutineFrame], lot: int, called: st
 
 
 def owner_of(heap: HeapReader, what: Await) -> tuple[int, HeldLock] | None:
-    """The task that owns the lock that is awaited.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return the task that owns an awaited lock; raise OSError if memory is unreadable."""
     if what.kind != "pylock":
         return None
     owner = heap.attributes(what.address).get("_owner", 0)
@@ -102,8 +91,8 @@ def owner_of(heap: HeapReader, what: Await) -> tuple[int, HeldLock] | None:
     return owner, HeldLock(what.address, "it names its owner", inferred=False)
 
 
-def _called(frames: Iterable[CoroutineFrame]) -> str:
-    """The outermost of trio's own coroutines: what the user called."""
+def _user_call(frames: Iterable[CoroutineFrame]) -> str:
+    """Return the outermost of trio's own coroutines: the user's call."""
     name = ""
     for frame in frames:
         if not _is_library(frame):
@@ -117,8 +106,8 @@ def _is_library(frame: CoroutineFrame) -> bool:
     return _LIBRARY.search(frame.code.file) is not None
 
 
-def _local(heap: HeapReader, frame: CoroutineFrame, number: int = 0) -> int:
-    """An argument, also where an inner function uses it."""
+def _argument(heap: HeapReader, frame: CoroutineFrame, number: int = 0) -> int:
+    """Return an argument, also if an inner function uses it (a cell)."""
     value = frame.slots[number] if number < len(frame.slots) else 0
     if is_pointer(value) and heap.type_name(value) == "cell":
         return heap.words(value + _CELL_AT, 1)[0]
@@ -128,8 +117,11 @@ def _local(heap: HeapReader, frame: CoroutineFrame, number: int = 0) -> int:
 def limited_tasks(
     heap: HeapReader, tasks: Iterable[LoopTask], more: Mapping[int, TrioTask], awaits: Mapping[int, Await]
 ) -> frozenset[int]:
-    """The tasks that a deadline may end, and those that one of them may cancel: by a nursery, scope or task in a
-    variable of its coroutines (of an object or list there too), or by its end."""
+    """Return the tasks that a deadline may end, and those that these may cancel.
+
+    They may cancel through a nursery, scope or task in a variable of a coroutine (or in an object or list there), or by
+    ending.
+    """
     known = {task.address: task for task in tasks}
     ends: dict[int, set[int]] = {}
     for address, what in more.items():
@@ -153,13 +145,13 @@ def limited_tasks(
 
 
 def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
-    """What the user's coroutines of a task have in their variables, and what these objects, lists and sets have."""
+    """Yield the variables of a task's user coroutines, and the contents of objects, lists and sets there."""
     for frame in task.chain.frames:
         if _is_library(frame):
             continue
         for slot in range(len(frame.slots)):
             try:
-                value = _local(heap, frame, slot)
+                value = _argument(heap, frame, slot)
                 yield value
                 yield from _inside(heap, value) if is_pointer(value) else ()
             except (OSError, OverflowError):
@@ -176,7 +168,7 @@ def _inside(heap: HeapReader, value: int) -> Iterable[int]:
 
 
 def due_tasks(tasks: Iterable[LoopTask], more: Mapping[int, TrioTask]) -> Iterator[int]:
-    """The tasks that could go on now: they are scheduled, or a deadline of theirs is over."""
+    """Yield the tasks that could run now: scheduled, or past their deadline."""
     now_s = time.monotonic() - _AHEAD_S
     for task in tasks:
         late = more[task.address].deadline
@@ -189,14 +181,13 @@ _STEP: Final = "unrolled_run"
 
 
 def read_all_trio(heap: HeapReader, contexts: Iterable[int]) -> LoopSample:
-    """The tasks of trio of all interpreters; the threads of their loops, and `callbacks`, are not known yet.
+    """Sample the trio tasks of all interpreters; their loops' threads and `callbacks` are not filled in.
 
     Args:
-        heap: reads their process.
         contexts: the `GLOBAL_RUN_CONTEXT` of each interpreter that has one.
 
     Raises:
-        OSError: gone, or it changes too fast.
+        OSError: the process is gone or changes too fast.
     """
     found: list[EventLoops] = []
     more: dict[int, TrioTask] = {}
@@ -228,8 +219,10 @@ def read_all_trio(heap: HeapReader, contexts: Iterable[int]) -> LoopSample:
 
 
 def threads_of_trio(found: EventLoops, threads: Iterable[PyThread]) -> tuple[EventLoops, bool]:
-    """The loops with the threads that run them, whose frame has the runner in a variable; and whether a thread is in
-    trio though no task of it could be read."""
+    """Add the threads that run the loops: a frame has the runner in a variable.
+
+    Also return whether a thread is in trio though no task could be read.
+    """
     loops = dict(found.loops)
     seen = False
     for thread in threads:
@@ -242,5 +235,5 @@ def threads_of_trio(found: EventLoops, threads: Iterable[PyThread]) -> tuple[Eve
 
 
 def is_trio_step(frame: PyFrame) -> bool:
-    """Whether a frame is the function of trio's loop that lets tasks run."""
+    """Return whether a frame is trio's loop function that lets tasks run."""
     return frame.code.name == _STEP and frame.code.file.endswith(_RUN)

@@ -1,15 +1,13 @@
-"""Watches one Python process: samples of its memory and its stacks, and what they become on the stream.
-
-How a sample of a Python process appears in the state: resources and edges.
+"""Watch one Python process: publish samples of its memory and its stacks.
 
 Edges (scope `python/<process id>`):
     thread  holds      gil        it is the GIL's last holder, and the GIL is locked
     thread  waits_for  gil        it sleeps on the GIL's condition variable
     thread  waits_for  pylock     threading.Lock, RLock
-    thread  holds      pylock     where the owner is known
+    thread  holds      pylock     if the owner is known
     thread  waits_for  cond       Condition.wait and what is built on it: waits to be notified
     thread  waits_for  thread     Thread.join
-    sem, cond  part_of  pylock, cond, gil    the C object inside, which is what /proc shows
+    sem, cond  part_of  pylock, cond, gil    the C object inside, which /proc shows
 """
 
 from __future__ import annotations
@@ -39,12 +37,7 @@ _GIL_COND_AT: Final = 32  # struct _gil_runtime_state: cond (pycore_gil.h, glibc
 
 
 class PythonState:
-    """Edges and resources of one process, as they are put together.
-
-    Args:
-        host: the host's name.
-        pid: the process.
-    """
+    """Collects edges and resources of one process."""
 
     def __init__(self, host: str, pid: int) -> None:
         self._host = host
@@ -53,11 +46,10 @@ class PythonState:
         self.resources: dict[str, Resource] = {}
 
     def add(self, sample: Sample, inherited: Mapping[int, Inherited], *, semaphores: bool) -> None:
-        """Add everything that a sample found.
+        """Add everything of a sample.
 
         Args:
-            sample: the sample.
-            inherited: locks that came locked out of a fork, by address.
+            inherited: locks that were inherited locked from a fork, by address.
             semaphores: locks are made of semaphores (up to 3.13).
         """
         self._gils(sample)
@@ -136,12 +128,7 @@ class PythonState:
         self._part_of("sem", wait.word, target)
 
     def owner_by_py_spy(self, runtime: int, tid: int) -> None:
-        """The GIL's holder where only py-spy knows it (Python up to 3.10).
-
-        Args:
-            runtime: address of `_PyRuntime`, which holds the GIL from 3.7 on.
-            tid: the thread that py-spy says owns the GIL.
-        """
+        """Add the GIL's holder if only py-spy knows it (Python up to 3.10); from 3.7 on `_PyRuntime` has the GIL."""
         gil = self._id("gil", runtime)
         self.resources[gil] = Resource(
             id=gil, kind="gil", name="GIL", state="held", attributes={"waiters": "not known for this Python version"}
@@ -175,14 +162,7 @@ def _pace() -> ChangePace:
 
 
 class Watch:
-    """One Python process.
-
-    Args:
-        process: the process.
-        spy: takes the stacks.
-        context: of the adapter.
-        statuses: says what is wrong.
-    """
+    """Watches one Python process."""
 
     def __init__(self, process: PythonProcess, spy: PySpy, context: Context, statuses: Statuses) -> None:
         self.process = process
@@ -201,11 +181,7 @@ class Watch:
         self._lock = asyncio.Lock()
 
     async def turn(self, moved: Movement) -> None:
-        """Sample whatever changed and may be sampled again.
-
-        Args:
-            moved: when its threads last moved.
-        """
+        """Sample whatever changed and is due."""
         async with self._lock:
             if self._memory_pace.due(*moved):
                 await self._sample(moved)
@@ -220,22 +196,14 @@ class Watch:
                     self._statuses.recovered(self.process.pid)
 
     async def reread(self, moved: Movement) -> None:
-        """Sample its memory now, whether or not something seems to have changed.
-
-        Raises:
-            OSError: gone, or it changes too fast.
-        """
+        """Sample its memory now, changed or not; raise OSError if it is gone or changes too fast."""
         async with self._lock:
             await self._sample(moved)
             if self.process.readable:
                 await self._sample_loops(moved)
 
     async def take_stacks(self, *, local_variables: bool) -> None:
-        """Take the stacks now, because somebody asks.
-
-        Raises:
-            LivedbgError: it can't be done.
-        """
+        """Take the stacks now, on request; raise LivedbgError on failure."""
         async with self._lock:
             await self._sample(UNKNOWN)
             if self.process.readable:
@@ -243,12 +211,12 @@ class Watch:
             await self._take_stacks(UNKNOWN, local_variables=local_variables, everything=True)
 
     def forget(self) -> None:
-        """The process has ended: take its edges off the graph."""
+        """Remove the edges of an ended process from the graph."""
         self._loops.forget()
         self._context.emit(*self._shown.show(self._context.stamp(), edges=()))
 
     def take_back(self) -> None:
-        """It can't be read now: nothing that was known of it stands, until the next turn has read it."""
+        """Withdraw all that was known until the next turn has read the process again."""
         self.forget()
         self._memory_pace, self._loop_pace = _pace(), _pace()
 
@@ -287,7 +255,7 @@ class Watch:
         return known if known is not None else self.process.tid_of(thread.thread_id)
 
     async def _emit_stacks(self, threads: list[SpyThread], everything: bool) -> None:
-        """Put stacks on the stream: of threads that run, and those that differ from what was last emitted (or all)."""
+        """Publish stacks of running threads and those that changed since last published (or all)."""
         stamp = self._context.stamp()
         sample = self.process.last
         waiters = {wait.tid for wait in sample.gil_waits}
@@ -319,7 +287,7 @@ class Watch:
             self._context.emit(StacksSeen(stacks=stacks, **stamp))
 
     def _emit_state(self, sample: Sample, began_ns: int) -> None:
-        """Put edges and resources on the stream, when they changed; new edges hold since the sample began."""
+        """Publish changed edges and resources; new edges hold since the sample began."""
         state = PythonState(self._context.request.host, self.process.pid)
         layout = self.process.interpreter.layout
         state.add(sample, self.process.inherited, semaphores=layout is not None and not layout.lock_word)

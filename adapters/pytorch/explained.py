@@ -1,4 +1,4 @@
-"""Which logged exceptions the rules for PyTorch report the cause of."""
+"""Logged exceptions whose cause the rules for PyTorch report."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_TORCHRUN: Final = {
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """True for one that torch.compile logged as it went on, or whose message the rules for jobs judge."""
+    """Return whether torch.compile logged an exception and went on, or the rules for jobs judge its message."""
     if left_out.explains(hit, snapshot) or explained(hit, snapshot, ids_in, _is_thrown):
         return True
     codes = _OF_TORCHRUN.get(hit.type.rpartition(".")[2], ())

@@ -1,7 +1,4 @@
-"""What is known of pending calls, of ranks that come late and of dumped Flight Recorders, as typed values.
-
-The names of what is counted of a rank: the adapter counts, the rules read.
-"""
+"""Facts of pending calls, late ranks and dumped Flight Recorders; names of the counters of ranks."""
 
 from __future__ import annotations
 
@@ -23,36 +20,34 @@ MESSAGES: Final = "bytes of messages"
 
 
 class CallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.call"):
-    """Of a call that ranks make together, and that is pending.
+    """Facts of a pending call that ranks make together.
 
     Attributes:
-        kind: the function, of a call that no Flight Recorder has: `recv`, `store`, `init_process_group`; else "".
-        group: what its group is called.
-        ranks: how many ranks its group has, or the job, if that is more.
+        kind: the function, if no Flight Recorder has the call: `recv`, `store`, `init_process_group`; else "".
+        ranks: size of the group, or of the job if that is larger.
         inside: ranks that have entered it.
-        absent: ranks that have not, though they were looked at.
-        unseen: ranks of which nothing is known.
-        ended: ranks that have no process any more; of some it is known which one it was.
-        moved: those of `absent` that enqueued or completed something between the last two looks, by a thread that may
-            enter it.
-        elsewhere: those of which any thread did so.
+        absent: sampled ranks that have not.
+        unseen: ranks about which nothing is known.
+        ended: ranks whose process has ended.
+        moved: ranks of `absent` of which a thread that may enter it enqueued or completed something between the last
+            two samples.
+        elsewhere: ranks of `absent` of which any thread did so.
         processes: by rank.
-        does: what the ranks do that are in it, where that is not the same.
-        shape: of the first tensor, where it is the same.
-        roots: from whom, or for whom, ranks expect it.
-        inferred: ranks of which the root follows from what the others wait for.
-        timeout_ms: it ends with an error so long after it was enqueued; 0: not known.
-        handles: the signals that ranks of `absent` handle.
+        does: by rank inside: its operation, if they differ.
+        shape: of the first tensor, if the same.
+        roots: by rank: the root that it uses.
+        inferred: ranks whose root follows from what the others wait for.
+        timeout_ms: after its enqueue; 0 if not known.
+        handles: signals handled by ranks of `absent`.
         enters: threads of ranks of `absent` that have entered other collectives of its group.
-        peer: the other rank of a message, where it is known.
-        tag: of a message.
-        keys: of the store, that are waited for.
+        peer: the other rank of a message, if known.
+        keys: awaited keys of the store.
         posted: the message was posted before it is waited for.
-        under_way: bytes are on their way between the two.
-        meets: where the ranks meet, `10.0.0.1:29500`.
-        deserted: that is on this host, and nobody listens there.
+        under_way: bytes between the two are in flight.
+        meets: rendezvous, `10.0.0.1:29500`.
+        deserted: it is on this host, and nobody listens there.
         hosts: other hosts that have connections to it.
-        others: connections to it from this host that are of no rank which is known.
+        others: connections to it from this host by no known rank.
     """
 
     kind: str = ""
@@ -83,22 +78,19 @@ class CallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.call"):
     others: int = 0
 
     def rank_of(self, process: str) -> int | None:
-        """The rank whose process that is."""
         return next((rank for rank, one in self.processes.items() if one == process), None)
 
 
 class RpcFacts(Facts, frozen=True, kw_only=True, tag="pytorch.rpc"):
-    """Of a request of torch.distributed.rpc, or of a worker in its `shutdown`.
+    """Facts of a torch.distributed.rpc request, or of a worker in `shutdown`.
 
     Attributes:
         leaves: it is in `shutdown`.
-        rank: of the worker.
-        to, function: which worker it asks for what; "" where that is not known.
+        to, function: asked worker and function; "" if not known.
         asked: the process of that worker.
         absent: ranks that have not called `shutdown`.
-        busy: threads of the asked worker that carry requests out.
-        served_by: those that carry out that function.
-        processes: by rank.
+        busy: threads of the asked worker that serve requests.
+        served_by: those that execute that function.
     """
 
     leaves: bool = False
@@ -113,27 +105,21 @@ class RpcFacts(Facts, frozen=True, kw_only=True, tag="pytorch.rpc"):
 
 
 class LateFacts(Facts, frozen=True, kw_only=True, tag="pytorch.late"):
-    """Of a rank that comes late: by how much at most, and when it did last."""
+    """Facts of a late rank: its largest delay, and when it last came."""
 
     most_ns: int = 0
     last_wall_ns: int = 0
 
 
 class DumpFacts(Facts, frozen=True, kw_only=True, tag="pytorch.dump"):
-    """Of what dumps of several ranks say: for how long it had been pending, and since when."""
+    """Facts from dumps of several ranks: how long an operation had been pending, and since when."""
 
     pending_ns: int = 0
     since_ns: int = 0
 
 
 class LoggedCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.logged"):
-    """Of what a watchdog logs of a collective.
-
-    Attributes:
-        rank, job_rank: of who logs it, in the group and in the job.
-        group, seq, op: which collective it is.
-        enqueued: the last one that the rank has enqueued.
-    """
+    """Facts that a watchdog logs of a collective: the rank in group and job, and its last enqueued collective."""
 
     rank: int | None = None
     job_rank: int | None = field(default=None, name="job rank")
@@ -144,7 +130,7 @@ class LoggedCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.logged"):
 
 
 class WorkerFacts(Facts, frozen=True, kw_only=True, tag="pytorch.worker"):
-    """Of a worker that has failed: the folder of its job's files, at which start, its local rank, and its error."""
+    """Facts of a failed worker: its run's folder, the start, local rank and error."""
 
     run: str = ""
     start: int = 0
@@ -153,12 +139,12 @@ class WorkerFacts(Facts, frozen=True, kw_only=True, tag="pytorch.worker"):
 
 
 def call_facts(task: Task) -> CallFacts:
-    """The facts of a pending call; in recordings of before they are texts."""
+    """Return the facts of a pending call; old recordings have them as texts."""
     return facts_of(task.facts, CallFacts) if task.facts is not None else _call_of_texts(task.attributes)
 
 
 def rpc_facts(task: Task) -> RpcFacts:
-    """The facts of a request; in recordings of before they are texts."""
+    """Return the facts of a request; old recordings have them as texts."""
     return facts_of(task.facts, RpcFacts) if task.facts is not None else _rpc_of_texts(task.attributes)
 
 

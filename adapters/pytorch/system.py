@@ -1,4 +1,4 @@
-"""What livedbg knows of PyTorch, in one value."""
+"""The definition of the PyTorch system."""
 
 from __future__ import annotations
 

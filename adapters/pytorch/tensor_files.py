@@ -1,7 +1,7 @@
-"""PyTorch's files with one tensor: `.pt`, read and written.
+"""Read and write PyTorch files with one tensor: `.pt`.
 
-A `.pt` is opened with `weights_only=True` and nothing else: a pickle that wants to run code is refused. It keeps an
-element type that torch has, such as bfloat16 and 8-bit floats.
+A `.pt` is always loaded with `weights_only=True`: a pickle that would run code is refused. Element types of torch, such
+as bfloat16 and 8-bit floats, are kept.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _NAMES: Final = {
 
 
 def load(path: Path) -> Array:
-    """The elements of a file.
+    """Return the elements of a file.
 
     Raises:
         ToolMissing: torch is not installed.
         SourceError: reading it could run code.
-        ValueError: it holds no tensor, or is damaged.
+        ValueError: it has no tensor, or is damaged.
     """
     try:
         import torch
@@ -65,7 +65,7 @@ def load(path: Path) -> Array:
 
 
 def _array_of(tensor: torch.Tensor) -> Array:
-    """The elements of a torch tensor, with their type where numpy has it by itself or from ml_dtypes."""
+    """Return the elements, with their type if numpy or ml_dtypes has it."""
     import torch
 
     if tensor.layout != torch.strided:
@@ -85,11 +85,7 @@ def _array_of(tensor: torch.Tensor) -> Array:
 
 
 def write(tensor: Tensor, path: Path) -> None:
-    """Write a tensor.
-
-    Raises:
-        ToolMissing: torch is not installed.
-    """
+    """Write a tensor; raise ToolMissing if torch is not installed."""
     try:
         import torch
     except ImportError:

@@ -1,8 +1,8 @@
-"""A rocgdb session in a log: dispatches as tasks, where their waves are, and where a kernel faulted.
+"""Decodes a rocgdb session in a log: dispatches as tasks, the places of their waves, and faults of kernels.
 
 Invariants:
-    debugger_decoder.G1. What a session shows is one moment: a dispatch in it runs, which is no hang.
-    debugger_decoder.G2. A kernel is said to have faulted only if the debugger stopped at a signal that ends a program
+    debugger_decoder.G1. A session shows one moment: a dispatch in it runs, which is no hang.
+    debugger_decoder.G2. A kernel is reported as faulted only if the debugger stopped at a signal that ends a program
         and switched to a lane of a GPU for it.
 """
 
@@ -45,13 +45,13 @@ class _Stop(Struct):
 
 
 class _Session(Struct):
-    """One log.
+    """The session in one log.
 
     Attributes:
-        places: of the waves of each dispatch: how many are where.
-        open: the dispatch and the function of a wave whose line is not complete.
-        row: the line that the newest row stands in.
-        changed: it has more than was told.
+        places: dispatch -> number of waves at each place.
+        open: dispatch and function of a wave whose line is incomplete.
+        row: line number of the newest row.
+        changed: there is more to report.
     """
 
     source: LogSource
@@ -68,7 +68,7 @@ class _Session(Struct):
 
 
 class DebuggerDecoder(LogDecoder):
-    """Understands what rocgdb prints of queues, dispatches, waves and lanes."""
+    """Decodes what rocgdb prints of queues, dispatches, waves and lanes."""
 
     name: ClassVar[str] = "rocm"
     triggers: ClassVar[tuple[bytes, ...]] = (b"AMDGPU ", b" received signal SIG", b"precise memory violation signal")
@@ -81,11 +81,9 @@ class DebuggerDecoder(LogDecoder):
         self._sessions: dict[str, _Session] = {}
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._sessions[source.id] = _Session(source, len(self._sessions))
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """The lines of a record."""
         session = self._sessions.get(record.source)
         if session is None:
             return (), ()
@@ -97,7 +95,6 @@ class DebuggerDecoder(LogDecoder):
         return events, ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """What the sessions show so far."""
         events: list[Event] = []
         for session in self._sessions.values():
             if session.changed and session.dispatches:
@@ -130,7 +127,7 @@ class DebuggerDecoder(LogDecoder):
 
 
 def _close(session: _Session, line: str) -> None:
-    """The rest of a wave's frame: its place ends it."""
+    """Complete a wave's frame with the line that has its place."""
     if session.open is None:
         return
     of, function = session.open
@@ -143,7 +140,7 @@ def _close(session: _Session, line: str) -> None:
 
 
 def _stopping(session: _Session, line: str, number: int) -> Diagnostic | None:
-    """A fault of a kernel, once its frame was read."""
+    """Return the fault of a kernel once its frame was read."""
     if "precise memory violation" in line:
         session.precise = False
     signal = lines.signalled(line)
@@ -217,7 +214,7 @@ def _task(session: _Session, one: lines.Dispatch) -> Task:
 
 
 def _told(session: _Session, one: lines.Dispatch) -> str:
-    """`saxpy(int) on GPU 1, grid [256,1,1]: 4 waves, 3 at saxpy (saxpy.hip:57)`."""
+    """Return `saxpy(int) on GPU 1, grid [256,1,1]: 4 waves, 3 at saxpy (saxpy.hip:57)`."""
     waves = session.places.get(one.id, Counter())
     text = f"{one.kernel} on GPU {one.id.partition(':')[0]}, grid {one.grid}"
     if not waves:

@@ -1,9 +1,9 @@
-"""Lines of a rocgdb session: queues, dispatches, waves, and where the debugger stopped.
+"""Parses lines of a rocgdb session: queues, dispatches, waves, and where the debugger stopped.
 
 Source: ROCgdb's manual, "Heterogeneous Debugging" (`info queues`, `info dispatches`, `info threads`, `info lanes`), and
 gdb/amd-dbgapi-target.c for the names of targets: `AMDGPU Queue AGENT:QUEUE (QID n)`, `AMDGPU Dispatch
 AGENT:QUEUE:DISPATCH (PKID n)`, `AMDGPU Wave AGENT:QUEUE:DISPATCH:WAVE (x,y,z)/n`, `AMDGPU Lane …/LANE (x,y,z)[x,y,z]`.
-A line in, what it says out; a line that says nothing gives None.
+Each function takes a line and returns None if it does not match.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Queue(Struct, frozen=True):
 
     Attributes:
         id: `AGENT:QUEUE`.
-        type: as the debugger says it (`HSA`, `DMA`).
+        type: as the debugger prints it (`HSA`, `DMA`).
         read: number of the packet that the GPU takes next.
         write: number of the packet that the program writes next.
     """
@@ -58,7 +58,7 @@ class Queue(Struct, frozen=True):
 
     @property
     def waiting(self) -> int:
-        """Packets that are written and not taken yet."""
+        """Packets that are written but not taken yet."""
         return max(0, self.write - self.read)
 
 
@@ -71,7 +71,6 @@ class Dispatch(Struct, frozen=True):
         grid: work items, as `[x,y,z]`.
         group: work items of a work-group.
         fence: barrier and fences, as abbreviations.
-        kernel: its name.
     """
 
     id: str
@@ -86,7 +85,7 @@ class Wave(Struct, frozen=True):
     """A wave of a dispatch.
 
     Attributes:
-        dispatch: id of its dispatch; "" where that is not known.
+        dispatch: id; "" if unknown.
         group: its work-group.
         function: of its innermost frame; "" while it runs.
         frame: the rest of its line.
@@ -99,13 +98,7 @@ class Wave(Struct, frozen=True):
 
 
 class Lane(Struct, frozen=True):
-    """One work item.
-
-    Attributes:
-        dispatch: id of its dispatch.
-        group: its work-group.
-        item: its place in that.
-    """
+    """One work item: its dispatch, work-group, and position in that."""
 
     dispatch: str
     group: str
@@ -113,7 +106,7 @@ class Lane(Struct, frozen=True):
 
 
 def queue(line: str) -> Queue | None:
-    """A row of `info queues`."""
+    """Parse a row of `info queues`."""
     found = _QUEUE.search(line)
     if found is None:
         return None
@@ -121,7 +114,7 @@ def queue(line: str) -> Queue | None:
 
 
 def dispatch(line: str) -> Dispatch | None:
-    """A row of `info dispatches`."""
+    """Parse a row of `info dispatches`."""
     found = _DISPATCH.search(line)
     if found is None:
         return None
@@ -130,7 +123,7 @@ def dispatch(line: str) -> Dispatch | None:
 
 
 def wave(line: str) -> Wave | None:
-    """A row of `info threads` that is a wave of a GPU."""
+    """Parse a row of `info threads` that is a wave of a GPU."""
     found = _WAVE.match(line)
     if found is None:
         return None
@@ -141,19 +134,19 @@ def wave(line: str) -> Wave | None:
 
 
 def lane(line: str) -> Lane | None:
-    """The work item that the debugger has switched to."""
+    """Parse the line that names the work item that the debugger switched to."""
     found = _LANE.search(line)
     return Lane(found["id"].rpartition(":")[0], found["group"], found["item"]) if found is not None else None
 
 
 def signalled(line: str) -> tuple[str, str] | None:
-    """Name and meaning of the signal that the debugger stopped at, if it is one that ends a program."""
+    """Return name and meaning of the signal that the debugger stopped at, if it ends a program."""
     found = _SIGNAL.match(line)
     return (found["name"], found["text"].strip()) if found is not None and found["name"] in _FATAL else None
 
 
 def place(line: str) -> tuple[str, str]:
-    """`(function, file:line)` of a frame, each "" where the line does not say it."""
+    """Return `(function, file:line)` of a frame, each "" if the line does not have it."""
     at, where = _FRAME.match(line), _PLACE.search(line)
     function = at["function"] if at is not None and not at["function"].startswith(_COMMENT) else ""
     return function, f"{PurePath(where['file']).name}:{where['line']}" if where is not None else ""

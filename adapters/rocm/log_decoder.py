@@ -1,13 +1,13 @@
-"""The adapter of the decoders that no signature can replace: of sessions and dumps of AMD's debuggers.
+"""Decodes what the ROCR Debug Agent prints of the waves that faulted, or of all waves on SIGQUIT.
 
-What the ROCR Debug Agent prints of the waves that faulted, or of all waves on SIGQUIT.
+The adapter here also runs the decoder of rocgdb sessions: no signature can replace these two.
 
 Source: ROCm documentation, "ROCR Debug Agent user guide", and its test's texts. Two forms of a wave's line, before and
 since ROCm 7: `wave_1: pc=0x… (stopped, reason: ASSERT_TRAP)`, and `wave_1: pc=0x… (kernel_code_entry=0x… <KERNEL>,
 kernargs=0x…) (stopped, reason: ASSERT_TRAP)`. In the older one only `Disassembly for function KERNEL:` has the kernel.
 
 Invariants:
-    log_decoder.A1. Waves without a reason that is a fault are a look at a process that runs, and no fault.
+    log_decoder.A1. Waves without a fault as their reason are a dump of a running process, and no fault.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ _SHOWN: Final = 3
 
 
 class _Dump(Struct):
-    """One log.
+    """The agent's output in one log.
 
     Attributes:
-        waves: how many stopped, by kernel and reason.
+        waves: number of stopped ones by kernel and reason.
         functions: of the disassembly, in the order of the log.
-        head: what the fault begins with: the waves are a part of it.
-        first: where the fault begins, with the first wave.
+        head: first line of the fault's message, which the waves are a part of.
+        first: the first wave, where the fault begins.
     """
 
     source: LogSource
@@ -71,7 +71,7 @@ class _Dump(Struct):
 
 
 class AgentDecoder(LogDecoder):
-    """Understands the agent's list of waves."""
+    """Decodes the agent's list of waves."""
 
     name: ClassVar[str] = "rocm"
     triggers: ClassVar[tuple[bytes, ...]] = (
@@ -82,11 +82,9 @@ class AgentDecoder(LogDecoder):
         self._dumps: dict[str, _Dump] = {}
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._dumps[source.id] = _Dump(source, len(self._dumps))
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Waves and functions of one record."""
         dump = self._dumps.get(record.source)
         if dump is None:
             return (), ()
@@ -106,7 +104,6 @@ class AgentDecoder(LogDecoder):
         return (), ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """What the lists say so far."""
         events: list[Event] = []
         for dump in self._dumps.values():
             if dump.changed and dump.first is not None:
@@ -151,12 +148,11 @@ def _told(dump: _Dump, first: Evidence) -> Diagnostic:
 
 
 class RocmLogsAdapter(LogsAdapter):
-    """What debuggers of AMD GPUs print, from logs."""
+    """Decodes what debuggers of AMD GPUs print, from logs."""
 
     name = "rocm-logs"
     title = "ROCm's debuggers in logs"
     sees = "kernels, waves and faults that rocgdb and the ROCR debug agent print, in logs"
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """Of what rocgdb and the debug agent print."""
         return (DebuggerDecoder(), AgentDecoder())

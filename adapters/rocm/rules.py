@@ -1,4 +1,4 @@
-"""What sessions of rocgdb and dumps of the debug agent amount to; the signatures of the room judge themselves."""
+"""Judges sessions of rocgdb and dumps of the debug agent; the signatures of the room have their own verdicts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from livedbg.analysis.rules.said import SaidRule
 
 
 def rules() -> Sequence[Rule]:
-    """The rule of this room."""
+    """Return the rule of this room."""
     return (
         SaidRule(
             "rocm-debugger",

@@ -1,4 +1,4 @@
-"""What livedbg knows of ROCm, in one value."""
+"""The definition of the ROCm system."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The account of samples for the ledger: how many of how many threads, and about what that cost them.
+"""The ledger's account of samples: number of samples and threads, and estimated cost; and the sampling rate.
 
 Invariants:
-    samples_pace.P1. In the long run the samples take no more than the share of a core that was given, or `LEAST_HZ`
-        of them are taken.
+    samples_pace.P1. In the long run the samples take no more than the given share of a core, or `LEAST_HZ` of them are
+        taken.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _EACH_NS: Final = 30_000
 
 
 class _Open(Struct):
-    """What is not in the ledger yet, of one process."""
+    """Samples of one process that are not in the ledger yet."""
 
     samples: int = 0
     threads: set[str] = field(default_factory=set)
@@ -37,19 +37,19 @@ class _Open(Struct):
 
 
 class SampleAccount:
-    """Counts samples, and puts them into the ledger from time to time."""
+    """Counts samples, and adds them to the ledger at intervals."""
 
     def __init__(self) -> None:
         self._open: dict[str, _Open] = {}
 
     def add(self, process: str, thread: str) -> None:
-        """A thread of a process was sampled."""
+        """Count a sample of a thread."""
         entry = self._open.setdefault(process, _Open())
         entry.samples += 1
         entry.threads.add(thread)
 
     def report(self, context: Context) -> None:
-        """Put what is due into the ledger: the first samples at once, later ones each minute."""
+        """Add due entries to the ledger: the first samples at once, later ones each minute."""
         now_s = time.monotonic()
         for process, entry in self._open.items():
             if entry.samples and now_s >= entry.next_s:
@@ -57,7 +57,7 @@ class SampleAccount:
                 entry.next_s = now_s + _EVERY_S
 
     def close(self, context: Context) -> None:
-        """Put the rest into the ledger."""
+        """Add the rest to the ledger."""
         for process, entry in self._open.items():
             if entry.samples:
                 self._write(context, process, entry)
@@ -89,9 +89,9 @@ class Pace:
     """The rate of samples.
 
     Args:
-        each_hz: samples for each second of CPU time that a thread uses, at most.
-        total_hz: samples a second of all threads together, at most.
-        share: share of a core that taking and unwinding them may use.
+        each_hz: maximum number of samples for each second of a thread's CPU time.
+        total_hz: maximum number of samples a second of all threads together.
+        share: share of a core for taking and unwinding them.
     """
 
     def __init__(self, each_hz: float, total_hz: float, share: float = math.inf) -> None:
@@ -102,12 +102,7 @@ class Pace:
         self._samples = 0
 
     def cost(self, cpu_s: float, samples: int) -> None:
-        """What all samples up to now have cost.
-
-        Args:
-            cpu_s: our CPU time.
-            samples: how many they are.
-        """
+        """Note our total CPU time and number of samples so far."""
         taken = samples - self._samples
         if taken < _FEW:
             return
@@ -117,38 +112,24 @@ class Pace:
         self._total_hz = min(self._most_hz, (self._total_hz + wanted_hz) / 2)  # one slow batch is not the rule
 
     def period_ns(self, cores: float) -> int:
-        """CPU time of a thread between two samples.
-
-        Args:
-            cores: how many cores all threads together use.
-        """
+        """Return the CPU time of a thread between two samples, if all threads together use so many cores."""
         return int(max(1e9 / self._each_hz, cores * 1e9 / self._total_hz))
 
 
 class Troubles:
-    """The statuses of a source.
-
-    Args:
-        source: its name.
-    """
+    """The statuses of a source."""
 
     def __init__(self, source: str) -> None:
         self._refused, self._failed = Statuses(source), Statuses(source)
 
     def deny(self, context: Context, error: NoPerf, instead: str = "") -> None:
-        """Report that there are no samples, and why.
-
-        Args:
-            context: of the session.
-            error: of the kernel.
-            instead: a sentence that says what there is.
-        """
+        """Report that there are no samples, with the kernel's reason, and a sentence on what is done instead."""
         why = _refusal(context, error)
         sentence = f"{why.sentence} {instead}" if instead else why.sentence
         self._refused.only(context, "", {why.code: (sentence, why.remedy)})
 
     def allowed(self, context: Context) -> None:
-        """Withdraw what `deny` reported."""
+        """Withdraw the report of `deny`."""
         self._refused.withdraw(context, "")
 
     def report(self, context: Context, target: str, error: LivedbgError) -> None:
@@ -158,7 +139,7 @@ class Troubles:
 
 
 def _refusal(context: Context, error: NoPerf) -> Refused:
-    """Why there are no samples: the targets may be somebody else's, whatever the kernel allows for our own."""
+    """Return why there are no samples: first the targets' permissions, then the kernel's settings."""
     problems = (access_problem(target.pid) for target in context.request.processes)
     for problem in filter(None, problems):
         return Refused("samples-refused", f"No native stacks of running threads: {problem.sentence}", problem.remedy)

@@ -1,10 +1,10 @@
-"""The adapter: which threads are sampled and how often, and what becomes of the samples on the stream.
+"""The adapter: selects the threads to sample and the rates, and puts the samples on the stream.
 
-Samples taken often while somebody looks at them, with the Python functions of each.
+While somebody views threads, they are sampled often, with the Python functions of each.
 
 Invariants:
-    samples_adapter.S1. No thread is stopped, signalled or traced by ptrace, and one that is blocked has no event left
-        after the next turn.
+    samples_adapter.S1. No thread is stopped, signalled or traced by ptrace; a blocked thread has no event left after
+        the next turn.
     samples_adapter.S2. Every sample taken is in the ledger, also those of a session that ends in between.
 """
 
@@ -50,7 +50,7 @@ _MOST_S: Final = 86400.0
 
 
 class Faster:
-    """For how long which threads are sampled often."""
+    """The threads to sample often, each with its end time."""
 
     def __init__(self) -> None:
         self._until_s: dict[str | None, float] = {}
@@ -58,27 +58,22 @@ class Faster:
         self._works = False
 
     def want(self, intent: SampleFaster) -> None:
-        """Sample from now on, or for longer."""
+        """Start sampling often, or extend the time."""
         self._until_s[intent.of] = time.monotonic() + intent.seconds
         self._asked.set()
 
     def covers(self, thread: str) -> bool:
-        """Whether a thread is sampled often now."""
+        """Return whether a thread is being sampled often."""
         return self._works and self._wanted(thread)
 
     async def wait(self) -> None:
-        """Wait until somebody asks."""
+        """Wait for a request."""
         while not self._goes_on():
             self._asked.clear()
             await self._asked.wait()
 
     async def sample(self, context: Context, pool: UnwinderPool, account: SampleAccount) -> None:
-        """Sample until nobody has asked for some time.
-
-        Raises:
-            NoPerf: not allowed.
-            LivedbgError: samples can't be unwound.
-        """
+        """Sample until no request is pending; raise NoPerf if not allowed, LivedbgError if unwinding fails."""
         self._works = True
         try:
             pace = Pace(_EACH_HZ, _TOTAL_HZ, _SHARE)
@@ -119,7 +114,7 @@ _PROFILE_HZ: Final = 1000  # samples a second of a profile, of all threads toget
 
 
 class SamplesAdapter(Adapter):
-    """Samples the threads that run."""
+    """Samples running threads."""
 
     name: ClassVar[str] = "samples"
     sees: ClassVar[str] = "native stacks of running threads"
@@ -139,14 +134,13 @@ class SamplesAdapter(Adapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Whether native stacks are wanted of a process, and samples not switched off."""
+        """Return whether native stacks are requested and samples are not switched off."""
         return bool(request.processes) and request.stacks == "native" and request.options.get(SAMPLES) != "no"
 
     async def run(self, context: Context) -> None:
-        """See Adapter."""
         if no_unwinder(context.request) is not None or not supported():  # the native adapter reports it
             await threads_seen(context)
-            await self._calls(context)
+            await self._sample_calls(context)
             context.settled()
             return
         self._pool = shared_unwinders(context.request)
@@ -156,14 +150,14 @@ class SamplesAdapter(Adapter):
             if SAMPLES_FOR in context.request.options:
                 await self._profile(context)
                 return
-            await self._soon(context, running(context.snapshot()))
-            await self._calls(context)
+            await self._sample_soon(context, running(context.snapshot()))
+            await self._sample_calls(context)
             if context.request.once:
                 await context.others_settled()
-                await self._tasks(context)
+                await self._sample_tasks(context)
             context.settled()
             if not context.request.once:
-                often = asyncio.ensure_future(self._often(context))
+                often = asyncio.ensure_future(self._sample_often(context))
                 try:
                     await self._watch(context)
                 finally:
@@ -171,10 +165,10 @@ class SamplesAdapter(Adapter):
                     await asyncio.wait([often])
         finally:
             self._account.close(context)
-            await _whatever_comes(asyncio.ensure_future(self._pool.close()))
+            await _wait_uncancelled(asyncio.ensure_future(self._pool.close()))
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Sample the running threads of a process now, or often for a while, because somebody asks.
+        """Sample the running threads of a process now, or often for a while.
 
         Raises:
             LivedbgError: the samples can't be unwound.
@@ -190,10 +184,10 @@ class SamplesAdapter(Adapter):
             for thread in running(context.snapshot())
             if thread.process == intent.process and (not intent.threads or thread.id in intent.threads)
         ]
-        await self._soon(context, threads, _ASKED_NS)
+        await self._sample_soon(context, threads, _ASKED_NS)
 
     async def _profile(self, context: Context) -> None:
-        """Sample all threads for as long as was asked for."""
+        """Sample all threads for the requested time."""
         options = context.request.options
         seconds, rate_hz = float(options[SAMPLES_FOR]), float(options.get(SAMPLES_RATE, _RATE_HZ))
         assert self._pool is not None
@@ -209,8 +203,7 @@ class SamplesAdapter(Adapter):
             self._troubles.report(context, "", error)
         context.settled()
 
-    async def _often(self, context: Context) -> None:
-        """Sample often whenever somebody looks."""
+    async def _sample_often(self, context: Context) -> None:
         assert self._pool is not None
         while True:
             await self._faster.wait()
@@ -221,8 +214,8 @@ class SamplesAdapter(Adapter):
             except LivedbgError as error:
                 self._troubles.report(context, "", error)
 
-    async def _calls(self, context: Context) -> None:
-        """Look for a moment which calls threads make that run and show nothing else, and how far their loops come."""
+    async def _sample_calls(self, context: Context) -> None:
+        """Sample the calls and loops of running threads that show no other progress: CPU time is no progress."""
         snapshot = context.snapshot()
         seen = [activity for thread in running(snapshot) if (activity := snapshot.activity.get(thread.id)) is not None]
         since_ns = snapshot.now(context.request.host).mono_ns - int(_CALLS_APART_S * 1e9)
@@ -231,8 +224,8 @@ class SamplesAdapter(Adapter):
             self._loops = {of: known for of, known in self._loops.items() if of in snapshot.threads}
             await profile_python(context, seconds=_CALLS_S, pace=pace, loops=self._loops)
 
-    async def _soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
-        """A stack of each of these threads, as soon as it has run for a moment."""
+    async def _sample_soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
+        """Emit one stack of each of these threads, as soon as it has run for a moment."""
         if not threads:
             return
         ids = {thread.tid: thread for thread in threads}
@@ -250,8 +243,8 @@ class SamplesAdapter(Adapter):
         if self._shown is not None:
             await self._shown.emit(context, ids, newest.values())
 
-    async def _tasks(self, context: Context) -> None:
-        """Many stacks of each thread that executes a task: whether that stays at one place."""
+    async def _sample_tasks(self, context: Context) -> None:
+        """Take many stacks of each thread that executes a task, to show whether it stays at one place."""
         threads = context.snapshot().players("busy")[:_TASKS]
         if not threads or self._shown is None:
             return
@@ -272,7 +265,7 @@ class SamplesAdapter(Adapter):
             await self._shown.emit(context, ids, filter(None, together))
 
     async def _watch(self, context: Context) -> None:
-        """Sample what runs, now and then, until the targets have ended."""
+        """Sample running threads periodically until the targets have ended."""
         pause_s, tasks_s, calls_s = _LIMIT.least_s, 0.0, time.monotonic() + _CALLS_APART_S
         with ClockSamples() as clocks:
             while not targets_ended(context):
@@ -286,20 +279,20 @@ class SamplesAdapter(Adapter):
                     cost = Cost(wall_s=_LIMIT.most_s)  # it may be allowed later
                 pause_s = _LIMIT.rest_s(cost)
                 if time.monotonic() >= tasks_s:
-                    await self._tasks(context)
+                    await self._sample_tasks(context)
                     tasks_s = time.monotonic() + _TASKS_APART_S
                 if time.monotonic() >= calls_s:
-                    await self._calls(context)
+                    await self._sample_calls(context)
                     calls_s = time.monotonic() + _CALLS_APART_S
                 await context.sleep(pause_s)
 
     async def _turn(
         self, context: Context, clocks: ClockSamples, ids: dict[int, Thread], periods: dict[int, int]
     ) -> Cost:
-        """The newest sample of each thread that was followed, and which threads are followed from now on.
+        """Emit the newest sample of each followed thread, then follow the threads in `periods`.
 
         Returns:
-            What it cost, without the unwinding.
+            The cost, without the unwinding.
 
         Raises:
             NoPerf: not allowed.
@@ -317,7 +310,7 @@ class SamplesAdapter(Adapter):
         return cost
 
     def _read(self, clocks: ClockSamples, ids: dict[int, Thread]) -> dict[int, Sample]:
-        """The newest sample of each thread; all of them are counted (S2)."""
+        """Return the newest sample of each thread; all of them are counted (S2)."""
         newest: dict[int, Sample] = {}
         for sample in clocks.read():
             if (thread := ids.get(sample.tid)) is not None:
@@ -327,13 +320,12 @@ class SamplesAdapter(Adapter):
 
 
 def _period_ns(share: float) -> int:
-    """CPU time between two samples of a thread that uses such a share of a core, so that they are as far apart in time
-    as they are to be: on a full machine a thread gets little."""
+    """Return the period in CPU time for a thread with this share of a core: samples are evenly spaced in wall time."""
     return max(_ASKED_NS, int(share * _QUIET_NS))
 
 
-async def _whatever_comes(work: asyncio.Future[Any]) -> None:
-    """Wait for the end of some work, also when we are cancelled meanwhile: no gdb may outlive the loop."""
+async def _wait_uncancelled(work: asyncio.Future[Any]) -> None:
+    """Wait for work to end, also when cancelled meanwhile: no gdb may outlive the loop."""
     while not work.done():
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.shield(work)

@@ -1,19 +1,16 @@
-"""A profile: all threads of the targets sampled at a steady rate for some time, each sample with its stack.
+"""A profile: all threads of the targets, sampled at a steady rate for some time, each sample with its stack.
 
-Stacks of samples, counted by thread until they are put on the stream.
-
-A profile of Python functions where the kernel takes no samples: the interpreter's memory is read now and then.
-
-A thread counts when it can run and has used CPU time since the last look; what it calls outside of Python counts for
-the Python line that called it.
+Where the kernel takes no samples, Python functions are profiled by reading the interpreter's memory periodically. A
+thread then has a sample if it is runnable and has used CPU time since the last one; native calls count for the Python
+line that made them.
 
 Invariants:
-    samples_profiling.R1. What is not unwound yet is bounded (`_WAITING`): a sample beyond that counts as one without
-        a stack.
-    samples_profiling.R2. Every sample that was taken is in the profile and in the ledger; what the kernel dropped of a
-        thread that has other samples is in the profile.
-    samples_profiling.P1. A thread that waits when it is looked at has no sample, whatever it has used since.
-    samples_profiling.P2. Looking takes at most a tenth of a core.
+    samples_profiling.R1. Samples waiting to be unwound are bounded (`_WAITING`): beyond that a sample counts as one
+        without a stack.
+    samples_profiling.R2. Every sample taken is in the profile and in the ledger; samples that the kernel dropped of a
+        thread that has others are in the profile.
+    samples_profiling.P1. A thread that waits when it is sampled has no sample, whatever it has used since.
+    samples_profiling.P2. Sampling Python takes at most a tenth of a core.
 """
 
 from __future__ import annotations
@@ -46,14 +43,12 @@ _PYTHON_PROFILE_REST: Final = 9  # times the CPU time of a look that the pause a
 
 
 class PythonSample(NamedTuple):
-    """One.
+    """A sample of one thread.
 
     Attributes:
-        thread: whose.
-        mono_ns: when.
         cpu_ns: CPU time that it represents.
-        python: its frames; None where they could not be read, or it runs no Python.
-        rounds: a `for` loop of it that goes round.
+        python: None if the frames could not be read, or the thread runs no Python.
+        rounds: a `for` loop of the thread that goes round, if that was asked for and proven.
     """
 
     thread: str
@@ -64,12 +59,12 @@ class PythonSample(NamedTuple):
 
 
 class PythonProfile:
-    """Looks at threads until it is stopped.
+    """Samples the Python frames of threads until stopped.
 
     Args:
-        threads: tid -> its process and its identifier; may be replaced at any time.
-        give: takes the samples of each look, in this thread.
-        loops: readings of the `for` loops of each thread so far; None where nobody asks for them.
+        threads: tid -> process and thread identifier; may be replaced at any time.
+        give: takes the samples of each round, in this thread.
+        loops: readings of each thread's `for` loops so far; None if nobody asks for them.
     """
 
     def __init__(
@@ -86,18 +81,18 @@ class PythonProfile:
         self._used_ns: dict[int, int] = {}
 
     def stop(self) -> None:
-        """End `run` soon. From any thread."""
+        """End `run` soon. Callable from any thread."""
         self._stop.set()
 
     def run(self, seconds: float, period_s: float) -> bool:
-        """Look for some time.
+        """Sample for some time.
 
         Args:
-            seconds: how long.
-            period_s: between two looks, at least.
+            seconds: total.
+            period_s: least time between two rounds.
 
         Returns:
-            Whether there is an interpreter that can be read; it ends at once where there is none.
+            False, at once, if there is no readable interpreter.
         """
         end_s = time.monotonic() + seconds
         refresh_s = 0.0
@@ -134,18 +129,13 @@ class PythonProfile:
 
 
 def _used_ns(pid: int, tid: int) -> int:
-    """CPU time of a thread.
-
-    Raises:
-        OSError: it has ended.
-        ValueError: the kernel does not count it.
-    """
+    """Return the CPU time of a thread; raise OSError if it has ended, ValueError if the kernel does not count it."""
     return procfs.parse_schedstat(procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")).cpu_ns
 
 
 @dataclass(slots=True)
 class _Counted:
-    """Of one thread.
+    """The counts of one thread.
 
     Attributes:
         stacks: frames, and whether they are whole -> samples and their CPU time.
@@ -158,7 +148,7 @@ class _Counted:
 
 
 class Tally:
-    """Counts stacks."""
+    """Counts stacks by thread."""
 
     def __init__(self) -> None:
         self._threads: dict[str, _Counted] = {}
@@ -167,11 +157,9 @@ class Tally:
         """Count a sample.
 
         Args:
-            thread: whose it is.
-            mono_ns: when it was taken.
             period_ns: CPU time that it represents.
-            frames: its stack; empty where it has none.
-            whole: the outermost frame is there.
+            frames: empty if there is no stack.
+            whole: the outermost frame is present.
         """
         entry = self._threads.get(thread)
         if entry is None:
@@ -185,12 +173,12 @@ class Tally:
         entry.stacks[frames, whole] = samples + 1, cpu_ns + period_ns
 
     def lose(self, thread: str, samples: int) -> None:
-        """Count samples that were dropped, of a thread that has others."""
+        """Count dropped samples of a thread that has others."""
         if (entry := self._threads.get(thread)) is not None:
             entry.unknown += samples
 
     def take(self) -> tuple[ProfileSlice, ...]:
-        """What was counted since the last time."""
+        """Return and reset the counts."""
         threads, self._threads = self._threads, {}
         return tuple(
             ProfileSlice(
@@ -227,17 +215,13 @@ async def profile_targets(
     goes_on: Callable[[], bool] = lambda: True,
     counted: Counted = Counted.CPU_CLOCK,
 ) -> None:
-    """Sample the threads of all targets, and put what they do on the stream.
+    """Sample the threads of all targets, and put their profile on the stream.
 
     Args:
-        context: of the session.
-        pool: of unwinders.
-        account: for the ledger.
-        seconds: how long; less where all targets end.
-        pace: how often.
-        wanted: whether a thread (its identifier) is to be sampled.
-        goes_on: whether to go on; asked every `_THREADS_S`.
-        counted: what is counted to sample a thread.
+        seconds: less if all targets end.
+        wanted: selects threads by identifier.
+        goes_on: whether to go on; called every `_THREADS_S`.
+        counted: the event that triggers samples.
 
     Raises:
         NoPerf: not allowed.
@@ -271,16 +255,14 @@ async def profile_targets(
 async def profile_python(
     context: Context, *, seconds: float, pace: Pace, loops: dict[str, LoopHistory] | None = None
 ) -> bool:
-    """Look at the Python functions of the targets' threads, where the kernel takes no samples.
+    """Profile the Python functions of the targets' threads where the kernel takes no samples.
 
     Args:
-        context: of the session.
-        seconds: how long; less where all targets end.
-        pace: how often.
-        loops: readings of the `for` loops of each thread so far; None where nobody asks for them.
+        seconds: less if all targets end.
+        loops: readings of each thread's `for` loops so far; None if nobody asks for them.
 
     Returns:
-        Whether there is an interpreter that can be read; nothing is on the stream where there is none.
+        False if there is no readable interpreter; nothing is emitted then.
     """
     tally = Tally()
     going: dict[str, Rounds] = {}
@@ -329,7 +311,7 @@ def _counted(thread: str, rounds: Rounds, stamp: Stamp) -> CounterSeen:
 
 
 class _Profile:
-    """Samples that wait to be unwound, and what is counted of those that were."""
+    """Samples waiting to be unwound, and the counts of unwound ones."""
 
     def __init__(self, context: Context, pool: UnwinderPool, account: SampleAccount) -> None:
         self._context = context
@@ -346,17 +328,16 @@ class _Profile:
 
     @property
     def cpu_s(self) -> float:
-        """CPU time that unwinding and counting have taken."""
         return self._pool_s + self._own_s + sum(stacks.cpu_s for stacks in self._stacks.values())
 
     @property
     def failed(self) -> bool:
-        """Whether nothing more can be unwound; `finish` says why."""
+        """True if unwinding has failed; `finish` raises the error."""
         work = self._work
         return work is not None and work.done() and not work.cancelled() and work.exception() is not None
 
     def take(self, batch: Batch) -> None:
-        """Have samples unwound, in the background."""
+        """Queue samples to be unwound in the background."""
         for thread, count in batch.lost.items():
             self._tally.lose(thread, count)
         self.samples += len(batch.taken)
@@ -369,24 +350,20 @@ class _Profile:
         self.unwind()
 
     def unwind(self) -> None:
-        """Begin to unwind what waits, if that is due: many samples together cost little more than one."""
+        """Start unwinding queued samples if it is due: many together cost little more than one."""
         due = time.monotonic() >= self._unwind_s or len(self._waiting) >= _TOGETHER
         if self._waiting and due and (self._work is None or (self._work.done() and self._work.exception() is None)):
             self._work = asyncio.ensure_future(self._unwind())
 
     async def finish(self) -> None:
-        """Unwind the rest.
-
-        Raises:
-            LivedbgError: it can't be done.
-        """
+        """Unwind the rest; raise LivedbgError on failure."""
         if self._work is not None:
             await self._work
         await self._unwind()
         self.flush(now=True)
 
     def flush(self, *, now: bool = False) -> None:
-        """Put what is counted on the stream, if that is due."""
+        """Put the counts on the stream, if due or `now`."""
         if now or time.monotonic() >= self._flushed_s + _EMIT_S:
             self._flushed_s = time.monotonic()
             if slices := self._tally.take():
@@ -394,7 +371,6 @@ class _Profile:
             self._account.report(self._context)
 
     def cancel(self) -> None:
-        """Leave the rest."""
         if self._work is not None:
             self._work.cancel()
 
@@ -423,7 +399,7 @@ class _Profile:
 
 
 def _threads(context: Context, pace: Pace, wanted: Callable[[str], bool]) -> Followed:
-    """The threads of the targets, those that use the most CPU time first, and how often each is sampled."""
+    """Return the targets' threads, sorted by CPU time, most first, and the sampling period."""
     snapshot, host = context.snapshot(), context.request.host
     pids = {process.pid: process.id for process in snapshot.processes.values() if process.target and not process.exited}
     pids |= {target.pid: ids.process(host, target.pid) for target in context.request.processes}

@@ -1,8 +1,8 @@
-"""Python frames of running threads, read from the interpreter's memory as soon as a sample has come.
+"""Python frames of running threads, read from the interpreter's memory as soon as a sample has arrived.
 
 Invariants:
-    samples_python.Y1. Python frames go with a sample only if its thread has run for `NEAR_NS` at most since: later ones
-        are of other functions.
+    samples_python.Y1. Python frames go with a sample only if its thread has run for at most `NEAR_NS` since: later
+        ones are of other functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PYTHON: Final = Frame("(Python)", language="python")
 
 
 class PythonFrames:
-    """Reads the frames of the threads of some processes. For one thread of ours only."""
+    """Reads the Python frames of threads of several processes. Not thread-safe."""
 
     def __init__(self) -> None:
         self._readers: dict[int, tuple[ThreadReader, CallFrames] | None] = {}
@@ -38,7 +38,7 @@ class PythonFrames:
 
     @property
     def readable(self) -> bool:
-        """Whether there is an interpreter that can be read."""
+        """True if some process has a readable interpreter."""
         return any(reader is not None for reader in self._readers.values())
 
     def refresh(self, pids: set[int]) -> None:
@@ -56,7 +56,7 @@ class PythonFrames:
                 self._readers[pid] = None
 
     def places(self, pid: int, tid: int) -> tuple[PyPlace, ...]:
-        """Where the frames of a thread are now; none of one that runs no Python."""
+        """Return where the frames of a thread are now; empty if it runs no Python."""
         reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
         return reader[1].places(state) if reader is not None and state is not None else ()
 
@@ -70,7 +70,7 @@ class PythonFrames:
         return ForLoopReader(reader[0]).loops(state) if reader is not None and state is not None else ()
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
-        """The frames of places that were read lately; None where one of them was no frame."""
+        """Return the frames at places read a moment ago; None if one of them was no frame."""
         reader = self._readers.get(pid)
         found = reader[1].named(places) if reader is not None else None
         return found if found is not None and found.whole else None
@@ -85,12 +85,12 @@ class PythonFrames:
 
 
 def with_python(native: Unwound | None, python: PyFrames | None, unread: Frame = UNREAD) -> tuple[Frame, ...]:
-    """One stack of a sample: Python functions take the place of the interpreter's own.
+    """Merge a sample's native and Python stack: Python functions replace the interpreter's own frames.
 
     Args:
-        native: its native stack; None where it could not be unwound.
-        python: its Python frames; None where it has none, or they were read too late.
-        unread: the frame that is shown for Python frames that are not known.
+        native: None if it could not be unwound.
+        python: None if there are no Python frames, or they were read too late.
+        unread: the frame shown for unknown Python frames.
     """
     if native is None:
         return python.frames if python is not None else ()

@@ -1,4 +1,4 @@
-"""The thread of ours that takes the samples of a profile: it wakes at each, and reads Python frames at once."""
+"""The thread that takes the samples of a profile: it wakes at each sample, and reads Python frames at once."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _SWITCH_S: Final = 0.0005  # how long other threads of ours may keep this one wa
 
 
 class Followed(NamedTuple):
-    """What is sampled.
+    """The sampled threads.
 
     Attributes:
-        threads: tid -> its process, and its identifier; those that matter most first.
+        threads: tid -> process and thread identifier; the most important first.
         period_ns: CPU time of a thread between two samples.
     """
 
@@ -42,9 +42,8 @@ class Taken(NamedTuple):
     """A sample.
 
     Attributes:
-        thread: whose.
         period_ns: CPU time that it represents.
-        python: the Python frames of its thread; None where it has none, or they were read too late.
+        python: None if the thread runs no Python, or the frames were read too late.
     """
 
     thread: str
@@ -55,19 +54,19 @@ class Taken(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some samples, and by thread how many more the kernel has dropped."""
+    """Some samples, and the number of samples dropped by the kernel, by thread."""
 
     taken: list[Taken] = field(default_factory=list)
     lost: dict[str, int] = field(default_factory=dict)
 
 
 class Sampling:
-    """Takes samples until it is stopped.
+    """Takes samples until stopped.
 
     Args:
-        threads: what is sampled; may be replaced at any time.
+        threads: may be replaced at any time.
         give: takes each batch, in this thread.
-        counted: what is counted to sample a thread.
+        counted: the event that triggers samples.
     """
 
     def __init__(
@@ -82,15 +81,11 @@ class Sampling:
         """CPU time that taking the samples has taken."""
 
     def stop(self) -> None:
-        """End `run` soon. From any thread."""
+        """End `run` soon. Callable from any thread."""
         self._stop.set()
 
     def run(self, seconds: float) -> None:
-        """Take samples for some time.
-
-        Raises:
-            NoPerf: not allowed.
-        """
+        """Take samples for some time; raise NoPerf if not allowed."""
         with contextlib.suppress(OSError):  # a read that comes late is of no use; it takes 1 to 2 % of a core
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 0)
         before_s = sys.getswitchinterval()

@@ -1,12 +1,10 @@
-"""Stacks of samples on the stream: unwound within a budget, each frame with since when it is held.
+"""Stacks of samples on the stream: unwound within a budget, each frame with the time since which it is held.
 
-Since when each frame of a running thread has been in every sample of it.
-
-A frame is held while it and all frames outside it are the same functions. What a loop calls comes and goes; the
-function that the loop is in is held.
+A frame is held while it and all its callers are the same functions in every sample of a running thread. A loop's
+callees come and go; the function with the loop is held.
 
 Invariants:
-    shown.H1. A frame is held since a sample that had it, and every sample after that one had it too.
+    shown.H1. A frame is held since a sample that had it, and every later sample had it too.
 """
 
 from __future__ import annotations
@@ -35,8 +33,6 @@ from livedbg.unwind.unwound import Unwound
 
 
 class _Held(NamedTuple):
-    """One frame: its function, and in which samples it is."""
-
     function: str
     module: str | None
     since_ns: int
@@ -44,21 +40,20 @@ class _Held(NamedTuple):
 
 
 class HeldFrames:
-    """The frames of threads, and since when they are held."""
+    """The held frames of threads."""
 
     def __init__(self) -> None:
         self._held: dict[int, list[_Held]] = {}
 
     def seen(self, tid: int, frames: Sequence[Frame], taken_ns: int) -> tuple[Frame, ...]:
-        """One more sample of a thread.
+        """Add a sample of a thread.
 
         Args:
-            tid: the thread.
             frames: innermost first.
             taken_ns: when the sample was taken.
 
         Returns:
-            The frames, each with since when it is held.
+            The frames, each with the time since which it is held.
         """
         before = self._held.get(tid, [])
         after: list[_Held] = []
@@ -76,7 +71,7 @@ class HeldFrames:
         )
 
     def keep(self, tids: Collection[int]) -> None:
-        """Forget all threads but these: one that was blocked meanwhile begins anew."""
+        """Forget all threads but these: a thread that was blocked meanwhile starts anew."""
         for tid in self._held.keys() - set(tids):
             del self._held[tid]
 
@@ -88,13 +83,11 @@ _LOST: Final = "outer frames may be missing: code without unwind tables, or more
 
 
 class Shown:
-    """Unwinds the newest sample of each thread and shows its stack.
+    """Unwinds the newest sample of each thread and emits its stack.
 
     Args:
-        pool: of unwinders.
-        account: for the ledger.
-        troubles: where it is reported that samples can't be unwound.
-        covered: whether a thread (its identifier) has a profile from elsewhere.
+        troubles: reports samples that can't be unwound.
+        covered: whether a thread (its identifier) is profiled elsewhere.
     """
 
     def __init__(
@@ -114,12 +107,12 @@ class Shown:
         self._sources = StackSources()
 
     def waiting(self, tids: Collection[int]) -> dict[int, Sample]:
-        """The samples of these threads that had to wait; they are forgotten here."""
+        """Return and forget the deferred samples of these threads."""
         pending, self._pending = self._pending, {}
         return {tid: one for tid, one in pending.items() if tid in tids}
 
     def keep(self, ids: Mapping[int, Thread]) -> None:
-        """Forget what is known of all threads but these."""
+        """Forget all threads but these."""
         self._held.keep(ids)
         self._repeats.keep(ids)
         for pid in self._stacks.keys() - {_pid_of(thread) for thread in ids.values()}:
@@ -132,14 +125,12 @@ class Shown:
         samples: Iterable[Sample],
         periods_ns: Mapping[int, int] | None = None,
     ) -> None:
-        """Unwind samples, and put the stacks on the stream.
+        """Unwind samples, one per thread, and put the stacks on the stream.
 
         Args:
-            context: of the session.
-            ids: the threads that the samples are of.
-            samples: one a thread.
-            periods_ns: CPU time that each represents: they become parts of profiles, and those that would have to be
-                unwound may have to wait until there is CPU time for it. None where somebody asks for the stacks.
+            periods_ns: CPU time that each represents: they become parts of profiles, and samples that need unwinding
+                may be
+                deferred until there is CPU time for it. None if the stacks were requested.
         """
         by_process: dict[int, dict[int, Sample]] = {}
         for sample in samples:
@@ -171,7 +162,7 @@ class Shown:
         self._account.report(context)
 
     async def _unwound(self, pid: int, samples: dict[int, Sample], *, asked: bool) -> dict[int, Unwound | None]:
-        """Thread -> its stack; a thread whose sample has to wait keeps that one for the next turn.
+        """Return thread -> stack; a thread whose sample is deferred keeps it for the next turn.
 
         Raises:
             LivedbgError: the unwinder failed.
@@ -214,7 +205,6 @@ def _pid_of(thread: Thread) -> int:
 
 
 def _slice(thread: Thread, sample: Sample, period_ns: int, unwound: Unwound | None) -> ProfileSlice:
-    """The newest sample of a turn as part of a profile."""
     frames = with_python(unwound, None, PYTHON)
     counted = SampledStack(frames, period_ns, whole=unwound is not None and unwound.whole)
     return ProfileSlice(

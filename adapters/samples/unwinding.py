@@ -1,8 +1,8 @@
-"""The stacks of samples: unwound by what unwinds all native stacks, and remembered.
+"""The stacks of samples, unwound by the common native unwinder, and cached.
 
 The stack of a sample follows from its program counter and from the words of its stack that point into code or into the
 stack itself. Two samples that have these in common have the same frames, so a loop is unwound only as often as it has
-places. Samples of one thread have their stacks in the same place: each is moved, so that many are unwound at once.
+places. Samples of one thread have their stacks at the same address: each is moved, so that many are unwound at once.
 
 Invariants:
     samples_unwinding.W1. No more than `_REMEMBERED` stacks of a process are kept.
@@ -36,12 +36,7 @@ _PAGE: Final = 4096
 
 
 class SampledStacks:
-    """Unwinds the samples of one process.
-
-    Args:
-        pid: the process.
-        pool: of unwinders.
-    """
+    """Unwinds the samples of one process."""
 
     def __init__(self, pid: int, pool: UnwinderPool) -> None:
         self._pid = pid
@@ -54,15 +49,14 @@ class SampledStacks:
         """CPU time that telling samples apart has taken."""
 
     async def unwind(self, samples: Sequence[Sample], limit_s: float) -> list[Unwound | None]:
-        """The stacks of samples, in their order; None for one that can't be unwound.
+        """Return the stacks of samples, in order; None for a sample that can't be unwound.
 
         Args:
-            samples: of this process.
-            limit_s: time limit of one round; there is one for each `_AT_ONCE` samples that are new.
+            limit_s: time limit for each `_AT_ONCE` new samples.
 
         Raises:
             LivedbgError: the unwinder failed.
-            OSError: the process is gone, and nothing of it is known, or its mappings may not be read.
+            OSError: the process is gone and nothing of it is cached, or its mappings may not be read.
         """
         keys = await asyncio.to_thread(self._keys, samples)
         if any(key not in self._known for key in keys):
@@ -72,13 +66,13 @@ class SampledStacks:
         return [self._known.get(key) for key in keys]
 
     async def recall(self, samples: Sequence[Sample]) -> dict[int, Unwound | None]:
-        """Thread -> its stack, for those of these samples whose stack is known already; one sample a thread."""
+        """Return thread -> stack, for samples whose stack is cached; one sample per thread."""
         keys = await asyncio.to_thread(self._keys, samples)
         pairs = zip(samples, keys, strict=True)
         return {sample.tid: self._known[key] for sample, key in pairs if key in self._known}
 
     async def _learn(self, samples: Sequence[Sample], keys: Sequence[bytes], limit_s: float) -> None:
-        """Unwind what is not known: many samples at once, each as a thread with its stack in a place of its own."""
+        """Unwind the new samples: many at once, each as a thread with its stack at an address of its own."""
         left = list({key: sample for key, sample in zip(keys, samples, strict=True) if key not in self._known}.items())
         for start in range(0, len(left), _AT_ONCE):
             some = left[start : start + _AT_ONCE]
@@ -93,7 +87,7 @@ class SampledStacks:
                 self._known[key] = done.get(copy.tid)
 
     def _refresh(self) -> bool:
-        """Read the mappings again; True if they have changed. Of a process that has ended the last ones are kept.
+        """Read the mappings again, keeping the last ones of an ended process; return whether they have changed.
 
         Raises:
             OSError: the process is gone and none were read, or they may not be read.
@@ -122,7 +116,7 @@ class SampledStacks:
         return keys
 
     def _key(self, sample: Sample) -> bytes:
-        """What the stack of a sample follows from: where its stack lies is left out."""
+        """Return a hash of all that the frames depend on, independent of the stack's address."""
         sp, bp = sample.registers[SP], sample.registers[FRAME_POINTER]
         top = sp + len(sample.stack)
         starts, ends = self._starts, self._ends
@@ -141,7 +135,7 @@ def _moved_apart(samples: Sequence[Sample]) -> tuple[ThreadCopy, ...]:
 
 
 def _moved(number: int, sample: Sample) -> ThreadCopy:
-    """A sample as a thread with that number, its stack moved to where no other one of them is."""
+    """Return a sample as a thread with that number, its stack moved to an address range of its own."""
     sp = sample.registers[SP]
     top = sp + len(sample.stack)
     by = _STACKS_AT + number * _APART + sp % _PAGE - sp

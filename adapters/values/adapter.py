@@ -1,13 +1,11 @@
-"""The adapter: finds dumps beside the logs, and reads of them what the user asks for.
+"""The adapter: finds dumps beside the logs, in their folders and below, and reads tensors of them on request.
 
-Reading in threads, given up as soon as nobody needs the result any more.
-
-Where dumps are searched for: in the folders of the logs, and below them.
+Reading runs in threads, and is cancelled as soon as its result is no longer needed.
 
 Invariants:
     values_adapter.V1. At most three threads read: one previews a tensor, one compares, one lists. A preview that is no
-        longer wanted is given up, and one that waits is dropped: a cursor that moves leaves no queue behind.
-    values_adapter.V2. The state knows a dump by its sanitised path; only what was found here is opened.
+        longer wanted is cancelled, and a waiting one is dropped: a cursor that moves leaves no queue behind.
+    values_adapter.V2. The state identifies a dump by its sanitised path; only dumps found here are opened.
 """
 
 from __future__ import annotations
@@ -51,13 +49,13 @@ _Signature = tuple[tuple[int, int] | None, ...]
 
 @dataclass(slots=True)
 class Changes:
-    """What is new.
+    """Changes since the last search.
 
     Attributes:
-        dumps: those that are new or have changed.
-        replaced: payloads whose manifest has come.
-        gone: those that are there no more.
-        left_out: why not all were searched for, or "".
+        dumps: new and changed ones.
+        replaced: payloads whose manifest has appeared.
+        gone: dumps that no longer exist.
+        left_out: why the search was incomplete, or "".
     """
 
     dumps: list[Path] = field(default_factory=list)
@@ -67,11 +65,7 @@ class Changes:
 
 
 class Finder:
-    """Remembers the dumps that were found, and how their files were.
-
-    Args:
-        files: names of the files of dumps.
-    """
+    """Remembers the dumps that were found (files of these names), and the state of their files."""
 
     def __init__(self, files: Sequence[DumpFiles]) -> None:
         self._payloads = {one.manifest: one.payload for one in files}
@@ -79,11 +73,11 @@ class Finder:
 
     @property
     def dumps(self) -> list[Path]:
-        """All that are known."""
+        """All known dumps."""
         return list(self._seen)
 
     def changes(self, folders: Iterable[Path], named: Path | None) -> Changes:
-        """What is new since the last time. Blocking: call it in a thread."""
+        """Return the changes since the last time. Blocking: call it in a thread."""
         found = Changes()
         there, found.left_out = self._dumps(folders, named)
         for path in there:
@@ -106,7 +100,7 @@ class Finder:
         return found
 
     def _signature(self, path: Path) -> _Signature:
-        """By which it is seen that a dump has changed: of its manifest, and of the payload beside it."""
+        """Return the file states of a dump's manifest and of its payload; they differ if the dump has changed."""
         return _of_file(path), _of_file(path.parent / self._payloads.get(path.name, path.name))
 
     def _dumps(self, folders: Iterable[Path], named: Path | None) -> tuple[list[Path], str]:
@@ -129,7 +123,7 @@ class Finder:
 
 
 def folders_of(context: Context) -> list[Path]:
-    """The folders that were named, and those in which the logs are that were found, but for such as /tmp."""
+    """Return the named folders and the folders of the logs that were found, except shared ones such as /tmp."""
     found: dict[Path, None] = {}
     for name in context.request.logs:
         path = Path(name).expanduser().absolute()
@@ -144,7 +138,7 @@ def folders_of(context: Context) -> list[Path]:
 
 
 def named_in(context: Context) -> Path | None:
-    """A dump that was named itself, whatever it is called."""
+    """Return a dump that was named by the user, whatever its file name."""
     name = context.request.options.get(VALUES_DUMP)
     return Path(name) if name else None
 
@@ -161,11 +155,7 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[[], T], newer: threading.Event | None = None) -> T | None:
-    """Run it in a thread until it is done, or `newer` is set, or the caller is cancelled.
-
-    Returns:
-        What it gave; None where it was given up.
-    """
+    """Run a function in a thread; return None if it was cancelled: `newer` was set, or the caller was cancelled."""
     end = threading.Event()
     stops = (end, newer) if newer is not None else (end,)
 
@@ -185,7 +175,7 @@ async def in_thread(function: Callable[[], T], newer: threading.Event | None = N
 
 
 class Turn:
-    """One thread reads at a time, and of all that wait for it with the same key only the newest will."""
+    """A lock for one reading thread; of waiting calls with the same key only the newest runs."""
 
     def __init__(self) -> None:
         self._lock = asyncio.Lock()
@@ -193,11 +183,11 @@ class Turn:
 
     @property
     def idle(self) -> bool:
-        """Whether nobody reads."""
+        """True if no thread reads."""
         return not self._lock.locked()
 
     async def newest(self, function: Callable[[], T], key: str = "") -> T | None:
-        """Have what is read for the same key given up, and read this; None where something newer came."""
+        """Cancel older calls with the same key, and run this one; None if a newer one came."""
         if key in self._newer:
             self._newer[key].set()
         mine = self._newer[key] = threading.Event()
@@ -210,7 +200,7 @@ _KEEP_S: Final = 60.0
 
 
 class ValuesAdapter(PolledAdapter):
-    """Finds dumps of tensors, and shows what is in them when somebody asks."""
+    """Finds dumps of tensors, and shows their values on request."""
 
     name: ClassVar[str] = "values"
     sees: ClassVar[str] = "tensors that a run dumped (args_dump, tensor_dump), next to its logs"
@@ -235,11 +225,10 @@ class ValuesAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Where somebody can ask: a report shows no values."""
+        """Return whether the session is interactive: a report shows no values."""
         return not request.once
 
     async def run(self, context: Context) -> None:
-        """Search for dumps that are new or have changed."""
         try:
             await super().run(context)
             await asyncio.gather(*self._comparing)
@@ -248,7 +237,7 @@ class ValuesAdapter(PolledAdapter):
                 task.cancel()
 
     async def look(self, context: Context) -> float:
-        """Look for dumps; those that have changed are compared again."""
+        """Search for dumps; compare those that have changed again."""
         began_s = time.monotonic()
         for name in await self._changed(context):
             task = asyncio.create_task(self._compare(name, self._goldens[name], context))
@@ -259,11 +248,7 @@ class ValuesAdapter(PolledAdapter):
         return _LIMIT.rest_s(Cost(wall_s=time.monotonic() - began_s))
 
     async def handle(self, intent: Intent, context: Context) -> None:
-        """Preview a tensor, or compare a dump.
-
-        Raises:
-            SourceError: that dump was not found in this session.
-        """
+        """Preview a tensor, or compare a dump; raise SourceError if it is unknown in this session."""
         assert isinstance(intent, PreviewValues | CompareValues)
         if intent.path not in self._listed:
             raise SourceError(f"There is no dump {clean_line(intent.path)}.", "see the screen Values", "no-dump")
@@ -274,12 +259,14 @@ class ValuesAdapter(PolledAdapter):
                 context.emit(ValuesSeen(preview=preview, **context.stamp()))
 
             self._previewed_s = time.monotonic()
-            await self._previews.newest(lambda: self._preview(intent, lambda preview: _on(loop, emit, preview)))
+            await self._previews.newest(
+                lambda: self._preview(intent, lambda preview: _emit_on_loop(loop, emit, preview))
+            )
         else:
             await self._compare(intent.path, intent.golden, context)
 
     def _preview(self, intent: PreviewValues, emit: Callable[[ValuePreview], None]) -> None:
-        """In a thread."""
+        """Emit previews of a tensor. Runs in a thread."""
         from livedbg.values.preview import Previewer  # numpy is imported where there is a dump
 
         previewer = self._previewer = self._previewer or Previewer(self._readers)
@@ -291,7 +278,7 @@ class ValuesAdapter(PolledAdapter):
             raise
 
     async def _compare(self, name: str, golden: str, context: Context) -> None:
-        """One after the other; of two of the same dump, the newer one."""
+        """Compare dumps one after the other; of two comparisons of the same dump only the newer one is completed."""
         self._goldens[name] = golden
         target_files.vouch(_as_path(golden))
         began = ValueComparison(path=name, golden=clean_line(golden), running=True)
@@ -310,7 +297,7 @@ class ValuesAdapter(PolledAdapter):
             context.emit(DumpCompared(comparison=found, **context.stamp()))
 
     def _compared(self, name: str, golden: str) -> tuple[ValueComparison, ValueDump | None]:
-        """In a thread: what differs, and the dump with the rows of all tasks that do, where it is listed in part."""
+        """Return the differences, and the dump with all differing rows if its listing was incomplete (in a thread)."""
         from livedbg.values.state import compared, listed
 
         path, listing = self._paths[name], self._listed[name]
@@ -321,11 +308,7 @@ class ValuesAdapter(PolledAdapter):
         return found, listed(self._readers, path, name, differing)
 
     async def _changed(self, context: Context) -> list[str]:
-        """Report what has changed.
-
-        Returns:
-            The dumps that are to be compared.
-        """
+        """Report changes; return the dumps to compare again."""
         folders, named = folders_of(context), named_in(context)
         changes = await asyncio.to_thread(self._finder.changes, folders, named)
         for path in changes.replaced:
@@ -364,8 +347,7 @@ class ValuesAdapter(PolledAdapter):
         return dump is not None
 
 
-def _on(loop: asyncio.AbstractEventLoop, emit: Callable[[ValuePreview], None], preview: ValuePreview) -> None:
-    """Emit on the session's thread, while there is one."""
+def _emit_on_loop(loop: asyncio.AbstractEventLoop, emit: Callable[[ValuePreview], None], preview: ValuePreview) -> None:
     with contextlib.suppress(RuntimeError):  # the session has ended meanwhile
         loop.call_soon_threadsafe(emit, preview)
 

@@ -1,4 +1,4 @@
-"""What the runtime reports as failed: full rings, waits that it gave up, fatal errors, return codes, crashes."""
+"""Diagnostics for failures: full rings, abandoned waits, fatal errors, return codes, crashes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from livedbg.model import Diagnostic
 
 
 def failures(job: Job) -> Iterator[Diagnostic]:
-    """All that went wrong in the run."""
+    """Yield all failures of the run."""
     trouble = job.trouble
     if trouble.ring is not None:
         yield _ring_full(job, trouble.ring)
@@ -56,7 +56,7 @@ def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
 
 
 def _scopes(job: Job, ring: RingFull) -> str:
-    """What scope_stats.jsonl tells of what is full, in sentences."""
+    """Return sentences on the full resource from scope_stats.jsonl."""
     stats = job.scopes
     if stats is None:
         return ""
@@ -116,7 +116,7 @@ def _latched_code(job: Job) -> int:
 
 
 def crash(job: Job) -> Iterator[Diagnostic]:
-    """A signal or an exception that ended the process."""
+    """Yield the signal or exception that ended the process."""
     ended = job.trouble.crash
     if ended is None:
         return

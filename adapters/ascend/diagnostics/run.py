@@ -1,4 +1,4 @@
-"""How a diagnostic of a job is made; how far a run is, whose log it writes, and what its task graph lacks."""
+"""Create diagnostics of a job: progress of its run, shared logs, gaps in its task graph."""
 
 from __future__ import annotations
 
@@ -46,17 +46,15 @@ def statement(
     shown_by: Mark | None = None,
     detail: object = "",
 ) -> Diagnostic:
-    """A statement about a job.
+    """Create a diagnostic of a job.
 
     Args:
-        job: the job.
-        code: the kind of statement (data/diagnostics.toml).
-        values: for its sentence; None for one that is not known.
-        entities: what it is about.
-        facts: its fields; the job is added to those that have one.
-        marks: the lines that show it.
-        shown_by: what shows it where no line does: a file, memory.
-        detail: tells it from others of its kind.
+        code: kind of diagnostic (data/diagnostics.toml).
+        values: for its sentence; None for unknown ones.
+        facts: the job is added to those that have that field.
+        marks: the log lines that show it.
+        shown_by: evidence other than a line: a file, memory.
+        detail: distinguishes it from others of its kind.
     """
     text = _texts()[code]
     assert names_in(text.sentence) <= values.keys(), code
@@ -78,7 +76,7 @@ def statement(
 
 
 def run_state(job: Job) -> Diagnostic:
-    """The phase of the run, its counts, and the tasks that hold it up."""
+    """Return the phase of the run, its counts, and the blocking tasks."""
     run, counts, suspicion = job.run, job.run.counts, job.suspicion
     live = job.live
     limit = limit_of("scheduler", job.environment) if job.environment is not None else None
@@ -120,19 +118,18 @@ def run_state(job: Job) -> Diagnostic:
 
 
 def _runs(job: Job) -> str:
-    """`9 runs`; `9 runs or more` where they are seen in memory, from which one may be gone between two looks."""
+    """Return `9 runs`; `9 runs or more` if they are seen in memory, which may miss runs between two samples."""
     if not job.runs_done:
         return ""
     return many(job.runs_done, "run") + ("" if job.numbered else " or more")
 
 
 def run_complete(job: Job) -> Diagnostic:
-    """The run completed."""
     return statement(job, "run-complete", {"said": _complete_sentence(job)}, marks=(job.last_mark,))
 
 
 def shared_log(job: Job) -> Diagnostic:
-    """Several chips write into one log: which of them is stuck, by their spans, or that nothing tells."""
+    """Return the diagnostic for chips that share one log: which of them is stuck, as far as known."""
     at_work, stuck = sorted(job.chips_at_work & job.chips.keys()), job.stuck_chip
     if stuck is None and len(at_work) == 1 and len(job.chips_begun) > 1:
         stuck = at_work[0]
@@ -155,7 +152,7 @@ def _complete_sentence(job: Job) -> str:
 
 
 def lost_orders(job: Job) -> Iterator[Diagnostic]:
-    """Orders that the graph lacks, those alike together."""
+    """Yield the orders that the graph lacks, grouped by kind."""
     graph = job.run.graph
     if graph is None:
         return
@@ -191,7 +188,7 @@ def lost_orders(job: Job) -> Iterator[Diagnostic]:
 
 
 def flag_cycles(job: Job) -> Iterator[Diagnostic]:
-    """Stuck tasks that may wait for a flag in memory which only a task behind them sets."""
+    """Yield stuck tasks that may wait for a flag in memory which only a later task sets."""
     graph = job.run.graph
     if graph is None:
         return

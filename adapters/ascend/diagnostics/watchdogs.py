@@ -1,9 +1,9 @@
-"""What watchdogs report: a round without progress, the end of a run and who ended it, and what CANN's codes hide.
+"""Diagnostics of watchdogs: rounds without progress, ended runs and by whom, causes behind CANN's codes.
 
-Codes: `watchdog-fired` (the one that fired first, its limit, which would have come next), `limits-ignored` (settings
-that the runtime does not take), `cann-code` (a code of CANN's), `operation-ended` (CANN ended the operation for its
-limit), `watchdog-armed` (a watchdog will end a live process's run: what a stop has to mind; see
-livedbg.touch.stop_budget), `deinit-timeout` (cores that did not answer at the end of a run), and those of a stall.
+Codes: `watchdog-fired` (the first to fire, its limit, and the next in line), `limits-ignored` (settings that the
+runtime does not take), `cann-code` (a code of CANN's), `operation-ended` (CANN ended the operation for its limit),
+`watchdog-armed` (a watchdog will end a live process's run, which limits stops; see livedbg.touch.stop_budget),
+`deinit-timeout` (cores that did not answer at the end of a run), and those of a stall.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ to 40,000 when it ran, 87 when it was stopped)."""
 
 
 def stall_diagnostics(job: Job, stall: Stall) -> Iterator[Diagnostic]:
-    """The watchdog's last round."""
+    """Yield the diagnostics of the watchdog's last round."""
     counts = job.run.counts
     done = (
         f"{counts.completed} of {counts.total} tasks are done"
@@ -72,7 +72,7 @@ def _sub_class(job: Job, stall: Stall) -> str:
 
 
 def _doubts(job: Job, stall: Stall) -> Iterator[Diagnostic]:
-    """Why the watchdog may have fired without a stall."""
+    """Yield reasons why the watchdog may have fired without a stall."""
     hung = job.trouble.unacknowledged or any(core.stuck for core in job.run.cores.values())
     load = job.loads.around(stall.mark.wall_ns)
     if job.starved(stall.idle, STARVED_BELOW) and not hung:
@@ -83,7 +83,7 @@ def _doubts(job: Job, stall: Stall) -> Iterator[Diagnostic]:
 
 
 def _core_anomalies(job: Job, stall: Stall) -> Iterator[Diagnostic]:
-    """Cores that have finished, while the scheduler counts them as busy."""
+    """Yield cores that have finished, but count as busy for the scheduler."""
     for core, task in sorted(stall.anomalies.items()):
         yield statement(
             job,
@@ -96,7 +96,7 @@ def _core_anomalies(job: Job, stall: Stall) -> Iterator[Diagnostic]:
 
 
 def time_limits(job: Job) -> Iterator[Diagnostic]:
-    """All diagnostics about time limits and CANN; each id once."""
+    """Yield all diagnostics about time limits and CANN; each id once."""
     yield from _armed(job)
     first = job.timeouts.first()
     if first is not None and job.run.phase != "completed":
@@ -155,7 +155,7 @@ def _cann(job: Job) -> Iterator[Diagnostic]:
 
 
 def _waited(job: Job) -> str:
-    """`2 s for the stream of device 3`, where the host's limit fired and no line tells what the device did."""
+    """Return `2 s for the stream of device 3`, if the host's limit fired and no line shows the device's state."""
     first = job.timeouts.first()
     if first is None or first.key != "stream-sync" or len(job.timeouts.fired) > 1 or job.run.tasks:
         return ""
@@ -164,7 +164,7 @@ def _waited(job: Job) -> str:
 
 
 def _armed(job: Job) -> Iterator[Diagnostic]:
-    """A live process's run is watched: its scheduler ends it after too long without progress."""
+    """Yield the watchdog of a live process: its scheduler ends the run after too long without progress."""
     run = job.run
     stall = job.stalls.stall
     over = job.trouble.crash is not None or job.trouble.fatal is not None or (stall is not None and stall.exit)

@@ -1,12 +1,13 @@
-"""Ascend's task graphs: reads `deps.json`, whole where it is whole and not huge, else what is there of it, element by
-element; the kernels' names from `name_map*.json` beside it; and what users call tasks, arguments and remedies.
+"""Read Ascend task graphs (`deps.json`) and kernel names (`name_map*.json`), and the users' terms for them.
+
+A file is parsed whole if it is complete and not huge, else element by element as far as possible.
 
 Sources: simpler docs/dfx/dep-gen.md §4 (August 2026) and the June 2026 shape, which has no `kernel_ids`,
-`block_num` and edge `flags`; `host_build_graph` has no `flags` either. What the file leaves out, from
-dep_gen_replay.cpp: the tensor of an `OUTPUT` slot, and all but the first edge of kind `creator` or `explicit` from
-one task to another. A `NO_DEP` argument is written as `UNKNOWN`. 64-bit numbers are decimal strings. A tensor or view
-with `manual_dep=true` is neither looked up nor registered, and the file does not say so (pto_dep_compute.h,
-docs/manual-scope.md, docs/war-anti-dependency.md).
+`block_num` and edge `flags`; `host_build_graph` has no `flags` either. Omitted from the file (dep_gen_replay.cpp): the
+tensor of an `OUTPUT` slot, and all but the first edge of kind `creator` or `explicit` from one task to another. A
+`NO_DEP` argument is written as `UNKNOWN`. 64-bit numbers are decimal strings. A tensor or view with `manual_dep=true`
+is neither looked up nor registered, and the file does not show that (pto_dep_compute.h, docs/manual-scope.md,
+docs/war-anti-dependency.md).
 """
 
 from __future__ import annotations
@@ -74,11 +75,11 @@ _decoder: Final = msgspec.json.Decoder(_File, strict=False)
 
 
 def parse_graph(data: bytes) -> TaskGraph:
-    """The graph of a `deps.json`.
+    """Parse a complete `deps.json`.
 
     Raises:
-        OtherShape: whole JSON of another shape; it says where.
-        ValueError: not (yet) a whole deps.json.
+        OtherShape: complete JSON of another shape; the text says where.
+        ValueError: not (yet) a complete deps.json.
     """
     try:
         file = _decoder.decode(data)
@@ -90,11 +91,7 @@ def parse_graph(data: bytes) -> TaskGraph:
 
 
 def read_graph(path: Path) -> TaskGraph:
-    """The graph of a file, or what is there of it: then its `cut` says what is missing.
-
-    Raises:
-        SourceError: it can't be read, or holds no task.
-    """
+    """Return a file's graph, of a damaged one the readable part with `cut` set; raise SourceError if it has no task."""
     try:
         if target_files.status(path).st_size <= WHOLE:
             try:
@@ -118,7 +115,7 @@ def read_graph(path: Path) -> TaskGraph:
 
 
 class _Parts:
-    """Reads the three arrays of a file in a window that moves over it."""
+    """Reads the three arrays of a file through a moving window."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -135,7 +132,7 @@ class _Parts:
         self.why = ""
 
     def cut(self) -> str:
-        """What the file lacks, in words."""
+        """Return a text on what the file lacks."""
         damaged = sum(self._refused.values())
         if not self.why and not damaged:
             return ""
@@ -146,7 +143,7 @@ class _Parts:
         return clean_line(f"{why}{odd}read: {read}")
 
     def other_shape(self) -> str:
-        """Why a file that names no task may be whole and is not read; "" where that is not why."""
+        """Return why a complete file without tasks has another shape; "" if that is not the reason."""
         if (refused := self._refusals.get("tasks")) is not None:
             tasks = self._refused["tasks"]
             return f"none of its {many(tasks, 'task')} is as expected: {refused}" if tasks > 1 else refused
@@ -155,7 +152,6 @@ class _Parts:
         return ""
 
     def read(self) -> None:
-        """Read all that can be read."""
         with target_files.open_text(self._path) as self._file:
             try:
                 self._read_members()
@@ -199,7 +195,7 @@ class _Parts:
             self._expect(",")
 
     def _take(self, name: str, value: object, kind: Any, what: str) -> None:
-        """Keep a value of a list, or count it among those that are refused."""
+        """Keep a value of a list, or count it as refused."""
         try:
             self.found[name].append(msgspec.convert(value, kind, strict=False))
         except (ValueError, OverflowError) as error:  # of another shape, or a name that is no UTF-8
@@ -207,7 +203,6 @@ class _Parts:
             self._refusals.setdefault(name, _refusal(str(error), value, what))
 
     def _value(self) -> Any:
-        """The next JSON value."""
         self._peek()
         while True:
             try:
@@ -224,7 +219,7 @@ class _Parts:
             return value
 
     def _peek(self) -> str:
-        """The next character that is no white space."""
+        """Return the next character that is not white space."""
         while True:
             while self._at < len(self._text) and self._text[self._at] in " \t\r\n":
                 self._at += 1
@@ -250,11 +245,11 @@ class _Parts:
 
 
 class _End(Exception):
-    """Nothing more can be read."""
+    """End of readable input."""
 
 
 def kernel_names(folder: Path) -> dict[int, str]:
-    """Names of kernels by func id, from the `name_map*.json` of a folder."""
+    """Return kernel names by func id, from the `name_map*.json` of a folder."""
     found: dict[int, str] = {}
     for path in target_files.matching(folder, "name_map*.json"):
         try:
@@ -267,16 +262,16 @@ def kernel_names(folder: Path) -> dict[int, str]:
 
 
 class OtherShape(ValueError):
-    """Whole JSON, and no `deps.json` as it is known."""
+    """Complete JSON that is no known `deps.json`."""
 
 
 def _refusal(error: str, found: object = None, element: str = "") -> str:
-    """Why something is refused: `key "idx" of args[0] of task 3 is missing`.
+    """Return why something is refused: `key "idx" of args[0] of task 3 is missing`.
 
     Args:
-        error: what msgspec says (`Expected …, got …`, `Object missing required field …`).
-        found: the element; where a key of its own is missing, those that it has are named.
-        element: what it is: `task 3`; by default as the path in `error` says.
+        error: msgspec's message (`Expected …, got …`, `Object missing required field …`).
+        found: the element; its own keys are listed if one of them is missing.
+        element: its name: `task 3`; by default from the path in `error`.
     """
     parts = _PLACE.fullmatch(error)
     what, path = (parts["what"], parts["path"] or "") if parts is not None else (error, "")
@@ -305,7 +300,7 @@ def _keys(found: object) -> str:
 
 
 class _Words(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What users of the runtime call arguments, causes and remedies (data/graph.toml)."""
+    """Users' terms for arguments, causes and remedies (data/graph.toml)."""
 
     declares: dict[str, str]
     why: dict[Cause, str]
@@ -319,12 +314,12 @@ def _words() -> _Words:
 
 
 def why_of(lost: LostOrder) -> str:
-    """The likely cause of a lost order."""
+    """Return the likely cause of a lost order."""
     return _words().why[lost.cause]
 
 
 def next_of(lost: LostOrder) -> tuple[str, ...]:
-    """What to do about a lost order."""
+    """Return the remedies for a lost order."""
     return _words().next[lost.cause]
 
 
@@ -334,15 +329,14 @@ class DepsReader:
     names: Sequence[str] = ("deps.json",)
 
     def read(self, path: Path) -> TaskGraph:
-        """The graph of a file, or what is there of it."""
         return read_graph(path)
 
     def task_name(self, raw: int) -> str:
-        """The name of a task: `r1t2`."""
+        """Return the name of a task: `r1t2`."""
         return task_name(raw)
 
     def terms(self, path: Path) -> Terms:
-        """The words in which the graph of a file is described."""
+        """Return the terms for describing a file's graph."""
         return Terms(kernels=kernel_names(path.parent), task_name=task_name, **msgspec.structs.asdict(_words()))
 
 

@@ -1,7 +1,7 @@
-"""Reads `scope_stats.jsonl`: how full each ring was at the begin and end of every scope, and which scope is still open.
+"""Read `scope_stats.jsonl`: the fill of each ring at begin and end of every scope, and the open scopes.
 
 Source: simpler docs/dfx/scope-stats.md and its scope_stats_plot.py, August 2026 (schema 5 and 6; in 5 the heap's
-counters wrap, so that no peak is taken of them).
+counters wrap, so it gives no heap peaks).
 """
 
 from __future__ import annotations
@@ -44,11 +44,7 @@ class _Sample(Struct):
 
 
 class Scope(Struct, frozen=True):
-    """One scope that has begun and not ended.
-
-    Attributes:
-        site: `orchestration.cpp:77`.
-    """
+    """An open scope, with its site, as `orchestration.cpp:77`."""
 
     site: str
     depth: int
@@ -56,12 +52,7 @@ class Scope(Struct, frozen=True):
 
 
 class Peak(Struct, frozen=True):
-    """The most of one resource that a scope may have held.
-
-    Attributes:
-        size: how much there is.
-        site: of the scope.
-    """
+    """The most of one resource that a scope may have held, and its capacity."""
 
     what: Full
     ring: int
@@ -71,12 +62,12 @@ class Peak(Struct, frozen=True):
 
 
 class ScopeStats(Struct, frozen=True):
-    """What one file tells.
+    """Content of one file.
 
     Attributes:
-        open: scopes that have begun and not ended, the innermost last.
+        open: open scopes, innermost last.
         peaks: by ring and resource.
-        dropped: records that the device lost: peaks are lower bounds then.
+        dropped: records that the device lost: then peaks are lower bounds.
     """
 
     open: tuple[Scope, ...] = ()
@@ -84,7 +75,7 @@ class ScopeStats(Struct, frozen=True):
     dropped: int = 0
 
     def peak(self, what: Full, ring: int | None) -> Peak | None:
-        """The peak of a resource, of one ring or of the fullest."""
+        """Return the peak of a resource, for one ring or the fullest."""
         found = [one for one in self.peaks if one.what is what and ring in (None, one.ring)]
         return max(found, key=lambda one: one.used / max(1, one.size), default=None)
 
@@ -95,7 +86,6 @@ class _Reading(Struct):
     peaks: dict[tuple[Full, int], Peak] = field(default_factory=dict)
 
     def take(self, sample: _Sample) -> None:
-        """One record: a scope begins, or ends."""
         if sample.phase == "begin":
             self.open[sample.depth] = sample
             return
@@ -118,10 +108,10 @@ class _Reading(Struct):
 
 
 def read_scope_stats(data: bytes) -> ScopeStats:
-    """The file's contents; a line that is cut (the last one) is left out.
+    """Parse the file; a truncated last line is ignored.
 
     Raises:
-        msgspec.DecodeError: the first line is none of this file's, or a line in its midst is broken.
+        msgspec.DecodeError: the first line is of another file, or an inner line is broken.
     """
     lines = data.split(b"\n")
     reading = _Reading(msgspec.json.decode(lines[0], type=ready(_Meta)))

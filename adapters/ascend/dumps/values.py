@@ -1,23 +1,21 @@
-"""Ascend's reader of dumped tensors: `args_dump` and its predecessor `tensor_dump`, with or without their manifest.
+"""Read Ascend tensor dumps: `args_dump` and its predecessor `tensor_dump`, with or without their manifest.
 
-Folders: `args_dump/` or `tensor_dump/` below the run's output folder (simpler, docs/dfx/args-dump.md), one
-for each rank and dispatch as `rank0/d1/` (pypto, python/pypto/runtime/distributed_runner.py). `deps.json` and
-`name_map*.json` lie in the folder above. Element types: simpler, src/common/task_interface/data_type.h (August
-2026); views: tensor.h of that folder; FP4E2M1: simpler_setup/goldens/mx_fp_gemm.py. Golden data:
-pypto-lib, golden/runner.py and docs/run-and-validate/save-and-replay.md: one tensor a file; what is in both folders is
-an output with an initial value.
+Folders: `args_dump/` or `tensor_dump/` below the run's output folder (simpler, docs/dfx/args-dump.md), one for each
+rank and dispatch as `rank0/d1/` (pypto, python/pypto/runtime/distributed_runner.py). `deps.json` and `name_map*.json`
+are in the parent folder. Element types: simpler, src/common/task_interface/data_type.h (August 2026); views: tensor.h
+of that folder; FP4E2M1: simpler_setup/goldens/mx_fp_gemm.py. Golden data: pypto-lib, golden/runner.py and
+docs/run-and-validate/save-and-replay.md: one tensor a file; a tensor in both folders is an output with an initial
+value.
 
-The manifest of a dump, read as a stream: `args_dump.json`, until June 2026 `tensor_dump.json`.
-
-Sources: simpler, src/common/platform/shared/host/args_dump_collector.cpp (August 2026) and
-tensor_dump_collector.cpp of 48980572b (June 2026); docs/dfx/args-dump.md. An entry is one JSON object
-without an object inside, so that whole entries can be told from cut or damaged ones without a
-parser that needs the whole file. Entries stand sorted by task, stage and argument.
+The manifest is read as a stream: `args_dump.json`, until June 2026 `tensor_dump.json`. Sources: simpler,
+src/common/platform/shared/host/args_dump_collector.cpp (August 2026) and tensor_dump_collector.cpp of 48980572b (June
+2026); docs/dfx/args-dump.md. An entry is a JSON object without nested objects, so complete entries are recognised
+without parsing the whole file. Entries are sorted by task, stage and argument.
 
 Invariants:
-    manifest.M1. Memory is that of the entries kept and of a chunk: what is no whole entry after `_LONGEST` bytes is
-        left out.
-    manifest.M2. Every entry that is whole and sound is given; whatever is left out is reported in `problems`.
+    manifest.M1. Memory is bounded by the kept entries and a chunk: data that is no complete entry after `_LONGEST`
+        bytes is left out.
+    manifest.M2. Every complete and valid entry is returned; omissions are reported in `problems`.
 """
 
 from __future__ import annotations
@@ -70,20 +68,19 @@ class ArgsDumpReader:
     remedy: str = "dump the arguments: enable_dump_args=2 of run_jit, --dump-args 2 of simpler's tests"
 
     def open(self, path: Path) -> Dump:
-        """Open one dump: a manifest, or a payload without one."""
+        """Open a dump: a manifest, or a payload without one."""
         return _payload_only(path) if path.suffix == ".bin" else _with_manifest(path)
 
     def task(self, name: str) -> int | None:
-        """The number of `r1t2`."""
+        """Return the number of `r1t2`."""
         match = _TASK.match(name)
         return raw_id(int(match[1]), int(match[2])) if match else None
 
     def golden_files(self, folder: Path) -> Sequence[GoldenFile]:
-        """The golden data in a folder that has `in/` and `out/`; empty where there is none."""
         return golden_files(folder)
 
     def golden_of_run(self, folder: Path) -> Sequence[GoldenFile]:
-        """The golden data in the folder `data` of a build's folder; empty where there is none."""
+        """Return the golden data in the folder `data` of a build; empty if there is none."""
         return golden_files(folder / "data")
 
 
@@ -91,7 +88,7 @@ READERS: Final[tuple[DumpReader, ...]] = (ArgsDumpReader(),)
 
 
 def golden_files(folder: Path) -> list[GoldenFile]:
-    """The golden data in a folder that has `in/` and `out/`; empty where there is none."""
+    """Return the golden data of a folder with `in/` and `out/`; empty if there is none."""
     return [
         GoldenFile(clean_line(path.stem, 80), side == "out", path)
         for side in ("in", "out")
@@ -148,13 +145,13 @@ def _with_manifest(path: Path) -> Dump:
 
 
 def _beside(dump: Path, name: str) -> Path | None:
-    """A file of the run that a dump belongs to: in its folder, or in the one above."""
+    """Return a file of a dump's run: in its folder, or in the parent."""
     folders = (dump.parent, dump.parent.parent)
     return next((folder / name for folder in folders if (folder / name).is_file()), None)
 
 
 def _declared_kernels(path: Path) -> dict[int, tuple[int, ...]]:
-    """Func ids of tasks from the deps.json beside a dump; empty where it has none."""
+    """Return func ids of tasks from the deps.json next to a dump; empty if there is none."""
     deps = _beside(path, "deps.json")
     try:
         if deps is None or target_files.status(deps).st_size > _KERNELS_BYTES:
@@ -166,7 +163,7 @@ def _declared_kernels(path: Path) -> dict[int, tuple[int, ...]]:
 
 
 def _graph_beside(dump: Path) -> tuple[TaskGraph | None, str]:
-    """The graph of a dump's run, or why there is none or what it lacks."""
+    """Return the graph of a dump's run, and why it is missing or incomplete."""
     path = _beside(dump, "deps.json")
     if path is None:
         return None, f"There is no deps.json beside {clean_line(dump.parent.name)}"
@@ -230,14 +227,14 @@ class _Header(msgspec.Struct):
 
 @dataclass(slots=True)
 class Manifest:
-    """What a manifest holds.
+    """Content of a manifest.
 
     Attributes:
-        layout: `args_dump` or, of June 2026 and before, `tensor_dump`.
+        layout: `args_dump` or, up to June 2026, `tensor_dump`.
         level: 1 marked arguments only, 2 everything, 3 everything but only marked payload; None in June 2026.
-        bin_file: name of the payload's file; None where the run wrote none.
-        decodable: whether the payload has the one format that is known.
-        problems: sentences on what is missing.
+        bin_file: name of the payload's file; None if the run wrote none.
+        decodable: the payload has the only known format.
+        problems: sentences on omissions.
     """
 
     layout: str = "args_dump"
@@ -249,11 +246,7 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    """Read a manifest, also one that is cut, damaged or huge.
-
-    Raises:
-        SourceError: it can't be read, or is no manifest of a dump.
-    """
+    """Read a manifest, also a truncated, damaged or huge one; raise SourceError if it is unreadable or none."""
     try:
         with os.fdopen(open_regular(path), "rb") as file:
             head = file.read(_LONGEST)
@@ -307,7 +300,7 @@ class _Damage:
 
 
 def _scan(chunks: Iterator[bytes]) -> Iterator[bytes | _Damage]:
-    """The entries' JSON, and last what lay between them."""
+    """Yield the entries' JSON, and finally the damage between them."""
     damage = _Damage()
     rest = b""
     for chunk in chunks:
@@ -363,7 +356,7 @@ def _note_damage(manifest: Manifest, damage: _Damage, wrong: int, beyond: int, t
 
 
 def _entry(record: _Record, number: int, share: dict[object, object]) -> Entry:
-    """An entry, with equal words and shapes kept once."""
+    """Return an entry; equal words and shapes are shared."""
 
     def word(text: str) -> str:
         return str(share.setdefault(text, clean_line(text, 40)))

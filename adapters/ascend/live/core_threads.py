@@ -1,15 +1,15 @@
-"""Which thread of a simulator is which AI core, and their names.
+"""Map the threads of a simulator to AI cores.
 
-The simulator runs each core on a thread of its own (simpler src/a2a3/platform/sim/host/device_runner.cpp), and that
-thread writes its core's number into thread-specific data before it does anything else: `g_core_id_key`, with the
-core's registers in `g_reg_base_key` (sim/aicore/kernel.cpp; the number is the index of the core in the scheduler). Both
-keys are variables of /tmp/aicore_sim_XXXXXX, which the symbols of that file name.
+The simulator runs each core on its own thread (simpler src/a2a3/platform/sim/host/device_runner.cpp), which first
+writes its core's number into thread-specific data: `g_core_id_key`, with the core's registers in `g_reg_base_key`
+(sim/aicore/kernel.cpp; the number is the index of the core in the scheduler). Both keys are variables of
+/tmp/aicore_sim_XXXXXX, found by that file's symbols.
 
 Invariants:
-    core_threads.C1. A thread is named only if both keys are set in it, its registers are no other core's, no other
-        thread of the library says that it is the same core, and the numbers leave no gap. Else none is.
-    core_threads.C2. At the end of a run the cores' threads end one by one. Those that are left are told with their
-        cores' numbers, gaps or not; two that claim one core, or the same registers, tell of none.
+    core_threads.C1. A thread is named only if both keys are set in it, its registers are unique, no other thread of the
+        library claims the same core, and the numbers have no gap. Else none is.
+    core_threads.C2. At the end of a run the cores' threads end one by one. Those that are left are returned with their
+        cores' numbers, with gaps; if two claim one core, or the same registers, none is.
 """
 
 from __future__ import annotations
@@ -41,22 +41,14 @@ _KEYS_MAX: Final = 1024  # PTHREAD_KEYS_MAX
 
 
 class CoreThread(NamedTuple):
-    """A core's thread.
-
-    Attributes:
-        registers: address of the core's simulated registers.
-    """
+    """A core's thread, and the address of the core's simulated registers."""
 
     core: int
     registers: int
 
 
 class CoreThreads:
-    """The cores' threads of one process, looked for only when its threads have changed.
-
-    Args:
-        pid: the process.
-    """
+    """The core threads of one process, searched only when its threads have changed."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -64,19 +56,11 @@ class CoreThreads:
         self._found: tuple[dict[int, CoreThread], ...] = ()
 
     def sample(self) -> tuple[dict[int, int], ...]:
-        """By tid its core, for each of the libraries (a process may simulate several chips) in order of address.
-
-        Raises:
-            OSError: the process is gone, or may not be looked at.
-        """
+        """Map tid to core, for each library (chip) in address order; raise OSError if the process can't be read."""
         return tuple(_whole(found) for found in self._sample())
 
     def remaining(self) -> dict[int, CoreThread]:
-        """By tid the cores whose threads are there (C2); none where the process simulates several chips.
-
-        Raises:
-            OSError: the process is gone, or may not be looked at.
-        """
+        """Map tid to core for the remaining threads (C2), {} for several chips; raise OSError if it can't be read."""
         found = self._sample()
         return found[0] if len(found) == 1 else {}
 
@@ -97,7 +81,7 @@ class CoreThreads:
         return tuple(_checked(values, *pair) for pair in keys)
 
     def _keys(self, mappings: list[Mapping]) -> tuple[int, int] | None:
-        """The keys' numbers in one loaded copy of the library; None where it has not made them yet."""
+        """Return the keys in one loaded copy of the library; None if not created yet."""
         try:
             with ElfFile(mapped_file(self._pid, mappings[0])) as elf:
                 symbols = defined_symbols(elf, [_CORE, _REGISTERS])
@@ -112,7 +96,7 @@ class CoreThreads:
 
 
 def _libraries(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
-    """The mappings of each copy of the cores' library, by address."""
+    """Return the mappings of each copy of the cores' library, by address."""
     files: dict[tuple[str, str, int], list[Mapping]] = {}
     for mapping in mappings:
         if _FILE.match(mapping.path.rpartition("/")[2].removesuffix(" (deleted)")):
@@ -121,13 +105,13 @@ def _libraries(mappings: Sequence[Mapping]) -> list[list[Mapping]]:
 
 
 def _whole(found: dict[int, CoreThread]) -> dict[int, int]:
-    """By tid its core, where all cores have a thread (C1)."""
+    """Map tid to core if all cores have a thread (C1)."""
     cores = {tid: thread.core for tid, thread in found.items()}
     return cores if sorted(cores.values()) == list(range(len(cores))) else {}
 
 
 def _checked(values: dict[int, dict[int, int]], core_key: int, registers_key: int) -> dict[int, CoreThread]:
-    """By tid its core (C2)."""
+    """Map tid to core thread (C2)."""
     found: dict[int, CoreThread] = {}
     registers: set[int] = set()
     for tid, held in values.items():
@@ -142,15 +126,7 @@ def _checked(values: dict[int, dict[int, int]], core_key: int, registers_key: in
 
 
 class CoreRoles:
-    """The cores' threads of one process that simulates one chip.
-
-    Args:
-        process: which.
-        names: of its job.
-
-    Attributes:
-        threads: these threads.
-    """
+    """Publishes the core threads of a process that simulates one chip."""
 
     def __init__(self, process: Process, names: Names) -> None:
         self._process, self._names = process, names
@@ -158,25 +134,14 @@ class CoreRoles:
         self._shown = Publisher(f"ascend-cores/{process.id}")
 
     def sample(self) -> Table[int, int]:
-        """By tid its core; none where that is not certain, or several chips are simulated.
-
-        Raises:
-            OSError: the process is gone, or may not be looked at.
-        """
+        """Map tid to core, {} if uncertain or with several chips; raise OSError if the process can't be read."""
         found = self.threads.sample()
         return found[0] if len(found) == 1 else {}
 
     def events(
         self, found: Table[int, int], cores: Table[int, LiveCore], snapshot: Snapshot, stamp: Stamp
     ) -> Iterator[Event]:
-        """What is new.
-
-        Args:
-            found: by tid its core.
-            cores: as the scheduler has them.
-            snapshot: the state as users see it; threads that it lacks are reported later.
-            stamp: for the events.
-        """
+        """Yield changes of the map from tid to core; threads that the snapshot lacks are published later."""
         host, pid = self._process.host, self._process.pid
         wanted = {ids.thread(host, pid, tid): core for tid, core in found.items() if core in cores}
         here = {thread.id: thread for thread in snapshot.threads.values() if thread.process == self._process.id}

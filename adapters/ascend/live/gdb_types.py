@@ -1,9 +1,9 @@
-"""Runs inside gdb (its Python, any version from 3.4 on): describes the type of a variable of a file that isn't running.
+"""Runs inside gdb (its Python, 3.4 or later): describes the type of a variable of a file that isn't running.
 
-Not imported by livedbg; the reader of layouts has gdb `source` it. Prints nothing; its function returns what
-`json.dumps` takes. A type is described by a list: `["i", size]` signed, `["u", size]` unsigned,
+Not imported by livedbg; the layout reader has gdb `source` it. Prints nothing; its function returns a value for
+`json.dumps`. A type is described by a list: `["i", size]` signed, `["u", size]` unsigned,
 `["e", size, {name: value}]` an enumeration, `["s", name, size]` a structure, `["p", type or None]` a pointer,
-`["a", count, type]` an array, `["d", type]` a distance from the field itself to what it names
+`["a", count, type]` an array, `["d", type]` an offset from the field itself to its target
 (simpler src/common/host_build_graph/self_relative_ptr.h).
 """
 
@@ -13,9 +13,9 @@ _WRAPPED = ("_M_i", "_M_b", "_M_p", "_M_base", "__a_", "__a_value")  # inside st
 
 
 def livedbg_layout(variable, wanted):
-    """What a variable looks like: {"address", "type", "types": {name: {field: [offset, type]}}}.
+    """Return the layout of a variable: {"address", "type", "types": {name: {field: [offset, type]}}}.
 
-    Only the fields that are wanted are followed into other structures.
+    Only the wanted fields are followed into other structures.
     """
     symbol = gdb.lookup_static_symbol(variable) or gdb.lookup_global_symbol(variable)
     if symbol is None:
@@ -57,7 +57,7 @@ def _described(kind, types, wanted):
 
 
 def _fields(kind, base):
-    """The fields with their offsets, those of base classes too."""
+    """Yield the fields with their offsets, including base classes."""
     for field in kind.fields():
         if not hasattr(field, "bitpos"):
             continue  # a static member has no place
@@ -69,7 +69,7 @@ def _fields(kind, base):
 
 
 def _unwrapped(kind):
-    """What a std::atomic holds; None for every other type."""
+    """Return the type inside a std::atomic; None for other types."""
     if not (kind.name or "").startswith("std::"):
         return None
     while kind.code == gdb.TYPE_CODE_STRUCT:

@@ -1,7 +1,7 @@
-"""Where the scheduler's variables lie: what the debug information of the AICPU's shared library says.
+"""Offsets of the scheduler's variables, from the debug information of the AICPU's shared library.
 
-The library is opened by a gdb of our own that is attached to nothing; `gdb_types.py` runs in it. Names of structures
-and fields: simpler src/a2a3/runtime/{tensormap_and_ringbuffer,host_build_graph}/runtime/scheduler/scheduler_context.h,
+A gdb of our own, attached to nothing, opens the library and runs `gdb_types.py`. Names of structures and fields:
+simpler src/a2a3/runtime/{tensormap_and_ringbuffer,host_build_graph}/runtime/scheduler/scheduler_context.h,
 scheduler_types.h, pto_scheduler.h, pto_shared_memory.h, pto_runtime2_types.h, pto_async_wait.h of 2026.
 
 Invariants:
@@ -32,7 +32,7 @@ _UNSAFE: Final = lazy_re(r"[\x00-\x1f\x7f\"\\]")
 
 
 class Field(Struct, frozen=True, forbid_unknown_fields=True):
-    """One field of the scheduler that is read (data/fields.toml)."""
+    """A scheduler field to read (data/fields.toml)."""
 
     paths: tuple[str, ...]
     leads_to: str = ""
@@ -42,7 +42,7 @@ class Field(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def wanted_fields() -> dict[str, Field]:
-    """The fields, by our own words for them: `structure.field`."""
+    """Return the fields by our own names: `structure.field`."""
     return read_data("fields.toml", dict[str, Field])
 
 
@@ -51,12 +51,11 @@ class Place(NamedTuple):
 
     Attributes:
         offset: from the structure's first byte.
-        size: of one number, pointer or structure of it.
-        signed: it is a number below zero too.
-        length: how many there are, one behind the other.
+        size: of one element.
+        length: number of consecutive elements.
         target: the structure that it is, or points to.
         target_size: size of that.
-        relative: it holds a distance from itself, not an address.
+        relative: it holds an offset from itself, not an address.
         values: names of an enumeration's values.
     """
 
@@ -70,12 +69,12 @@ class Place(NamedTuple):
     values: Mapping[int, str] = {}
 
     def of(self, data: bytes | memoryview, start: int = 0) -> int:
-        """Its number in the bytes of its structure, which begin at `start`."""
+        """Return its number in the bytes of its structure, which begin at `start`."""
         at = start + self.offset
         return int.from_bytes(data[at : at + self.size], "little", signed=self.signed)
 
     def array(self, data: bytes, start: int = 0) -> tuple[int, ...]:
-        """Its numbers, where there are several."""
+        """Return its numbers, for an array."""
         step, at = self.size, start + self.offset
         return tuple(
             int.from_bytes(data[at + n * step : at + (n + 1) * step], "little", signed=self.signed)
@@ -83,19 +82,19 @@ class Place(NamedTuple):
         )
 
     def pointer(self, data: bytes | memoryview, address: int, start: int = 0) -> int:
-        """The address that it holds, in a structure that lies at `address`; 0 for none."""
+        """Return the pointer in a structure at `address`; 0 for null."""
         value = self.of(data, start)
         return address + self.offset + value if self.relative and value else value
 
 
 class Layout(Struct, frozen=True):
-    """The places of what is read.
+    """Places of all fields.
 
     Attributes:
-        address: of the executor, before the library was loaded anywhere.
-        places: by `structure.field` of our own words (data/fields.toml).
-        missing: what the debug information doesn't have, by the runtime's name, and what is lost by it.
-        needed: of these, without which nothing can be read.
+        address: of the executor, before relocation.
+        places: by our own `structure.field` (data/fields.toml).
+        missing: the runtime's name of each field without debug information -> what is lost by it.
+        needed: the missing ones without which nothing can be read.
     """
 
     address: int
@@ -107,15 +106,13 @@ class Layout(Struct, frozen=True):
         return self.places[name]
 
     def get(self, name: str) -> Place | None:
-        """A place, or None where it is missing."""
         return self.places.get(name)
 
 
 async def read_layout(gdb: str, library: Path, pid: int) -> Layout | None:
-    """The layout that a library's debug information tells; None where it does not know the executor.
+    """Return the layout from a library's debug information; None if that lacks the executor.
 
     Args:
-        gdb: path of the program.
         library: a path of ours by which it can be opened.
         pid: the process that has loaded it.
 
@@ -138,7 +135,7 @@ async def read_layout(gdb: str, library: Path, pid: int) -> Layout | None:
 
 
 def _resolved(told: dict[str, Any]) -> Layout:
-    """Our own words for the places, found by name."""
+    """Resolve our own names to places."""
     types = told["types"]
     structures = {_ROOT: told["type"][1] if told["type"][0] == "s" else ""}
     layout = Layout(told["address"])

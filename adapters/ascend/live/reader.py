@@ -1,13 +1,13 @@
-"""Reads the scheduler of one process: its rings, tasks, cores and counts, without stopping it.
+"""Read a process's scheduler without stopping it: rings, tasks, cores and counts.
 
 Invariants:
-    reader.N1. What is emitted of a task or a core was so at one moment: its bytes were the same at two readings, and
-        all that one sample gives held together between the two. What changed meanwhile is left out of the sample.
-    reader.N2. The cost goes with what changed: `CHUNK` slots whose bytes are as at the last sample are not taken apart
+    reader.N1. The emitted state of a task or a core existed at one moment: its bytes were equal in two reads, and
+        all results of one sample held together in between. Whatever changed meanwhile is left out of the sample.
+    reader.N2. The cost is proportional to changes: `CHUNK` slots with the bytes of the last sample are not decoded
         again.
-    reader.N3. A task's descriptor must name the task: a slot that is being given to another one is left out.
-    reader.N4. A run is another one, though it uses the same memory and numbers, if the scheduler began at another time,
-        or one of its counts (ring heads, completed tasks, turns of its loop) is lower than it was.
+    reader.N3. A task's descriptor must name the task: a slot that is being reassigned is left out.
+    reader.N4. A run is a new one, even with the same memory and numbers, if the scheduler's start time differs, or one
+        of its counts (ring heads, completed tasks, loop turns) has decreased.
 """
 
 from __future__ import annotations
@@ -42,13 +42,7 @@ _TRIES: Final = 4
 
 
 class SchedulerReader:
-    """One process's scheduler.
-
-    Args:
-        pid: the process.
-        address: of its executor.
-        layout: where its fields lie; nothing that is needed may be missing.
-    """
+    """Reads one process's scheduler, by the address of its executor and a layout without missing fields."""
 
     def __init__(self, pid: int, address: int, layout: Layout) -> None:
         self._pid, self._address, self._layout = pid, address, layout
@@ -69,15 +63,11 @@ class SchedulerReader:
 
     @property
     def cut(self) -> bool:
-        """So many dependencies are there that some were left for the next sample."""
+        """Return whether some dependencies were left for the next sample, since there are too many."""
         return self._lists.cut
 
     def sample(self) -> Sample | None:
-        """The present state; None while no run is set up.
-
-        Raises:
-            PermissionError, ProcessLookupError: it can't be read (any more).
-        """
+        """Return the current state, None while no run is set up; raise OSError if it can't be read (any more)."""
         best: tuple[int, Shot] | None = None
         for _ in range(_TRIES):
             shot = self._shoot()
@@ -99,14 +89,7 @@ class SchedulerReader:
         return self._latest
 
     def unreturned(self, threads: Mapping[int, CoreThread]) -> list[Unreturned]:
-        """Cores whose kernels have not returned, once the scheduler has ended its run.
-
-        Args:
-            threads: the cores' threads that are there, by tid.
-
-        Raises:
-            OSError: it can't be read (any more).
-        """
+        """Return the cores of threads whose kernels have not returned after the run's end; OSError if unreadable."""
         return read_unreturned(Image(self._pid), self._layout, self._address, threads, parse_maps(self._pid))
 
     # reading
@@ -147,7 +130,7 @@ class SchedulerReader:
     def _began_again(
         self, rings: list[Ring], numbers: dict[str, int], turns: tuple[int, ...], began_mono_ns: int | None
     ) -> bool:
-        """Whether this is another run than that of the last sample (N4)."""
+        """Return whether this is a new run since the last sample (N4)."""
         back = any(ring.head < self._heads.get(ring.number, 0) for ring in rings)
         back = back or any(now < before for now, before in zip(turns, self._latest.turns, strict=False))
         before = self._latest.began_mono_ns
@@ -155,7 +138,7 @@ class SchedulerReader:
         return back or later or numbers.get("completed", 0) < (self._last.completed or 0)
 
     def _reset(self, scheduler: int) -> None:
-        """Another run: nothing of the former one holds."""
+        """Drop the state of the former run."""
         self._scheduler = scheduler
         self._last = Sample(fresh=True)
         self._latest = Sample()
@@ -165,7 +148,7 @@ class SchedulerReader:
         self._unlinked.clear()
 
     def _take_slots(self, shot: Shot, ring: Ring) -> None:
-        """The slots in use; those whose bytes are as at the last sample are left alone (N2)."""
+        """Read the slots in use; unchanged ones are not decoded (N2)."""
         parts = list(segments(ring))
         blocks = shot.image.take([(part.address, part.length * ring.slot_size) for part in parts])
         for part, block in zip(parts, blocks, strict=True):
@@ -207,14 +190,14 @@ class SchedulerReader:
         return block.steady(start, self._layout["ring.slots"].target_size)
 
     def _fold(self, shot: Shot, moving: int) -> Sample:
-        """The sample: what is known, and what did not change while it was read."""
+        """Return the sample: known state, and whatever did not change during the read."""
         known = self._last
         changed = {raw for raw, (_, block, start) in shot.slots.items() if self._steady(block, start)}
         for raw in changed:
             self._parts[raw] = shot.slots[raw][0]
         self._fixed.update({raw: fixed for raw, fixed in shot.fixed.items() if raw in changed})
         self._seen = {key: data for key, (block, start, data) in shot.chunks.items() if block.steady(start, len(data))}
-        self._see_again(changed - self._fixed.keys())
+        self._force_decoding(changed - self._fixed.keys())
         gone = self._leave(shot.rings)
         waiters = self._link(shot)
         cores, unsteady = read_cores(
@@ -259,15 +242,15 @@ class SchedulerReader:
         self._last = Sample(tasks=known.tasks, cores=sample.cores, completed=sample.completed)
         return sample
 
-    def _see_again(self, unfinished: set[int]) -> None:
-        """Slots that are being given to a task are taken apart again at the next sample, whatever they hold then."""
+    def _force_decoding(self, unfinished: set[int]) -> None:
+        """Force slots that are being assigned to be decoded at the next sample."""
         for raw in unfinished:
             first = local_of(raw) - local_of(raw) % CHUNK
             for number in range(first, local_of(raw) + 1):
                 self._seen.pop((ring_of(raw), number), None)
 
     def _leave(self, rings: list[Ring]) -> set[int]:
-        """Forget the tasks whose slots were given back; says which were known."""
+        """Forget the tasks whose slots were freed; return the known ones."""
         tails = {ring.number: ring.tail for ring in rings}
         if all(tail == self._tails.get(number, 0) for number, tail in tails.items()):
             return set()
@@ -282,7 +265,7 @@ class SchedulerReader:
         return gone
 
     def _link(self, shot: Shot) -> dict[int, tuple[int, ...]]:
-        """What depends on what, new since the last sample."""
+        """Return the new dependencies since the last sample."""
         found: dict[int, tuple[int, ...]] = {}
         for raw, addresses in shot.waiters.items():
             if raw not in self._parts:
@@ -305,7 +288,7 @@ class SchedulerReader:
         return found
 
     def _moved(self, known: Sample, cores: dict[int, LiveCore]) -> set[int]:
-        """Tasks that came to a core or left one."""
+        """Return the tasks that came to a core or left one."""
         found: set[int] = set()
         for number, core in cores.items():
             before = known.cores.get(number)
@@ -314,7 +297,7 @@ class SchedulerReader:
         return found
 
     def _dependent(self, shot: Shot) -> set[int]:
-        """Tasks whose readiness stands in their producers' flags, not in their own slots (host_build_graph)."""
+        """Return the tasks whose readiness is in their producers' flags, not in their own slots (host_build_graph)."""
         if not shot.flags:
             return set()
         found: set[int] = set()

@@ -1,5 +1,6 @@
-"""The scheduler's state beside its tasks: rings, ready queues, cores, what waits asynchronously, error codes; and what
-depends on a task: the lists that hang on its slot (simpler pto_runtime2_types.h, PTO2DepListEntry).
+"""Read the scheduler's state other than tasks: rings, queues, cores, asynchronous waits, error codes.
+
+Also dependents of tasks, from lists in their slots (simpler pto_runtime2_types.h, PTO2DepListEntry).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _HZ: Final = (50_000_000, 1_000_000_000)
 
 
 def read_rings(layout: Layout, image: Image, scheduler: int) -> tuple[list[Ring], list[Block]]:
-    """The rings, and the bytes that say so."""
+    """Return the rings, and the blocks they were read from."""
     states, pointer = layout["scheduler.rings"], layout["rings.ring"]
     first = scheduler + states.offset
     holders = image.read([(first + n * states.target_size, states.target_size) for n in range(states.length)])
@@ -56,7 +57,7 @@ def read_rings(layout: Layout, image: Image, scheduler: int) -> tuple[list[Ring]
 
 
 def read_turns(layout: Layout, image: Image, executor: int) -> tuple[int, ...]:
-    """How often each scheduler thread has turned its loop; () where that is not counted."""
+    """Return the loop turns of each scheduler thread; () if not counted."""
     beats, turns = layout.get("executor.beats"), layout.get("beat.turns")
     if beats is None or turns is None:
         return ()
@@ -64,10 +65,10 @@ def read_turns(layout: Layout, image: Image, executor: int) -> tuple[int, ...]:
 
 
 def read_began(layout: Layout, image: Image, executor: int) -> int | None:
-    """When the scheduler's threads began the run (CLOCK_MONOTONIC, ns); None where that can't be told.
+    """Return when the scheduler's threads began the run (CLOCK_MONOTONIC, ns); None if not known.
 
     On x86 the simulator's counter is the steady clock in units of the chip's counter (sys_cnt_now_ticks, simpler
-    src/common/platform/include/aicpu/device_time.h); on other machines it is a clock with another beginning.
+    src/common/platform/include/aicpu/device_time.h); on other machines it is a clock with another origin.
     """
     beats, began = layout.get("executor.beats"), layout.get("beat.began")
     if beats is None or began is None or platform.machine() != "x86_64":
@@ -77,13 +78,13 @@ def read_began(layout: Layout, image: Image, executor: int) -> int | None:
 
 
 def began_mono_ns(ticks: int, now_ns: int) -> int | None:
-    """The moment at which the chip's counter had a value: by the slower counter that puts it into the past."""
+    """Convert a value of the chip's counter, using the slowest frequency that puts it into the past."""
     found = [ticks * (1_000_000_000 // hz) for hz in _HZ]
     return next((at for at in found if 0 < at <= now_ns), None)
 
 
 def read_queued(layout: Layout, image: Image, scheduler: int) -> int | None:
-    """How many tasks lie in the ready queues."""
+    """Return the number of tasks in the ready queues."""
     queues, put, taken = (layout.get(n) for n in ("scheduler.queues", "queue.enqueued", "queue.dequeued"))
     if queues is None or put is None or taken is None:
         return None
@@ -92,7 +93,7 @@ def read_queued(layout: Layout, image: Image, scheduler: int) -> int | None:
 
 
 def read_errors(layout: Layout, image: Image, scheduler: int) -> Errors:
-    """The error codes that the runtime has latched."""
+    """Return the error codes that the runtime has latched."""
     header = layout.get("scheduler.header")
     if header is None:
         return NO_ERRORS
@@ -107,19 +108,13 @@ def read_errors(layout: Layout, image: Image, scheduler: int) -> Errors:
 
 
 def _numbers(image: Image, address: int, array: Place, inner: Place) -> list[int]:
-    """One number of each structure of an array."""
+    """Return one number of each structure of an array."""
     places = [(address + n * array.target_size + inner.offset, inner.size) for n in range(min(array.length, _MOST))]
     return [0 if data is None else inner.of(data, -inner.offset) for data in image.read(places)]
 
 
 def scheduler_threads(layout: Layout, data: bytes | None, count: int) -> dict[int, tuple[int, str]]:
-    """By core: the scheduler thread that drives it, and its place in its cluster.
-
-    Args:
-        layout: where the fields lie.
-        data: bytes of all trackers, one per thread.
-        count: how many threads schedule.
-    """
+    """Map each core to the thread that drives it and its place in its cluster, by the threads' trackers."""
     trackers, clusters, cores = (layout.get(n) for n in ("executor.trackers", "tracker.clusters", "tracker.cores"))
     if data is None or trackers is None or clusters is None or cores is None:
         return {}
@@ -138,17 +133,13 @@ def read_cores(
     threads: dict[int, tuple[int, str]],
     task_at: Callable[[int], int | None],
 ) -> tuple[dict[int, LiveCore], set[int]]:
-    """The cores.
+    """Return the steady cores, and the numbers of cores that changed during the read.
 
     Args:
-        layout: where the fields lie.
         block: bytes of all cores, read twice.
-        count: how many cores the run has.
-        threads: who drives them.
-        task_at: the task that has the slot at an address.
-
-    Returns:
-        the cores that did not change while they were read, and the numbers of those that did.
+        count: number of cores of the run.
+        threads: the driving threads.
+        task_at: returns the task whose slot is at an address.
     """
     cores, running = layout.get("executor.cores"), layout.get("core.running")
     if block is None or cores is None or running is None:
@@ -175,13 +166,7 @@ def read_cores(
 
 
 def deferred_tasks(layout: Layout, image: Image, waits: int) -> dict[int, tuple[Block, tuple[Condition, ...]]]:
-    """By task: what it waits for after its kernel has returned (simpler pto_async_wait.h), and where that stands.
-
-    Args:
-        layout: where the fields lie.
-        image: the memory.
-        waits: address of the list.
-    """
+    """Map tasks whose kernels have returned to their asynchronous waits, with their block (pto_async_wait.h)."""
     count, entries, ident = (layout.get(name) for name in ("waits.count", "waits.entries", "entry.task"))
     returned = layout.get("entry.kernel_returned")
     if count is None or entries is None or ident is None:
@@ -225,13 +210,10 @@ def _conditions(layout: Layout, image: Image, entry: bytes) -> tuple[Condition, 
 
 
 class WaiterLists:
-    """The lists of one ring system.
+    """Dependents of tasks, from the lists of one ring system.
 
-    A consumer is put in front of the list, and an entry never changes as long as the producer has its slot: so a list
-    that was read once is only read up to where it was known.
-
-    Args:
-        layout: where the fields of an entry lie.
+    A consumer is added at the front, and an entry never changes while the producer has its slot: so a known list is
+    read only up to its known part.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -241,20 +223,13 @@ class WaiterLists:
         self.cut = False
 
     def clear(self) -> None:
-        """A new run."""
         self._known.clear()
 
     def forget(self, raw: int) -> None:
-        """A task gave its slot back."""
         self._known.pop(raw, None)
 
     def read(self, image: Image, heads: dict[int, int]) -> dict[int, tuple[int, ...]]:
-        """Addresses of the slots of those that depend on tasks, newest first; only lists that are new or longer.
-
-        Args:
-            image: the memory.
-            heads: addresses of the first entries, by task.
-        """
+        """Return the slots of tasks' dependents, newest first, of new or longer lists; `heads` are first entries."""
         if self._places is None:
             return {}
         pages: dict[int, bytes | None] = {}
@@ -279,7 +254,7 @@ class WaiterLists:
         return found
 
     def keep(self, raw: int, head: int, addresses: tuple[int, ...]) -> None:
-        """A list held while it was read."""
+        """Keep a list that was steady during the read."""
         self._known[raw] = (head, addresses)
 
     def _entry(self, image: Image, pages: dict[int, bytes | None], address: int) -> tuple[int, int] | None:

@@ -1,7 +1,7 @@
-"""One reading of a scheduler's memory: its task rings, its parts before they are checked, and who holds which task.
+"""One raw read of a scheduler's memory: its task rings, and its parts before they are validated.
 
-A task of number n lies in slot n & mask, from when it is allocated until its output has been consumed: the slots
-between the tail (oldest task) and the head (next to allocate) are in use (simpler pto_shared_memory.h).
+Task n is in slot n & mask, from its allocation until its output has been consumed: the slots between the tail (oldest
+task) and the head (next to allocate) are in use (simpler pto_shared_memory.h).
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ class Ring(NamedTuple):
     """One ring.
 
     Attributes:
-        number: which.
         tail: number of the oldest task that has a slot.
         head: number of the next task.
         mask: number of slots less one.
         slots: address of the first slot.
-        slot_size: bytes of a slot.
+        slot_size: in bytes.
         done_flags: address of the bytes that say which slots are done, or 0.
     """
 
@@ -43,7 +42,7 @@ class Ring(NamedTuple):
 
     @property
     def sound(self) -> bool:
-        """Its numbers can be true: it was not being written while they were read."""
+        """Return whether its numbers are plausible, so were not being written during the read."""
         size = self.mask + 1
         return (
             0 < size <= _MOST
@@ -56,7 +55,7 @@ class Ring(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """Tasks whose slots lie one behind the other: `length` tasks from number `first` on."""
+    """Tasks in consecutive slots: `length` tasks starting with `first`."""
 
     ring: Ring
     first: int
@@ -64,16 +63,14 @@ class Segment(NamedTuple):
 
     @property
     def address(self) -> int:
-        """Of the first one's slot."""
         return self.ring.slots + (self.first & self.ring.mask) * self.ring.slot_size
 
     def raw(self, index: int) -> int:
-        """Id of the task with that index in the segment."""
         return raw_id(self.ring.number, self.first + index)
 
 
 def segments(ring: Ring) -> Iterator[Segment]:
-    """The slots in use: one segment, or two where they go round the end."""
+    """Yield the slots in use: one segment, or two if they wrap around."""
     count = ring.head - ring.tail
     until_end = min(count, ring.mask + 1 - (ring.tail & ring.mask))
     if until_end:
@@ -83,7 +80,7 @@ def segments(ring: Ring) -> Iterator[Segment]:
 
 
 def task_at(rings: list[Ring], address: int) -> int | None:
-    """Id of the task whose slot lies at an address; None for no slot in use."""
+    """Return the task whose slot is at an address; None if that is no slot in use."""
     for ring in rings:
         index, rest = divmod(address - ring.slots, ring.slot_size)
         if rest == 0 and 0 <= index <= ring.mask:
@@ -93,7 +90,7 @@ def task_at(rings: list[Ring], address: int) -> int | None:
 
 
 class Shot(Struct):
-    """The memory read for one sample, before it is known which parts of it did not change meanwhile."""
+    """Memory of one sample, before it is known which parts were steady."""
 
     image: Image
     numbers: dict[str, int]
@@ -114,13 +111,13 @@ class Shot(Struct):
 
 
 class Holders(NamedTuple):
-    """Which cores and waits hold tasks.
+    """The cores and waits that hold tasks.
 
     Attributes:
-        running: by task, the cores that execute it.
-        queued: by task, the core that it is queued on.
-        waits: by task, what it waits for after its kernel has returned.
-        unsteady: cores that changed while they were read.
+        running: task -> the cores that execute it.
+        queued: task -> the core that it is queued on.
+        waits: task -> its waits after its kernel has returned.
+        unsteady: cores that changed during the read.
     """
 
     cores: dict[int, LiveCore]
@@ -131,7 +128,7 @@ class Holders(NamedTuple):
 
 
 def chunks(part: Segment) -> Iterator[tuple[int, int]]:
-    """Its slots in pieces whose borders stay where they are as the ring turns."""
+    """Yield pieces of a segment with borders that don't move as the ring advances."""
     low = 0
     while low < part.length:
         high = min(part.length, low + CHUNK - (part.first + low) % CHUNK)
@@ -140,7 +137,6 @@ def chunks(part: Segment) -> Iterator[tuple[int, int]]:
 
 
 def holders_of(cores: dict[int, LiveCore], unsteady: set[int], waits: dict[int, tuple[Condition, ...]]) -> Holders:
-    """The holders of each task, by the cores and the asynchronous waits of one sample."""
     running: dict[int, tuple[tuple[int, str], ...]] = {}
     queued: dict[int, int] = {}
     for core in cores.values():

@@ -1,6 +1,6 @@
-"""Waits for the sign of a scheduler in memory: a process that has mapped a file with `aicpu` in its name.
+"""Wait for a process with a scheduler in memory: it has mapped a file with `aicpu` in its name.
 
-What reads a scheduler is imported then and not before: most sessions have none.
+The reader of schedulers is imported only then: most sessions have none.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def first_processes(context: Context, model: AscendModel) -> None:
 
 
 async def is_there(context: Context, model: AscendModel) -> bool:
-    """Wait for the sign; False where there is none, and none will come."""
+    """Wait for such a process; return False if there is none and none will come."""
     if not context.request.processes:
         return False
     await first_processes(context, model)

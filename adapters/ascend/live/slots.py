@@ -1,7 +1,7 @@
-"""Task slots: what the bytes of one say, and what never changes while a task has it.
+"""Decode task slots, and the parts of a task that are constant while it has its slot.
 
-The last that the orchestrator does to a task that it submits is to count itself as met (tensormap_and_ringbuffer,
-pto_orchestrator.cpp): with a count of 0 the slot and its descriptor are still being filled, and are left alone.
+As its last step, the orchestrator counts itself as met in a submitted task (tensormap_and_ringbuffer,
+pto_orchestrator.cpp): while the count is 0 the slot and its descriptor are still being filled, and are skipped.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _CODES: Final = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): 
 
 
 class Fixed(NamedTuple):
-    """What doesn't change while a task has its slot.
+    """The constant part of a task in its slot.
 
     Attributes:
         kernels: func ids (aic, aiv0, aiv1).
-        fanin: how many tasks it depends on; None where that is not known.
-        producers: numbers of these, where the runtime keeps them (host_build_graph).
+        fanin: number of dependencies; None if not known.
+        producers: numbers of these, if the runtime keeps them (host_build_graph).
     """
 
     kernels: tuple[int, ...] = ()
@@ -58,9 +58,9 @@ class Slot(NamedTuple):
     """One slot in use.
 
     Attributes:
-        task, payload: addresses of what it points to; 0 for none.
-        met, wanted: the counts that the runtime compares to say that a task is ready; None where it has none.
-        waiters: address of the list of those that depend on it; 0 for none.
+        task, payload: addresses; 0 for none.
+        met, wanted: the counts whose equality makes a task ready; None if there are none.
+        waiters: address of the list of dependents; 0 for none.
     """
 
     done: bool
@@ -77,11 +77,7 @@ class Slot(NamedTuple):
 
 
 class SlotReader:
-    """Takes slots apart.
-
-    Args:
-        layout: where their fields lie.
-    """
+    """Decodes slots."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -94,7 +90,7 @@ class SlotReader:
         self._relative = {name: place.offset for name, place in places.items() if place and place.relative}
 
     def of(self, data: bytes, start: int, address: int) -> Slot:
-        """The slot whose bytes begin at `start`, which lies at `address`."""
+        """Decode the slot at `address`, whose bytes begin at `start`."""
         values = (*self._unpacker.unpack_from(data, start), None)  # the last for those that are not there
         at = self._at
         task, payload = values[at["task"]] or 0, values[at["payload"]] or 0
@@ -117,7 +113,7 @@ class SlotReader:
         )
 
     def fixed(self, image: Image, slots: dict[int, Slot]) -> dict[int, Fixed]:
-        """What doesn't change of tasks; only of those whose descriptor is theirs already."""
+        """Read the constant parts of tasks; only if the descriptor is theirs already."""
         layout = self._layout
         ident, kernels = layout["task.id"], layout.get("task.kernels")
         size = max(place.offset + place.size * place.length for place in (ident, kernels) if place is not None)
@@ -153,7 +149,7 @@ class SlotReader:
 
 
 def _unpacker(places: Mapping[str, Place]) -> tuple[struct.Struct, list[str]]:
-    """What takes all fields out of a structure at once, and the order in which they come."""
+    """Return a struct that unpacks all fields at once, and their order."""
     shape, end, order = "<", 0, []
     for name, place in sorted(places.items(), key=lambda item: item[1].offset):
         shape += f"{place.offset - end}x{_CODES[place.size, place.signed]}"
@@ -173,17 +169,14 @@ def state_of(
     done: frozenset[int],
     conditions: tuple[Condition, ...] | None,
 ) -> LiveTask:
-    """What follows from a slot and from who holds it.
+    """Return the state of a task, from its slot and holders.
 
     Args:
-        raw: the task's id.
-        slot: its slot.
-        fixed: what doesn't change of it.
         cores: cores that execute it.
         owner: the scheduler thread that drives these.
         queued: core that it is queued on.
-        done: numbers of those of its producers that have completed (host_build_graph).
-        conditions: what it waits for, where the list of asynchronous waits names it.
+        done: completed producers (host_build_graph).
+        conditions: its conditions in the list of asynchronous waits, if it is listed.
     """
     on = tuple(sorted(cores))
     fanin = fixed.fanin

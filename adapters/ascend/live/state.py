@@ -1,4 +1,4 @@
-"""The values that one sample of the scheduler's memory has, and since when samples show the same."""
+"""Values of one sample of the scheduler's memory, and the time since samples are equal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from livedbg.model import TaskState
 
 
 class Condition(NamedTuple):
-    """What a deferred task waits for: a counter in memory that somebody else is to raise.
+    """The counter in memory that a deferred task waits for.
 
     Attributes:
-        engine: who should signal it, as the runtime names it.
+        engine: who should signal it, in the runtime's words.
         address: of the counter.
-        expected: the value that it waits for.
-        value: the value that is there; None where it can't be read.
+        expected: the awaited value.
+        value: the current value; None if it can't be read.
     """
 
     engine: str
@@ -28,21 +28,20 @@ class Condition(NamedTuple):
 
     @property
     def text(self) -> str:
-        """`counter 0x7f… is 0, waits for 1 (SDMA)`."""
+        """Return `counter 0x7f… is 0, waits for 1 (SDMA)`."""
         now = "can't be read" if self.value is None else f"is {self.value}"
         return f"counter {self.address:#x} {now}, waits for {self.expected} ({self.engine})"
 
 
 class LiveTask(NamedTuple):
-    """One task as memory has it.
+    """One task in memory.
 
     Attributes:
-        missing: dependencies that are not met; `fanin` in all.
+        missing: unmet dependencies, of `fanin`.
         cores: cores that it runs on, with the subslot.
-        queued: core that it is queued on, behind another task.
+        queued: core on which it is queued after another task.
         deferred: its kernel has returned and it waits for an asynchronous completion.
         staged: it was put on its cores before its dependencies were met, and waits there.
-        conditions: what a deferred task waits for.
     """
 
     raw: int
@@ -60,12 +59,11 @@ class LiveTask(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """It has not completed."""
         return self.state is not TaskState.COMPLETED
 
     @property
     def text(self) -> str:
-        """Its state as evidence."""
+        """Return its state as evidence."""
         words = [f"{task_name(self.raw)} {self.state.value.upper()}"]
         if self.fanin is not None and self.missing is not None:
             words.append(f"{self.fanin - self.missing} of {self.fanin} dependencies met")
@@ -80,11 +78,10 @@ class LiveCore(NamedTuple):
     """One AI core.
 
     Attributes:
-        subslot: `aic`, `aiv0`, `aiv1`: its place in its cluster; "" where that is not known.
+        subslot: its place in its cluster: `aic`, `aiv0`, `aiv1`; "" if not known.
         thread: scheduler thread that drives it.
-        running: task that it executes.
-        pending: task that is queued behind that one.
-        dispatches: how many times it was given something.
+        pending: task queued after `running`.
+        dispatches: number of dispatches to it.
     """
 
     number: int
@@ -96,7 +93,7 @@ class LiveCore(NamedTuple):
 
 
 class Errors(NamedTuple):
-    """Error codes that the runtime has latched; 0 for none."""
+    """Latched error codes; 0 for none."""
 
     orchestrator: int = 0
     scheduler: int = 0
@@ -109,21 +106,21 @@ class Sample(Struct):
     """One sample.
 
     Attributes:
-        fresh: a run began since the last sample: what was known before is of another run.
+        fresh: a run began since the last sample: earlier state is of another run.
         changed: tasks that are new or changed since the last sample.
-        gone: tasks that were there at the last sample and whose slots were given back: they have completed.
+        gone: tasks of the last sample whose slots were freed: they have completed.
         tasks: all tasks that have a slot.
-        waiters: by task, what depends on it; only those that are new or changed.
-        cores: all cores that did not change while they were read.
-        completed: tasks that are done.
-        total: all tasks, once all are submitted.
-        submitted: the orchestrator is done; None where that is not known.
+        waiters: by task, its dependents; only new or changed ones.
+        cores: all steady cores.
+        completed: number of done tasks.
+        total: number of all tasks, once all are submitted.
+        submitted: the orchestrator is done; None if not known.
         over: the scheduler has ended the run.
-        queued: tasks in the ready queues.
-        turns: how often each scheduler thread has turned its loop.
-        began_mono_ns: when the scheduler's threads began the run (CLOCK_MONOTONIC); None where that is not known.
-        tails: by ring, the first task whose slot has not been given back: all before it have completed.
-        moving: how much was changing while it was read and was left out.
+        queued: number of tasks in the ready queues.
+        turns: loop turns of each scheduler thread.
+        began_mono_ns: when the scheduler's threads began the run (CLOCK_MONOTONIC); None if not known.
+        tails: by ring, the first task whose slot has not been freed: all before it have completed.
+        moving: number of parts left out because they changed during the read.
     """
 
     fresh: bool = False
@@ -145,7 +142,7 @@ class Sample(Struct):
 
     @property
     def progress(self) -> tuple[object, ...]:
-        """What changes when the run gets on (and not merely turns)."""
+        """Return a value that changes when the run progresses (not merely turns)."""
         dispatches = tuple(core.dispatches for core in self.cores.values())
         return self.completed, self.total, self.submitted, self.over, dispatches, len(self.tasks)
 
@@ -154,8 +151,8 @@ class Progress:
     """The clock of one run.
 
     Attributes:
-        began_wall_ns: when the run began; None where memory doesn't tell.
-        still_since_wall_ns: since when it has not moved: its last change, or the first sample.
+        began_wall_ns: None if memory doesn't tell.
+        still_since_wall_ns: time of its last change, or of the first sample.
         moved: it has changed since the first sample.
     """
 
@@ -163,14 +160,13 @@ class Progress:
         self.clear()
 
     def clear(self) -> None:
-        """Another run, or none."""
         self.began_wall_ns: int | None = None
         self.still_since_wall_ns: int | None = None
         self.moved = False
         self._last: tuple[object, ...] | None = None
 
     def take(self, sample: Sample, wall_ns: int) -> bool:
-        """The newest sample; True if the run has moved since the one before."""
+        """Add a sample; return whether the run has moved since the one before."""
         if sample.began_mono_ns is not None:
             self.began_wall_ns = wall_ns - max(0, time.monotonic_ns() - sample.began_mono_ns)
         moved = self._last is not None and sample.progress != self._last

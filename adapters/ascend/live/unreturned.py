@@ -1,9 +1,9 @@
-"""Cores whose kernel has not returned although the scheduler has ended the run: what they were last given.
+"""Find cores whose kernel has not returned although the scheduler has ended the run, and their last dispatch.
 
 The scheduler clears its state when it ends (SchedulerContext::deinit, scheduler_cold_path.cpp of simpler src/a2a3/
-runtime/tensormap_and_ringbuffer/runtime/scheduler), but not what it handed to each core: two records, of which the
-lowest bit of the number that the core acknowledged in its register COND names one (src/a2a3/platform/include/common/
-platform_config.h). A core that waits for work has a number there that is no task's.
+runtime/tensormap_and_ringbuffer/runtime/scheduler), but not its dispatches: two records for each core, selected by the
+lowest bit of the number that the core acknowledged in its register COND (src/a2a3/platform/include/common/
+platform_config.h). An idle core has a number there that is no task's.
 """
 
 from __future__ import annotations
@@ -24,13 +24,7 @@ _KERNEL: Final = lazy_re(r"/kernel_(\d{1,9})_\w{6}$")
 
 
 class Unreturned(NamedTuple):
-    """A core whose kernel has not returned.
-
-    Attributes:
-        tid: of its thread.
-        task: that it was given; None where that can't be told.
-        func: func id of the kernel; None where that can't be told.
-    """
+    """A core whose kernel has not returned: the tid of its thread, and task and func id, if known."""
 
     tid: int
     core: int
@@ -39,7 +33,6 @@ class Unreturned(NamedTuple):
 
     @property
     def text(self) -> str:
-        """A sentence about it."""
         kernel = f"kernel func {self.func}" if self.func is not None else "its kernel"
         task = f" of task {task_name(self.task)}" if self.task is not None else ""
         return f"The scheduler has ended the run, and core {self.core} has not returned from {kernel}{task}."
@@ -48,15 +41,7 @@ class Unreturned(NamedTuple):
 def read_unreturned(
     image: Image, layout: Layout, executor: int, threads: Mapping[int, CoreThread], mapped: Sequence[MappedRange]
 ) -> list[Unreturned]:
-    """Those of the cores that have acknowledged a task and not reported its end.
-
-    Args:
-        image: the memory.
-        layout: where the scheduler's fields lie.
-        executor: address of the executor.
-        threads: the cores' threads that are there, by tid.
-        mapped: what the process has mapped.
-    """
+    """Return the cores of remaining threads that have acknowledged a task and not reported its end."""
     records = layout.get("executor.dispatched")
     names = image.read([(thread.registers + _COND, 4) for thread in threads.values()])
     found = []
@@ -74,7 +59,7 @@ def read_unreturned(
 
 
 def _record(image: Image, layout: Layout, where: int, mapped: Sequence[MappedRange]) -> tuple[int | None, int | None]:
-    """Task and func id of what a core was handed."""
+    """Return task and func id of a dispatch record."""
     values = []
     for name in ("task", "function"):
         place = layout.get(f"dispatched.{name}")
@@ -85,7 +70,7 @@ def _record(image: Image, layout: Layout, where: int, mapped: Sequence[MappedRan
 
 
 def func_at(address: int, mapped: Sequence[MappedRange]) -> int | None:
-    """The func id of the kernel whose code lies at an address (names.kernel_label); None for other code."""
+    """Return the func id of the kernel whose code is at an address (names.kernel_label); None for other code."""
     path = next((one.path for one in mapped if one.start <= address < one.end), "")
     match = _KERNEL.search(path.removesuffix(" (deleted)"))
     return int(match[1]) if match is not None else None

@@ -1,14 +1,13 @@
-"""One job's run as memory shows it, merged with what its log shows: for the present, memory wins.
+"""Merge a job's run in memory with its log: for the current state, memory wins.
 
-What waits for a core: tasks queued behind the one that it executes, and ready tasks while all cores are taken.
-
-The scheduler gives a core a second task while it executes the first (CoreExecState.pending_slot_state, simpler
-runtime/scheduler/scheduler_types.h); a further task lies in a ready queue until a core of its type is free.
+Waits for a core are edges too. The scheduler gives a core a second task while it executes the first
+(CoreExecState.pending_slot_state, simpler runtime/scheduler/scheduler_types.h); a further task stays in a ready queue
+until a core of its type is free.
 
 Invariants:
-    live_view.V1. A task is as the newest sample has it, whatever the log says of it; what the log knows and memory
-        doesn't (when it was dispatched, by which line) stays.
-    live_view.V2. A task that waits for a core which others have is behind these, whatever dependencies it has.
+    live_view.V1. A task has the state of the newest sample, whatever the log says; log-only data (dispatch time and
+        line) is kept.
+    live_view.V2. A task that waits for an occupied core is behind the tasks on it, whatever dependencies it has.
 """
 
 from __future__ import annotations
@@ -34,12 +33,7 @@ _MOST: Final = 20_000  # edges; where there would be more, each ready task has o
 
 
 class CoreQueues:
-    """The edges that queues for cores make in one run.
-
-    Args:
-        names: of the job's entities.
-        source: what they are read from, for the evidence.
-    """
+    """Edges from queues for cores, in one run; `source` is named in the evidence."""
 
     def __init__(self, names: Names, source: str) -> None:
         self._names, self._source = names, source
@@ -48,7 +42,7 @@ class CoreQueues:
         self._drop: set[EdgeKey] = set()
 
     def take(self, sample: Sample, *, again: bool) -> None:
-        """The newest sample; `again`: the edges that were drawn are forgotten by whoever has them."""
+        """Update from a sample; `again` re-emits all edges, since their receiver has dropped them."""
         found = {edge.key: edge for edge in self._edges(sample)}
         self._drop.update(key for key in self._drawn if key not in found)
         self._drop.difference_update(found)
@@ -57,13 +51,12 @@ class CoreQueues:
         self._drawn = found
 
     def clear(self) -> None:
-        """Another run, or none."""
         self._drop.update(self._drawn)
         self._drawn.clear()
         self._put.clear()
 
     def changes(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
-        """Edges that are new or changed since the last call, and those that are no more."""
+        """Return the edges changed since the last call, and the removed ones."""
         put, drop, self._put, self._drop = self._put, self._drop, {}, set()
         return put.values(), drop
 
@@ -97,13 +90,13 @@ class CoreQueues:
 
 
 def _kind(task: LiveTask) -> str:
-    """The type of core that a task needs: `aic`, `aiv`; "" for one that needs several, or is not known."""
+    """Return the core type that a task needs: `aic`, `aiv`; "" if it needs several, or unknown ones."""
     needs = {("aic", "aiv", "aiv")[index] for index, func in enumerate(task.kernels[:3]) if func >= 0}
     return needs.pop() if len(needs) == 1 else ""
 
 
 def _holders(sample: Sample, kind: str) -> list[int]:
-    """The tasks that have the cores of a type, if all of these are taken; none if one is free."""
+    """Return the tasks on the cores of a type if all of these are taken; [] if one is free."""
     cores = [core for core in sample.cores.values() if kind and core.subslot.startswith(kind)]
     if not cores or any(core.running is None for core in cores):
         return []
@@ -114,12 +107,7 @@ _STILL_S: Final = 3.0
 
 
 class LiveView(MemoryView):
-    """Memory's word in one job.
-
-    Args:
-        job: the job.
-        pid: the process that is read.
-    """
+    """A job's run as seen in its process's memory."""
 
     def __init__(self, job: Job, pid: int) -> None:
         super().__init__()
@@ -139,18 +127,16 @@ class LiveView(MemoryView):
 
     @property
     def speaks(self) -> bool:
-        """There is a run whose state is known."""
         return self._sample is not None
 
     @property
     def open_tasks(self) -> Iterable[int]:
-        """The ids of the tasks that have a slot."""
         return self._sample.tasks if self._sample is not None else ()
 
     # looks
 
     def take(self, sample: Sample | None, wall_ns: int) -> None:
-        """The newest sample; None: no run is set up."""
+        """Apply the newest sample; None if no run is set up."""
         job, former = self._job, self._sample
         if sample is None:
             if former is not None:
@@ -162,7 +148,7 @@ class LiveView(MemoryView):
         self._unreturned = ()
         moved = self.progress.take(sample, wall_ns)
         if moved or job.last_wall_ns is None:
-            self._went_on(wall_ns)
+            self._note_progress(wall_ns)
         run, errors = job.run, sample.errors
         again, self._run = self._run is not run, run  # the log has begun another run: all that is there is said again
         spoke, self._mark = again or self._mark is not job.last_mark, job.last_mark
@@ -175,7 +161,7 @@ class LiveView(MemoryView):
             job.stale = True
             return
         job.runs()
-        for raw in (*sample.gone, *(_given_back(run, sample) if spoke else ())):
+        for raw in (*sample.gone, *(_reopened_late(run, sample) if spoke else ())):
             self._complete(run.task(raw), "its slot was given back", mark)
         for raw in sample.tasks if spoke else sample.changed:
             self._apply(sample.tasks[raw], mark, first=former is None)
@@ -196,7 +182,7 @@ class LiveView(MemoryView):
         self._latched(errors.orchestrator or errors.scheduler, wall_ns)
 
     def _latched(self, code: int, wall_ns: int) -> None:
-        """The runtime has latched an error code; 0 for none."""
+        """Note a latched error code; 0 for none."""
         job = self._job
         if code and job.trouble.fatal is None and not job.trouble.status and job.stalls.stall is None:
             text = Mark(self._source, f"error code {code} is latched", wall_ns, seen=True, kind="memory")
@@ -204,7 +190,7 @@ class LiveView(MemoryView):
             job.stale = True
 
     def end(self) -> None:
-        """The process can't be read any more: what was known stays, and is the log's again."""
+        """Stop using memory: known state stays, and the log counts again."""
         self._sample = None
         self._unreturned = ()
         self.progress.clear()
@@ -212,7 +198,7 @@ class LiveView(MemoryView):
         self.still_s = 0.0
 
     def take_unreturned(self, cores: Sequence[Unreturned]) -> None:
-        """The scheduler has ended the run, and kernels of these cores have not returned; none: all have."""
+        """Note the cores whose kernels have not returned after the run's end; () if all have."""
         if tuple(cores) == self._unreturned:
             return
         former, self._unreturned = self._unreturned, tuple(cores)
@@ -233,11 +219,10 @@ class LiveView(MemoryView):
         self._job.stale = True
 
     def _stays(self, record: TaskRecord, state: TaskState, text: str) -> None:
-        """What became of a task after the scheduler had ended its run."""
         self._job.run.set_state(record, state, Mark(self._source, text, kind="memory"))
 
     def _begin(self, sample: Sample, wall_ns: int) -> None:
-        """A run that the reader sees for the first time; the log may know it, or a former one."""
+        """Handle a run that is new to the reader; the log may know it, or a former one."""
         run = self._job.run
         other = any(
             record.state is TaskState.COMPLETED and raw in sample.tasks and sample.tasks[raw].open
@@ -258,7 +243,6 @@ class LiveView(MemoryView):
         self._queues.clear()
 
     def _ended(self, former: Sample, wall_ns: int) -> None:
-        """The scheduler has put its run away."""
         run = self._job.run
         if not former.errors.scheduler and not former.errors.orchestrator and run.phase == "running":
             self._finish(Mark(self._source, "the scheduler has ended the run", wall_ns, True, "memory", True))
@@ -266,14 +250,14 @@ class LiveView(MemoryView):
         self.end()
 
     def _finish(self, mark: Mark) -> None:
-        """The run has completed, since the sample before: what ran then took as long as that shows."""
+        """Complete the run since the last sample, with all running tasks."""
         run = self._job.run
         for record in run.in_flight():
             self._complete(record, "the run completed", mark)
         run.finish(mark)
 
-    def _went_on(self, wall_ns: int) -> None:
-        """Something happened: neither the log's silence nor an earlier watchdog round counts any more."""
+    def _note_progress(self, wall_ns: int) -> None:
+        """Note progress: it ends the log's silence and voids an earlier watchdog round."""
         job = self._job
         job.last_wall_ns = max(wall_ns, job.last_wall_ns or 0)
         stall = job.stalls.stall
@@ -353,7 +337,7 @@ class LiveView(MemoryView):
         return EdgeKey(EdgeKind.DEPENDS_ON, names.task(consumer), names.task(producer))
 
     def _draw(self, producer: int, consumer: int, sample: Sample | None) -> None:
-        """An edge as a sample has it; None: all tasks have completed."""
+        """Draw an edge as of a sample; None if all tasks have completed."""
         task = sample.tasks.get(producer) if sample is not None else None
         done = task is None or not task.open
         key = self._key(producer, consumer)
@@ -367,7 +351,7 @@ class LiveView(MemoryView):
         )
 
     def edges(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
-        """Edges that are new or changed since the last call, and those that are no more."""
+        """Return the edges changed since the last call, and the removed ones."""
         if self._job.run.phase == "completed":
             for producer, consumers in self._behind.items():
                 for consumer in consumers:
@@ -383,7 +367,7 @@ class LiveView(MemoryView):
     # what follows
 
     def suspicion(self) -> Suspicion:
-        """The tasks that hold the run up, if anything does: those that run, those that are deferred, or could run."""
+        """Return the blocking tasks: running or deferred ones, or else those that could run."""
         assert self._sample is not None
         tasks = self._sample.tasks.values()
         active = sorted(t.raw for t in tasks if t.state is TaskState.RUNNING or (t.open and t.deferred))
@@ -393,7 +377,6 @@ class LiveView(MemoryView):
         return Suspicion(tuple(ready), True, "the scheduler's memory says that it is ready and on no core")
 
     def statements(self) -> Iterator[Diagnostic]:
-        """What is to be said of it."""
         for core in self._unreturned:
             facts = CoreFacts(core=core.core, tid=core.tid, func=core.func, task=core.task)
             memory, values = Mark(self._source, "", kind="memory", seen=True), {"said": core.text}
@@ -402,7 +385,7 @@ class LiveView(MemoryView):
             yield statement(self._job, "scheduler-still", {"still": duration(self.still_s * 1e9)})
 
     def _turns(self, sample: Sample, wall_ns: int) -> None:
-        """How long the scheduler's threads have not turned."""
+        """Track how long the scheduler's threads have not turned."""
         if not any(sample.turns):
             return
         if self._turned is None or self._turned[0] != sample.turns:
@@ -411,7 +394,7 @@ class LiveView(MemoryView):
         self._job.stale |= before >= _STILL_S or self.still_s >= _STILL_S
 
 
-def _given_back(run: Run, sample: Sample) -> list[int]:
-    """The tasks that a line which came late took for open, and whose slots were given back before."""
+def _reopened_late(run: Run, sample: Sample) -> list[int]:
+    """Return tasks that a late log line reopened after their slots were freed."""
     open_tasks = [raw for raw, record in run.tasks.items() if record.open and raw not in sample.tasks]
     return [raw for raw in open_tasks if local_of(raw) < sample.tails.get(ring_of(raw), 0)]

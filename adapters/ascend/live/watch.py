@@ -1,10 +1,8 @@
-"""Watches the schedulers of a session's processes: finds them, samples them, reports what can't be read and why.
+"""Find and sample the schedulers of a session's processes, and report what can't be read.
 
-Finds the scheduler in a process: the shared library of the AICPU, which the simulator loads once a device.
-
-The simulator copies it to /tmp/aicpu_sim_XXXXXX and loads the copy (simpler src/a2a3/platform/sim/host/
-device_runner.cpp). Only files with `aicpu` in their names are opened: to look through the symbols of everything that a
-process has mapped would take seconds of some.
+A scheduler is in the AICPU's shared library, which the simulator loads once for each device: it copies it to
+/tmp/aicpu_sim_XXXXXX and loads the copy (simpler src/a2a3/platform/sim/host/device_runner.cpp). Only files with `aicpu`
+in their names are opened: searching the symbols of all mapped files can take seconds.
 """
 
 from __future__ import annotations
@@ -47,14 +45,7 @@ _SIMULATOR: Final = lazy_re(r"^(?:aicpu_sim_\w{6}|libaicpu_kernel\.so)$")
 
 
 class Library(Struct, frozen=True):
-    """One copy of the library in a process.
-
-    Attributes:
-        name: of the file.
-        file: a path of ours by which it can be opened.
-        bias: what was added to its addresses when it was loaded.
-        key: what its content is known by.
-    """
+    """One copy of the library in a process: a path that we can open, its load bias, and a key for its content."""
 
     name: str
     file: Path
@@ -63,21 +54,13 @@ class Library(Struct, frozen=True):
 
 
 class LibraryFinder(Struct):
-    """Looks through the files that processes have mapped; each file once.
-
-    Attributes:
-        stripped: libraries of the simulator that have no symbols, by process.
-    """
+    """Searches the mapped files of processes, each once; `stripped` has simulators without symbols, by process."""
 
     stripped: dict[int, str] = field(default_factory=dict)
     _keys: dict[tuple[str, str, int], str | None] = field(default_factory=dict)
 
     def find(self, pid: int) -> list[Library]:
-        """The libraries with a scheduler, in the order of their addresses.
-
-        Raises:
-            OSError: the process is gone, or may not be looked at.
-        """
+        """Return the libraries with a scheduler, in address order; raise OSError if the process can't be read."""
         text = Path(f"/proc/{pid}/maps").read_bytes()
         if WORD.encode() not in text:
             return []
@@ -123,8 +106,6 @@ _NEEDED: Final = "build the runtime with its debug information (-g, not stripped
 
 
 class _Scheduler(Struct):
-    """One scheduler that is read."""
-
     process: Process
     reader: SchedulerReader
     view: LiveView
@@ -134,12 +115,7 @@ class _Scheduler(Struct):
 
 
 class _Seen(Struct):
-    """One process that has been looked through.
-
-    Attributes:
-        next_s: when it is looked through again, by time.monotonic(), if nothing was found.
-        pause_s: how long that is.
-    """
+    """A searched process, and when to search it again (time.monotonic()) if nothing was found."""
 
     next_s: float = 0.0
     pause_s: float = SEARCH_S
@@ -147,27 +123,21 @@ class _Seen(Struct):
 
 
 class SharedLog(MemoryView):
-    """A log that several chip processes share, each of which is read from its own memory.
+    """The memory of a log that several chip processes share; each chip is read separately.
 
-    Who holds a run up is said for each chip, not guessed from the log, where equal task ids can't be told apart.
+    Blocking tasks are reported for each chip, since equal task ids in the log can't be told apart.
     """
 
     @property
     def speaks(self) -> bool:
-        """The chips are read."""
         return True
 
     def suspicion(self) -> Suspicion:
-        """Nobody."""
         return Suspicion((), True, "its chips are read one by one")
 
 
 class LiveWatch(Polled):
-    """The schedulers of one session.
-
-    Args:
-        model: the jobs, shared with the decoder of logs.
-    """
+    """Watches the schedulers of one session."""
 
     apart_s = 0.3
 
@@ -183,24 +153,22 @@ class LiveWatch(Polled):
         self._looks = 0
 
     async def begin(self, context: Context) -> bool:
-        """Wait for the first processes, where some are watched."""
+        """Wait for the first processes, if any are watched."""
         if context.request.processes:
             await first_processes(context, self._model)
         return bool(context.request.processes)
 
     async def again(self, context: Context) -> bool:
-        """A report samples twice, and some times more while a run that is not young has not moved."""
+        """In a session that samples once, sample twice, and more often while an older run has not moved."""
         self._looks += 1
-        more = 1 if self._looks == 1 else _MOST_AGAIN if self._any_stands() else 0
+        more = 1 if self._looks == 1 else _MOST_AGAIN if self._any_stuck() else 0
         return context.request.once and self._seen_any and self._looks <= more
 
     async def reread(self, context: Context) -> None:
-        """Sample again."""
         if self._seen_any:
             await self.turn(context)
 
     async def look(self, context: Context) -> float:
-        """One sample of all schedulers."""
         self._spent_s, began_ns = 0.0, time.monotonic_ns()
         snapshot = context.snapshot()
         alive = [process for process in snapshot.processes.values() if not process.exited]
@@ -232,7 +200,7 @@ class LiveWatch(Polled):
         return _LIMIT.rest_s(Cost(self._spent_s)) if self._seen_any else SEARCH_S
 
     def _forget_shared(self) -> None:
-        """No chip is read any more: a log that they shared speaks for itself again."""
+        """Use a shared log itself again once no chip is read any more."""
         with self._model.lock:
             for job in self._model.jobs:
                 if isinstance(job.live, SharedLog):
@@ -242,8 +210,8 @@ class LiveWatch(Polled):
     def _seen_any(self) -> bool:
         return any(seen.schedulers for seen in self._seen.values())
 
-    def _any_stands(self) -> bool:
-        """Some run that is not young has not moved since it is sampled."""
+    def _any_stuck(self) -> bool:
+        """Return whether some older run has not moved since it is sampled."""
         views = [scheduler.view for seen in self._seen.values() for scheduler in seen.schedulers.values()]
         now_ns = time.time_ns()
         return any(
@@ -318,10 +286,10 @@ class LiveWatch(Polled):
         )
 
     def _job_of(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> Job | None:
-        """The job that a scheduler belongs to; None: not known yet.
+        """Return the job of a scheduler; None if not known yet.
 
-        The first scheduler of a process belongs to the job of its log: its own, or the only one that is read for
-        processes where there is no other scheduler. Chips that share a log, and further schedulers, have a job each.
+        The first scheduler of a process belongs to the job of its log: its own, or the only log of processes if there
+        is no other scheduler. Chips that share a log, and further schedulers, have a job each.
         """
         own = [source for source in sources if source.process == process.id]
         logs = own or ([source for source in sources if source.process] if alone else [])
@@ -338,22 +306,15 @@ class LiveWatch(Polled):
         return self._job_of_chip(process, number, shared)
 
     def _jobs_of(self, logs: Sequence[LogSource]) -> list[Job]:
-        """The jobs of some logs; without logs the only job that there is."""
+        """Return the jobs of some logs; without logs the only existing job."""
         known = [job for source in logs if (job := self._model.known(source.id)) is not None]
         return self._model.jobs if not logs and len(self._model.jobs) == 1 else known
 
     def _is_read(self, job: Job) -> bool:
-        """Some scheduler's memory is put into this job already."""
         return any(other.job is job for seen in self._seen.values() for other in seen.schedulers.values())
 
     def _job_of_chip(self, process: Process, number: int, shared: Job | None) -> Job:
-        """The job of one of several chips, made here.
-
-        Args:
-            process: the chip's process.
-            number: which of the process's schedulers it is.
-            shared: the job of the log that the chips write together; None: they have none.
-        """
+        """Create the job of the n-th of several chips, which may share a log."""
         name = f"dev{shared.chips[process.pid]}" if shared is not None else f"pid{process.pid}"
         job = self._model.job(f"{name}.{number}" if number else name)
         if shared is not None:  # the log that they share has gone quiet for each of them
@@ -395,7 +356,7 @@ class LiveWatch(Polled):
         return True
 
     def _report_cut(self, scheduler: _Scheduler, context: Context) -> None:
-        """Say that a sample doesn't cover all dependencies, or that it does again."""
+        """Report that a sample doesn't cover all dependencies, or withdraw that."""
         if scheduler.reader.cut:
             sentence = "There are so many dependencies that some are read in the next sample."
             self._say(context, scheduler.process, "live-many", sentence, health=SourceHealth.DEGRADED)
@@ -403,7 +364,7 @@ class LiveWatch(Polled):
             self._statuses.withdraw(context, scheduler.process.id, "live-many")
 
     async def _unreturned(self, scheduler: _Scheduler) -> list[Unreturned]:
-        """The cores whose kernels have not returned; of a process with several schedulers that can't be told."""
+        """Return the cores whose kernels have not returned; [] if the process has several schedulers."""
         if len(self._seen[scheduler.process.id].schedulers) > 1:
             return []
         try:
@@ -416,7 +377,7 @@ class LiveWatch(Polled):
     async def _name_cores(
         self, scheduler: _Scheduler, sample: Sample | None, left: list[Unreturned], context: Context
     ) -> None:
-        """Say which threads are which cores; of a process with several schedulers that can't be told."""
+        """Publish which threads are which cores, unless the process has several schedulers."""
         alone = len(self._seen[scheduler.process.id].schedulers) == 1
         try:
             found, cost = await asyncio.to_thread(timed, scheduler.roles.sample) if alone else ({}, Cost())

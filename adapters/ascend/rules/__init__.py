@@ -28,29 +28,29 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 
 
 class AscendRule(Struct, frozen=True):
-    """A rule that checks each Ascend job in turn; what its function says of itself is its documentation."""
+    """A rule that checks each Ascend job in turn; the docstring of `check` is its documentation."""
 
     name: str
     check: Callable[[str, JobDiagnostics, RuleInput], Iterable[Finding]]
 
     @property
     def doc(self) -> str:
-        """What it finds."""
+        """Return the documentation of the rule."""
         return " ".join((self.check.__doc__ or "").split())
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What it finds in `state`."""
+        """Yield its findings in all jobs."""
         found = jobs(state.snapshot)
         for job in found:
             for said in self.check(self.name, job, state):
                 logs = [proof.log for proof in said.evidence if proof.log]
                 failed = any(failed_tests(logs, state.snapshot))  # so it was not handled, though the next test ran
                 finding = said if failed else unless_survived(said, state.snapshot, OWN_LINES.search)
-                yield _of_one(finding, job) if len(found) > 1 and job.label else finding
+                yield _with_run(finding, job) if len(found) > 1 and job.label else finding
 
 
-def _of_one(finding: Finding, job: JobDiagnostics) -> Finding:
-    """A finding of one of several runs: says which, and in which folder its evidence lies."""
+def _with_run(finding: Finding, job: JobDiagnostics) -> Finding:
+    """Add the run and its folder to a finding, if there are several runs."""
     place = job.run.place
     proofs = finding.evidence
     if place:
@@ -61,7 +61,7 @@ def _of_one(finding: Finding, job: JobDiagnostics) -> Finding:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules for Ascend, most telling first."""
+    """Return the rules for Ascend, most telling first."""
     return (
         CompileRule(),
         AscendRule("ascend-crash", crash),

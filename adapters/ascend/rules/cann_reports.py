@@ -1,9 +1,9 @@
-"""What CANN, torch_npu, HCCL or MindSpore report as failed: the first cause, and what only follows from it.
+"""Rule for failures that CANN, torch_npu, HCCL or MindSpore report: the first cause, and its consequences.
 
 Invariants:
     cann_rule.C1. The report of a process that is not the target's decides nothing; nor does one while a target lives.
     cann_rule.C2. Warnings that only carry a code (torch_npu prints them while it ends) are no crash.
-    cann_rule.C3. Ranks that waited for others are no cause where a rank reports a failure of its own
+    cann_rule.C3. Ranks that waited for others are no cause if a rank reports a failure of its own
         (livedbg.analysis.postmortem.causes makes them notes).
 """
 
@@ -38,19 +38,16 @@ _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
 
 class _Report(NamedTuple):
-    """One report, and what it says."""
-
     said: Diagnostic
     facts: ReportFacts
 
     @property
     def kind(self) -> Kind:
-        """What failed."""
         return Kind(self.facts.kind)
 
 
 class CannReports:
-    """A failure on an NPU, as its software reports it."""
+    """An NPU failure, as its software reports it."""
 
     name = "ascend-report"
     doc = (
@@ -62,7 +59,7 @@ class CannReports:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What is most likely the cause, then one finding for each other kind."""
+        """Yield the most likely cause, then one finding for each other kind."""
         told = [said for said in state.snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
         reports = [_Report(said, report_facts(said)) for said in told]
         reports = [report for report in reports if report.kind is not Kind.EXIT] or reports
@@ -86,7 +83,7 @@ class CannReports:
             since_wall_ns=report.said.at_wall_ns,
             state=VerdictState.CRASHED,
         )
-        return _weighed(finding, report, state.snapshot, hit)
+        return _with_verdict(finding, report, state.snapshot, hit)
 
     def _main(self, finding: Finding, cause: _Report, rest: Sequence[tuple[Finding, _Report]]) -> Finding:
         words = ""
@@ -115,7 +112,7 @@ class CannReports:
 
 
 def _same_process(one: _Report, other: _Report) -> bool:
-    """Whether two reports are of one process, whose lines come by two ways."""
+    """Return whether two reports are of one process, whose lines came by two ways."""
     return (one.facts.pid == other.facts.pid != "") or one.facts.who == other.facts.who != ""
 
 
@@ -124,8 +121,8 @@ def _order(finding: Finding, report: _Report) -> tuple[int, int, int, int]:
     return state, _RANKS[report.kind], report.said.at_wall_ns or 0, report.facts.order
 
 
-def _weighed(finding: Finding, report: _Report, snapshot: Snapshot, hit: ExceptionHit | None) -> Finding:
-    """The finding with the state that it may have (C1, C2)."""
+def _with_verdict(finding: Finding, report: _Report, snapshot: Snapshot, hit: ExceptionHit | None) -> Finding:
+    """Return the finding with its verdict state (C1, C2)."""
     targets = [process for process in snapshot.processes.values() if process.target]
     pid, own, kind = report.facts.pid, report.facts.process, report.kind
     if targets and pid and not own and all(str(process.pid) != pid for process in targets):
@@ -162,7 +159,7 @@ def _names(reports: Sequence[_Report]) -> str:
 
 
 def _missing(reports: Sequence[_Report]) -> str:
-    """Which ranks of the group that waited have reported nothing."""
+    """Return a sentence on ranks of the waiting group that have reported nothing."""
     known = [report.facts for report in reports if report.facts.member and report.facts.size]
     if len({facts.group for facts in known}) != 1:
         return ""
@@ -177,7 +174,7 @@ def _missing(reports: Sequence[_Report]) -> str:
 
 
 def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
-    """The exception that a report ended as: of the same log, with words of the NPU's software."""
+    """Return the exception that followed a report: in the same log, with words of the NPU's software."""
     for hit in snapshot.exceptions.values():
         if hit.source == report.facts.source and hit.stack and is_npu(hit):
             return hit
@@ -185,13 +182,13 @@ def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
 
 
 def _place(hit: ExceptionHit | None, state: RuleInput) -> str:
-    """`, raised at step (train.py:14)`, the user's own line."""
+    """Return `, raised at step (train.py:14)`, the user's own line."""
     frame = state.code.frame_of(hit.stack) if hit is not None else None
     return f", raised at {place_text(frame)}" if frame is not None else ""
 
 
 def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
-    """What a report says, in sentences, and what to do next (data/reports.toml); the first one ends with the place."""
+    """Return the sentences of a report and its remedies (data/reports.toml); the first sentence ends with the place."""
     known, values = texts(), _values(facts)
     said = next(one for one in known.said if one.kind == facts.kind and all(map(values.get, one.needs)))
     steps = [render(step, values) for step in said.next]
@@ -202,7 +199,7 @@ def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _values(facts: ReportFacts) -> Mapping[str, str]:
-    """The facts as text, and what follows from them."""
+    """Return the template values of a report."""
     known = {name: text for name, text in asdict(facts).items() if isinstance(text, str)}
     npu = f"NPU {facts.device}" if facts.device else f"chip {facts.chip}" if facts.chip else ""
     kernel, code = facts.kernel or facts.op, _code(facts)
@@ -230,8 +227,8 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "block": facts.text_of or next(iter(facts.blocks), "an error"),
         "operator": f"operator {facts.op}" if facts.op else called,
         "call": facts.api or "a call",
-        "asked": _asked(facts),
-        "left": _left(facts),
+        "asked": _failed_allocation(facts),
+        "left": _memory_left(facts),
         "driver_call": facts.driver_call or "a call",
         "module": facts.module or "log",
         "offset": _offset(facts),
@@ -277,42 +274,42 @@ def _short(text: str) -> str:
 
 
 def _code(facts: ReportFacts) -> CannCode | None:
-    """The code that says most: the first one that is no mask, else the first that is known."""
+    """Return the most telling code: the first one that is no mask, else the first known one."""
     known = [cann_codes()[code] for code in facts.codes if code in cann_codes()]
     return next((code for code in known if not code.mask), known[0] if known else None)
 
 
 def _subject(facts: ReportFacts, kernel: str) -> str:
-    """`AICPU kernel NAME`, `a kernel`."""
+    """Return `AICPU kernel NAME`, `a kernel`."""
     unit = "AICPU kernel" if facts.aicpu or facts.unit == "Aicpu" else "kernel"
     return f"{unit} {kernel}" if kernel else f"{'a' if unit == 'kernel' else 'an'} {unit}"
 
 
 def _at(facts: ReportFacts, npu: str) -> str:
-    """` on vector core 49 of NPU 0`."""
+    """Return ` on vector core 49 of NPU 0`."""
     if not facts.core:
         return f" on {npu}" if npu else ""
     unit = "vector core" if "aiv" in facts.what else "AI core"
     return f" on {unit} {facts.core}{f' of {npu}' if npu else ''}"
 
 
-def _asked(facts: ReportFacts) -> str:
-    """`rtMalloc of 2.00 GiB failed`."""
+def _failed_allocation(facts: ReportFacts) -> str:
+    """Return `rtMalloc of 2.00 GiB failed`."""
     size = facts.tried or (byte_size(int(facts.bytes)) if facts.bytes else "")
     if not size:
         return ""
     return f"{facts.api} of {size} failed" if facts.api else f"{size} were requested"
 
 
-def _left(facts: ReportFacts) -> str:
-    """`1.00 GiB of 60.97 GiB are free, 58.92 GiB are in use by PyTorch`."""
+def _memory_left(facts: ReportFacts) -> str:
+    """Return `1.00 GiB of 60.97 GiB are free, 58.92 GiB are in use by PyTorch`."""
     free = f"{facts.free} of {facts.total or '?'} are free" if facts.free else ""
     used = f"{facts.allocated} are in use by PyTorch" if facts.allocated else ""
     return ", ".join(filter(None, (free, used)))
 
 
 def _offset(facts: ReportFacts) -> str:
-    """`, 0x40 bytes into its code`: where in the kernel the program counter was."""
+    """Return `, 0x40 bytes into its code`: the program counter's offset in the kernel."""
     start, now = facts.pc_start, facts.pc
     if not (start.startswith("0x") and now.startswith("0x")) or int(now, 16) < int(start, 16):
         return ""

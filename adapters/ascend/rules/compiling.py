@@ -1,4 +1,4 @@
-"""A compilation by pypto or ptoas failed: what, where in the program, and in which pass."""
+"""Rule for compilations by pypto or ptoas that failed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _texts() -> _Texts:
 
 
 class CompileRule(Struct, frozen=True):
-    """Looks at the compile errors of all logs."""
+    """Judges the compile errors of all logs."""
 
     name: str = "ascend-compile-error"
     doc: str = (
@@ -45,7 +45,6 @@ class CompileRule(Struct, frozen=True):
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What it finds in `state`."""
         said = [
             diagnostic
             for diagnostic in state.snapshot.diagnostics.values()
@@ -76,7 +75,6 @@ class CompileRule(Struct, frozen=True):
 
 
 def _values(known: CompileFacts, others: int) -> Mapping[str, str]:
-    """The facts as text, and how many further errors there are."""
     more = f"{others} more {'error was' if others == 1 else 'errors were'}" if others else ""
     values = {name: str(value) if value else "" for name, value in structs.asdict(known).items()}
     return {**values, "check": known.check or "no place given", "others": more}

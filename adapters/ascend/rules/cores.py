@@ -1,4 +1,4 @@
-"""Cores that a run waits for: their kernels have not returned, or have and were not collected."""
+"""Rules for cores that a run waits for: their kernels have not returned, or were not collected."""
 
 from __future__ import annotations
 
@@ -63,13 +63,12 @@ def unreturned(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
 
 
 def _waiter(threads: set[str], state: RuleInput) -> Thread | None:
-    """A thread that waits for one of some threads."""
     names = (waiter for thread in sorted(threads) for waiter in state.graph.waiters_of(thread))
     return next((state.snapshot.threads[name] for name in names if name in state.snapshot.threads), None)
 
 
 def _core(left: CoreFacts, job: JobDiagnostics, state: RuleInput) -> str:
-    """`task r1t2 (func 2) on core 10`, `the kernel on core 10`."""
+    """Return `task r1t2 (func 2) on core 10`, `the kernel on core 10`."""
     name = state.snapshot.resources.get(f"core:{job.scope}/{left.core}")
     place = name.name if name is not None else f"core {left.core}"
     if left.task is None:
@@ -80,7 +79,7 @@ def _core(left: CoreFacts, job: JobDiagnostics, state: RuleInput) -> str:
 
 
 def _root(left: CoreFacts, job: JobDiagnostics) -> str:
-    """The task that the core was given; the core, where that is not known."""
+    """Return the task that the core was given, or the core if not known."""
     prefix = job.task_prefix.removesuffix("r")
     return f"{prefix}{task_name(left.task)}" if left.task is not None else f"core:{job.scope}/{left.core}"
 

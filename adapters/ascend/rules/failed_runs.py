@@ -1,4 +1,4 @@
-"""How an Ascend run failed: crash, error code, false time-out."""
+"""Rules for failed Ascend runs: crash, error code, false time-out."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
 
 
 def _explained(job: JobDiagnostics, state: RuleInput) -> Iterator[bool]:
-    """Whether another rule already says why the run failed: of what is full, where a scope or a task holds it."""
+    """Yield whether other rules explain the failure, such as a scope or a task that holds a full resource."""
     ring = job.known("ring-full", RingFacts)
     if ring is not None and not ring.host_built and not ring.never_fits:
         yield ring.by_scope or bool(job.roots(state.snapshot))
@@ -144,7 +144,7 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
 
 
 def _host_limit(rule: str, main: Diagnostic, known: FailureFacts, job: JobDiagnostics, state: RuleInput) -> Finding:
-    """Only the host's time limit fired: what the device did, nothing tells."""
+    """Return the finding if only the host's time limit fired: the device's state is not known."""
     test = next(failed_tests([proof.log or "" for proof in main.evidence], state.snapshot), "")
     values = {
         "waited": known.waited,
@@ -174,13 +174,7 @@ def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
 
 
 def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> Finding:
-    """The watchdog ended a run whose kernels returned afterwards: they were slow, not stuck.
-
-    Args:
-        rule: name of the rule.
-        watchdog: the watchdog's diagnostic.
-        tasks: the tasks that were running.
-    """
+    """Return the finding for running kernels that returned after the watchdog ended the run: slow, not stuck."""
     one, many = "Its kernel has returned since, so it was slow", "Their kernels have returned since, so they were slow"
     values = {
         "who": f"{'Task' if len(tasks) == 1 else 'Tasks'} {names_of(tasks)}",

@@ -1,4 +1,4 @@
-"""Shared by the Ascend rules: jobs as diagnostics describe them; names, places and counts as text."""
+"""Shared by the Ascend rules: jobs from their diagnostics; names, places and counts as text."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class JobDiagnostics(Struct, frozen=True):
 
     Attributes:
         state: its `run-state` diagnostic.
-        run: what that says.
-        others: the other diagnostics of the same job.
+        run: the facts of that.
+        others: its other diagnostics.
         scope: `ascend`, or `ascend/LABEL` if there are several jobs.
     """
 
@@ -53,55 +53,52 @@ class JobDiagnostics(Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """Its name among several jobs."""
+        """Return its name among several jobs."""
         return self.scope.partition("/")[2] or self.run.place
 
     @property
     def orchestrator(self) -> str:
-        """Identifier of the thread that submits its tasks."""
+        """Return the id of the thread that submits its tasks."""
         return f"task:{self.scope}/orchestrator"
 
     @property
     def task_prefix(self) -> str:
-        """What the identifiers of its tasks (but the orchestrator) begin with."""
+        """Return the id prefix of its tasks (without the orchestrator)."""
         return f"task:{self.scope}/r"
 
     @property
     def completed(self) -> bool:
-        """Its present run has completed."""
         return self.run.phase == "completed"
 
     def unresolved(self, code: str) -> list[Diagnostic]:
-        """Its unresolved diagnostics of one code."""
+        """Return its unresolved diagnostics of one code."""
         return [d for d in self.others if d.code == code and not d.resolved]
 
     def first(self, code: str) -> Diagnostic | None:
-        """Its first unresolved diagnostic of one code."""
+        """Return its first unresolved diagnostic of one code."""
         return next(iter(self.unresolved(code)), None)
 
     def roots(self, snapshot: Snapshot) -> list[Task]:
-        """The tasks that block it, as the adapter concluded."""
+        """Return the tasks that block it, as the adapter concluded."""
         return [snapshot.tasks[entity] for entity in self.state.entities if entity in snapshot.tasks]
 
     def tasks_in(self, wanted: TaskState, state: RuleInput) -> list[Task]:
-        """Its tasks in a state (not COMPLETED), but for the orchestrator."""
+        """Return its tasks in a state (not COMPLETED), without the orchestrator."""
         return [t for t in state.tasks_in(wanted) if t.system == "ascend" and t.id.startswith(self.task_prefix)]
 
     def waits_for_orchestrator(self, state: RuleInput) -> bool:
-        """Whether the orchestrator waits for one of the roots."""
+        """Return whether the orchestrator waits for one of the roots."""
         edges = state.snapshot.edges
         return any(EdgeKey(EdgeKind.WAITS_FOR, self.orchestrator, root) in edges for root in self.state.entities)
 
     def quiet_for_s(self, snapshot: Snapshot) -> float:
-        """Time since the last line of a job's log."""
         last_ns = self.run.last_wall_ns
         return (snapshot.now().wall_ns - last_ns) / 1e9 if last_ns else 0.0
 
     def open_for_s(self, snapshot: Snapshot) -> float | None:
-        """How long a job's run is open, by the scheduler's memory; else how long the main thread has waited.
+        """Return how long the run is open, by the scheduler's memory, or how long the main thread has waited.
 
-        Returns:
-            None where neither is known. No task of the run can run for longer.
+        None if neither is known. No task of the run can have run for longer.
         """
         if self.run.began_wall_ns:
             return max(0.0, (snapshot.now().wall_ns - self.run.began_wall_ns) / 1e9)
@@ -111,7 +108,7 @@ class JobDiagnostics(Struct, frozen=True):
         return None if waited is None else waited / 1e9
 
     def long_s(self, state: RuleInput) -> float:
-        """From when on it is long that a task runs: longer for a kernel that is known to be slow."""
+        """Return the threshold for a long-running task; higher for a kernel that is known to be slow."""
         found = state.settings.task_stall_s
         for task in self.roots(state.snapshot):
             known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
@@ -120,14 +117,14 @@ class JobDiagnostics(Struct, frozen=True):
         return found
 
     def patience_s(self, state: RuleInput) -> float:
-        """From when on a run without progress is stalled: no less than the limit of its watchdog, if that is known."""
+        """Return the threshold for a stalled run: at least its watchdog's limit, if known."""
         return max(self.long_s(state), self.run.limit_s)
 
     def watchdog(self, state: RuleInput) -> Diagnostic | None:
-        """What the scheduler reports of a stall: that its watchdog ended the run, or that it turns without progress.
+        """Return the scheduler's report of a stall: its watchdog ended the run, or it turns without progress.
 
-        Of a living run the latter counts once the watchdog's limit has passed. A slow kernel looks alike until then:
-        the report comes after so many turns (480,000: seconds), not after a time.
+        For a living run the latter counts only after the watchdog's limit. Until then a slow kernel looks the same: the
+        report comes after a number of turns (480,000: seconds), not after a time.
         """
         ended, turns = self.first("timeout-exit"), self.first("stall-summary")
         if ended is not None or turns is None:
@@ -137,15 +134,13 @@ class JobDiagnostics(Struct, frozen=True):
         return None if idle_s is not None and idle_s < self.patience_s(state) else turns
 
     def limit_words(self) -> str:
-        """`60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
+        """Return `60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
         return f"{self.run.limit_s:g} s ({self.run.limit_by})" if self.run.limit_s else ""
 
     def count_behind(self, roots: Sequence[Task], state: RuleInput) -> tuple[int, int, bool]:
-        """How many tasks wait behind the roots.
+        """Count the tasks behind the roots: all, those that wait directly, and whether the latter is known.
 
-        Returns:
-            all of them (as the runtime counts, where its lists are cut); those that wait directly; and
-            whether that second number is known.
+        If the lists are cut, the total is the runtime's count.
         """
         ids = {task.id for task in roots}
         edges = state.snapshot.edges
@@ -168,7 +163,7 @@ class JobDiagnostics(Struct, frozen=True):
         return max(len(seen), counted), len(direct), known
 
     def pid(self, snapshot: Snapshot) -> str:
-        """The pid of a job's process, for a command; `PID` if it is unknown, as where only logs are read."""
+        """Return the pid of its process, for a command; `PID` if unknown, as with logs only."""
         alive = {one.id: one for one in snapshot.processes.values() if not one.exited}
         own = alive.get(self.run.process)
         targets = [one for one in alive.values() if one.target]
@@ -177,35 +172,35 @@ class JobDiagnostics(Struct, frozen=True):
         return str(own.pid) if own is not None else "PID"
 
     def progress(self) -> str:
-        """` 3 of 5 tasks are done.`, or nothing where that is not known."""
+        """Return ` 3 of 5 tasks are done.`; "" if not known."""
         done, total = self.run.completed, self.run.total
         return f" {done} of {total} tasks are done." if done is not None and total is not None else ""
 
     def sentence(self, code: str) -> str:
-        """What its first unresolved diagnostic of one code says, after a blank; "" where there is none."""
+        """Return the sentence of its first unresolved diagnostic of one code, after a blank; "" for none."""
         said = self.first(code)
         return f" {said.sentence}" if said is not None else ""
 
     def known(self, code: str, kind: type[F]) -> F | None:
-        """The facts of its first unresolved diagnostic of one code."""
+        """Return the facts of its first unresolved diagnostic of one code."""
         said = self.first(code)
         return read_facts(said, kind) if said is not None else None
 
     def latched_timeout(self) -> Diagnostic | None:
-        """The error code of the scheduler's watchdog, where memory has it and no log tells of it."""
+        """Return the watchdog's error code if it is only in memory, not in a log."""
         fatal = self.first("fatal")
         by_memory = fatal is not None and any(proof.kind == "memory" for proof in fatal.evidence)
         return fatal if fatal is not None and by_memory and read_facts(fatal, FailureFacts).error_code == 100 else None
 
     def fired(self) -> str:
-        """` The scheduler's watchdog fired first: no progress for 10 s (…). Later limits: …` if one fired."""
+        """Return ` The scheduler's watchdog fired first: no progress for 10 s (…). Later limits: …`, or ""."""
         busy = self.sentence("machine-busy")
         if busy:
             busy += " The cores of the simulator are threads, so a slow task can look stuck."
         return self.sentence("watchdog-fired") + busy + self.sentence("limits-ignored")
 
     def masked(self) -> str:
-        """` CANN returned 507018 (…); that code masks this cause.` if it did."""
+        """Return ` CANN returned 507018 (…); that code masks this cause.`, or ""."""
         code = self.first("cann-code")
         if code is None or not read_facts(code, FailureFacts).mask:
             return ""
@@ -213,7 +208,7 @@ class JobDiagnostics(Struct, frozen=True):
 
 
 def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
-    """The Ascend jobs of a snapshot."""
+    """Return the Ascend jobs of a snapshot."""
     by_scope: dict[str, list[Diagnostic]] = {}
     for diagnostic in snapshot.diagnostics.values():
         if diagnostic.system == "ascend":
@@ -228,12 +223,12 @@ def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
 
 
 def alive(state: RuleInput) -> bool:
-    """A process is seen that may write the log."""
+    """Return whether a living process may write the log."""
     return any(process.target and not process.exited for process in state.snapshot.processes.values())
 
 
 def name_of(task: Task) -> str:
-    """`r1t2 (MUL, func 2, id 4294967298)`; the id where it isn't the number itself."""
+    """Return `r1t2 (MUL, func 2, id 4294967298)`; the id only if it differs from the number."""
     known = read_facts(task, TaskFacts)
     words = [task.kernel] if task.kernel else []
     if task.kernel and known.func and not task.kernel.startswith("func "):
@@ -244,21 +239,22 @@ def name_of(task: Task) -> str:
 
 
 def names_of(tasks: Sequence[Task]) -> str:
-    """Names of several tasks, cut."""
+    """Return the names of several tasks, shortened."""
     shown = ", ".join(name_of(task) for task in tasks[:_NAMES_SHOWN])
     return shown + (f" and {len(tasks) - _NAMES_SHOWN} more" if len(tasks) > _NAMES_SHOWN else "")
 
 
 def where_of(task: Task, snapshot: Snapshot) -> str:
-    """`on core 8 (AIV0)`."""
+    """Return `on core 8 (AIV0)`."""
     cores = [snapshot.resources[core].name if core in snapshot.resources else core for core in task.where]
     return f"on {', '.join(cores)}" if cores else "on an unknown core"
 
 
 def place_of(task: Task, state: RuleInput) -> str:
-    """` Its kernel was in wait_for_gate in all of 20 samples in 0.6 s.`, by the stacks of its core's thread.
+    """Return ` Its kernel was in wait_for_gate in all of 20 samples in 0.6 s.`, from its core's thread; "" if not
+    known.
 
-    Only samples of this task count: a core runs one task after another, with the same functions. "" without any.
+    Only samples of this task count: a core runs one task after another, with the same functions.
     """
     snapshot = state.snapshot
     if len(task.where) != 1 or task.since_wall_ns is None:
@@ -290,14 +286,14 @@ def place_of(task: Task, state: RuleInput) -> str:
 
 
 def clock(task: Task) -> str:
-    """When a task entered its state: `03:10:17`, `03:10:17 or a little later`, `03:10:17 or earlier`."""
+    """Return when a task entered its state: `03:10:17`, `03:10:17 or a little later`, `03:10:17 or earlier`."""
     at = time.strftime("%H:%M:%S", time.gmtime((task.since_wall_ns or 0) // 1_000_000_000))
     words = {"exact": "", "not after": " or earlier"}
     return f"{at} UTC{words.get(read_facts(task, TaskFacts).since, ' or a little later')}"
 
 
 def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
-    """The evidence of diagnostics, and the lines that tasks rest on; each line once."""
+    """Return the evidence of diagnostics and tasks; each line once."""
     found: dict[tuple[str, str], Evidence] = {}
     for one in said:
         if isinstance(one, Diagnostic):
@@ -310,7 +306,7 @@ def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
 
 
 def _lines_of(task: Task) -> Iterator[Evidence]:
-    """The line that the state of a task rests on, and the one that gave it to its core."""
+    """Yield the line that shows the state of a task, and the one that gave it to its core."""
     known = read_facts(task, TaskFacts)
     for place, text, at in (
         (known.entered, known.entered_text, known.entered_wall_ns),
@@ -322,20 +318,20 @@ def _lines_of(task: Task) -> Iterator[Evidence]:
 
 
 def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
-    """The first tasks that wait for the roots directly, whose lines say so."""
+    """Return the first tasks that wait directly for the roots."""
     tasks = state.snapshot.tasks
     found = dict.fromkeys(waiter for root in roots for waiter in state.graph.waiters_of(root.id))
     return [tasks[waiter] for waiter in islice(found, _WAITERS_SHOWN) if waiter in tasks]
 
 
 def code_of(said: Diagnostic) -> str:
-    """` (code 3, FLOW_CONTROL_DEADLOCK)`, or nothing where no code is known."""
+    """Return ` (code 3, FLOW_CONTROL_DEADLOCK)`; "" if no code is known."""
     code = read_facts(said, RingFacts).code or read_facts(said, FailureFacts).code
     return f" ({code})" if code else ""
 
 
 def ended_by(watchdog: Diagnostic | None) -> str:
-    """` The scheduler's watchdog ended the run (code 100, …; S1:running-stalled).` where it did."""
+    """Return ` The scheduler's watchdog ended the run (code 100, …; S1:running-stalled).`, or ""."""
     if watchdog is not None and watchdog.code == "fatal":
         return " The scheduler's watchdog ended the run (code 100, by the scheduler's memory)."
     if watchdog is None or watchdog.code != "timeout-exit":

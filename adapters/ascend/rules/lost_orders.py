@@ -1,4 +1,4 @@
-"""Orders that the task graph of an Ascend run lacks, and flags in memory that may close a cycle."""
+"""Rules for orders that an Ascend task graph lacks, and memory flags that may close a cycle."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
 
 
 def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
-    """The lost order with the names of the kernels."""
+    """Return the lost order with the names of the kernels."""
     second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
     if first is None or second is None:
         return lost.sentence

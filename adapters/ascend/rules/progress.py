@@ -1,11 +1,11 @@
-"""An Ascend run that has not failed: it is being prepared, it runs, it makes no progress for long, or has ended well.
+"""Rules for an Ascend run that has not failed: in preparation, running, without progress for long, or completed.
 
-The scheduler's watchdog is what ends a stuck run. Before its limit a kernel that is slow and one that is stuck look the
-same. An orchestrator that computes or loops in user code is seen by no watchdog at all.
+The scheduler's watchdog ends a stuck run. Before its limit a slow kernel and a stuck one look the same. No watchdog
+observes an orchestrator that computes or loops in user code.
 
 Invariants:
-    run_progress.L1. Progress that memory showed is never older than the threshold in a run that is called running. In
-        one sample the threshold is compared with the age of the run, for no task of it can run for longer.
+    run_progress.L1. In a run that is called running, progress seen in memory is never older than the threshold. In
+        one sample the threshold is compared with the age of the run, since no task of it can have run for longer.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _TROUBLE: Final = (
 
 
 def _is_long(job: JobDiagnostics, state: RuleInput) -> bool:
-    """True if a run has made no progress for long, or may have, and its watchdog's limit has not passed (L1)."""
+    """Return whether a run has (or may have) made no progress for long, within its watchdog's limit (L1)."""
     run = job.run
     if run.phase not in {"starting", "running"}:
         return False
@@ -63,7 +63,7 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
     running = [task for task in roots if task.state is TaskState.RUNNING]
     ids = tuple(task.id for task in roots) or (job.orchestrator,)
     values = {
-        "claim": _tasks(running, job, state) if running else _ready(roots, job, state) or _nobody(job, state),
+        "claim": _tasks(running, job, state) if running else _ready(roots, job, state) or _no_progress(job, state),
         "still": job.sentence("scheduler-still"),
         "what": "each AICore thread" if running else "the thread in aicpu_orchestration_entry",
     }
@@ -72,7 +72,7 @@ def long_run(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findi
 
 
 def _for(job: JobDiagnostics, state: RuleInput) -> str:
-    """` for 12 s`; where livedbg came after it began ` for 12 s or more, at most 40 s`, at first without the former."""
+    """Return ` for 12 s`; ` for 12 s or more, at most 40 s` if livedbg attached after the run's start."""
     still_s, open_s = job.quiet_for_s(state.snapshot), job.open_for_s(state.snapshot)
     still, age = duration(still_s * 1e9), duration((open_s or 0.0) * 1e9)
     if job.run.moved or open_s is None or open_s <= still_s or still == age:
@@ -90,7 +90,7 @@ def _tasks(running: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> st
 
 
 def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
-    """The same of tasks that are ready or whose completion is deferred; "" if there are none."""
+    """Return the claim for tasks that are ready or with deferred completion; "" if there are none."""
     if not roots:
         return ""
     waits = read_facts(roots[0], TaskFacts).waits_for if len(roots) == 1 else ""
@@ -103,8 +103,8 @@ def _ready(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
     )
 
 
-def _nobody(job: JobDiagnostics, state: RuleInput) -> str:
-    """The same where no task could go on."""
+def _no_progress(job: JobDiagnostics, state: RuleInput) -> str:
+    """Return the claim if no task can proceed."""
     waiting = job.run.waiting or 0
     if job.run.orchestrator == "submitting":
         left = f"{many(waiting, 'task')} wait" if waiting else "all submitted tasks are done"
@@ -122,14 +122,7 @@ def _slow_or_stuck(job: JobDiagnostics) -> str:
 
 
 def building(rule: str, job: JobDiagnostics, state: RuleInput, alive: bool) -> Finding:
-    """The log ends while the orchestration code runs on the host.
-
-    Args:
-        rule: name of the rule.
-        job: the job.
-        state: what is known.
-        alive: a process is seen that may write the log.
-    """
+    """Return the finding for a log that ends in the host's orchestration code; `alive` if it may go on."""
     values = {"died": "" if alive else " It hung, or died: no exit status."}
     open_ = {} if alive else {"state": VerdictState.UNKNOWN, "decides": True}
     ids, proofs = (job.orchestrator,), evidence(job.state)

@@ -1,4 +1,4 @@
-"""A full ring, heap or pool: the orchestrator that waits for itself, and what all findings on what is full say."""
+"""Rule for an orchestrator that waits for its own scope, and template values for full rings, heaps and pools."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator
 
 
 def ring_values(full: RingFacts) -> Mapping[str, str]:
-    """What is said of something that is full.
+    """Return the template values of a full resource.
 
     `variable` sizes it, with its value if the log has it: `PTO2_RING_HEAP (now 262,144 bytes)`; `setting` is the one in
-    code that it does not override (simpler CallConfig.runtime_env, pypto RunConfig); `which_scope`: a recipe can tell
+    code that it does not override (simpler CallConfig.runtime_env, pypto RunConfig); `which_scope`: a recipe can show
     which scope fills it.
     """
     variable, heap, pool = VARIABLES[Full(full.what)], full.what == Full.HEAP.value, full.what == Full.POOL.value
@@ -61,5 +61,5 @@ def ring_values(full: RingFacts) -> Mapping[str, str]:
 
 
 def scopes_of(full: RingFacts) -> str:
-    """` The scope at orchestration.cpp:77 (depth 1) has begun and not ended. …`, where scope_stats.jsonl tells it."""
+    """Return ` The scope at orchestration.cpp:77 (depth 1) has begun and not ended. …`, if scope_stats.jsonl has it."""
     return f" {full.scopes}" if full.scopes else ""

@@ -1,4 +1,4 @@
-"""A stalled Ascend run: which tasks block it, since when, which tasks wait for them, and what to do next."""
+"""Rule for a stalled Ascend run: the blocking tasks, since when, the waiting tasks, and remedies."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class _Blocked(Struct, frozen=True):
     """The reports that a run makes no progress.
 
     Attributes:
-        watchdog: the scheduler's watchdog.
-        ring: the orchestrator, which can't submit because a ring is full.
-        tensor: the orchestrator, which gave up waiting for a tensor.
-        latched: the watchdog's error code, latched in memory, where no log tells of it.
+        watchdog: from the scheduler's watchdog.
+        ring: from the orchestrator, which can't submit because a ring is full.
+        tensor: from the orchestrator, which gave up waiting for a tensor.
+        latched: the watchdog's error code in memory, if no log has it.
     """
 
     watchdog: Diagnostic | None
@@ -51,22 +51,20 @@ class _Blocked(Struct, frozen=True):
 
     @classmethod
     def of(cls, job: JobDiagnostics, state: RuleInput) -> _Blocked:
-        """What the diagnostics of a job report."""
         return cls(job.watchdog(state), job.first("ring-full"), job.first("tensor-wait-timeout"), job.latched_timeout())
 
     @property
     def reported(self) -> bool:
-        """Something reports it; else only the silence of the log shows it."""
+        """Return whether there is a report; if not, only the log's silence shows the stall."""
         return any(said is not None for said in self.said)
 
     @property
     def said(self) -> tuple[Diagnostic | None, ...]:
-        """All of them."""
         return self.watchdog, self.ring, self.tensor, self.latched
 
     @property
     def drained(self) -> bool:
-        """The watchdog ended the run, and its tasks completed after that."""
+        """Return whether the tasks completed after the watchdog had ended the run."""
         return self.watchdog is not None and read_facts(self.watchdog, StallFacts).drained
 
 
@@ -92,7 +90,7 @@ def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
 
 
 def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: RuleInput) -> Finding:
-    """The log ends with tasks in flight, no watchdog has fired, and no process is seen."""
+    """Return the finding for a log that ends with tasks in flight, without a watchdog or process."""
     running = all(task.state is TaskState.RUNNING for task in roots)
     one = len(roots) == 1
     verb = ("was running" if one else "were running") if running else "had not completed"
@@ -117,7 +115,7 @@ def _since_ns(roots: Sequence[Task]) -> int | None:
 
 
 def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
-    """Another rule judges the run: it completed or crashed, or something else than a task blocks it."""
+    """Return whether another rule judges the run: it completed, crashed, or is not blocked by a task."""
     ring = read_facts(blocked.ring, RingFacts) if blocked.ring is not None else RingFacts()
     return (
         job.completed
@@ -153,7 +151,7 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
 
 
 def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput) -> str:
-    """A sentence on the orchestrator where it waits for the roots, or ""."""
+    """Return a sentence on the orchestrator if it waits for the roots, or ""."""
     if blocked.ring is not None:
         ring = read_facts(blocked.ring, RingFacts)
         return (
@@ -168,7 +166,7 @@ def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput
 
 
 def _participants(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> tuple[str, ...]:
-    """The roots, the cores that run them, the ring and the orchestrator."""
+    """Return the roots, the cores that run them, the ring and the orchestrator."""
     found = [task.id for task in roots]
     found += [core for task in roots if task.state is TaskState.RUNNING for core in task.where]
     if blocked.ring is not None:
@@ -179,14 +177,14 @@ def _participants(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked,
 
 
 def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
-    """Nothing has happened for longer than the watchdog's limit, or than a task may run where no limit is known."""
+    """Return whether nothing has happened for longer than the watchdog's limit, or than a task may run."""
     if not job.run.quiet:
         return False
     return job.quiet_for_s(state.snapshot) >= job.patience_s(state)
 
 
 def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
-    """The claim itself: which task, where, since when."""
+    """Return the claim: which task, where, since when."""
     snapshot = state.snapshot
     if len(roots) > 1:
         many = job.run.certain
@@ -219,7 +217,7 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
 
 
 def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
-    """How many tasks wait behind the roots, in a sentence."""
+    """Return a sentence on the number of tasks behind the roots."""
     behind, direct, known = job.count_behind(roots, state)
     if not behind:
         return ""
@@ -229,7 +227,7 @@ def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str
 
 
 def _steps(roots: Sequence[Task], job: JobDiagnostics) -> Mapping[str, str]:
-    """What decides about the next steps."""
+    """Return the template values that select remedies."""
     ring = job.known("ring-full", RingFacts)
     return {
         "kernel": roots[0].kernel or "its kernel",
@@ -242,7 +240,7 @@ def _steps(roots: Sequence[Task], job: JobDiagnostics) -> Mapping[str, str]:
 
 
 def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
-    """A stall with no task that could complete: only waiting tasks, or none at all."""
+    """Yield the findings for a stall without a task that could complete."""
     report = job.watchdog(state)
     if report is None and job.run.building:
         yield building(rule, job, state, alive(state))

@@ -1,4 +1,4 @@
-"""Writes the findings on runs: what each says, and what to do next (data/findings.toml)."""
+"""Create findings on runs from the templates in data/findings.toml."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class Text(Struct, frozen=True, forbid_unknown_fields=True):
 
 @cache
 def texts() -> Mapping[str, Text]:
-    """All of them, by name."""
+    """Return the texts by name."""
     return read_data("findings.toml", dict[str, Text])
 
 
 @cache
 def _asked(name: str) -> frozenset[str]:
-    """The values that a text asks for."""
+    """Return the value names that a text uses."""
     text = texts()[name]
     steps = [step.text if isinstance(step, Line) else step for step in text.next]
     conditions = [word for step in text.next if isinstance(step, Line) for word in (*step.needs, *step.lacks)]
@@ -44,22 +44,19 @@ def _asked(name: str) -> frozenset[str]:
 
 
 def flag(known: object) -> str:
-    """A value that is known where something holds."""
+    """Return a template value for a condition: non-empty if it holds."""
     return "known" if known else ""
 
 
 def written(
     name: str, rule: str, job: JobDiagnostics, state: RuleInput, values: Mapping[str, str], /, **more: Any
 ) -> Finding:
-    """A finding.
+    """Return a finding.
 
     Args:
         name: in data/findings.toml.
-        rule: name of the rule.
-        job: whose run it is about.
-        state: what is known.
-        values: for the templates, beside those of every job.
-        more: other fields of the finding; they come before what the file has.
+        values: for the templates, in addition to those of every job.
+        more: other fields of the finding; they override the file's.
     """
     text = texts()[name]
     known = {

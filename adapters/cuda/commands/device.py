@@ -116,7 +116,7 @@ def command(
 
 
 def _code(state: DeviceState) -> int:
-    """The exit code: an exception, or a kernel that hangs as the rule `device-hang` says."""
+    """Return the exit code: for an exception, or for a kernel that hangs by the rule `device-hang`."""
     if state.faults:
         return _CRASHED
     since_ns = [kernel.still_since_wall_ns for kernel in state.kernels if kernel.still_since_wall_ns]
@@ -125,23 +125,17 @@ def _code(state: DeviceState) -> int:
 
 
 class _Run:
-    """What was done to the target."""
+    """The intrusive actions of one run."""
 
     def __init__(self, stamper: Stamper) -> None:
         self.stamper = stamper
         self.touches: list[Intrusion] = []
 
     def events(self) -> Iterator[Event]:
-        """The ledger as events."""
         return (Touched(intrusion=touch, **self.stamper()) for touch in self.touches)
 
 
 def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
-    """The files that were named.
-
-    Raises:
-        UsageError, TouchRefused, SourceError: they can't be meant or read.
-    """
     if len(words) == 1 and words[0].isdigit() and not Path(words[0]).exists():
         raise TouchRefused(
             f"Reading the GPU state of process {words[0]} is intrusive; choose how.",
@@ -154,11 +148,6 @@ def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
 
 
 async def _dead(gpu: CoreFile, host: CoreFile | None, gdb: str | None, timeout_s: float) -> DeviceState:
-    """From files.
-
-    Raises:
-        SourceError, ToolMissing, GdbGone, GdbTimeout: they can't be read.
-    """
     target = f"file:{gpu.path.absolute()}"
     return await open_core(find_cuda_gdb(gdb), gpu, host, target, limit_s=timeout_s)
 
@@ -173,11 +162,6 @@ async def _live(
     again_s: float | None,
     timeout_s: float,
 ) -> DeviceState | None:
-    """From a process.
-
-    Raises:
-        UsageError, TouchRefused, TargetError, SourceError, ToolMissing, GdbError: that can't be done.
-    """
     if len(words) != 1:
         raise UsageError(f"{way} takes exactly one process.", f"livedbg device PID {way}", "usage")
     path = None if dump_only else find_cuda_gdb(gdb)

@@ -91,7 +91,7 @@ def _cut(trail: LaunchTrail, last: int) -> LaunchTrail:
 
 
 def _thread_name(snapshot: Snapshot, thread: str) -> str:
-    """Its number and name; one that was born a moment ago is not in the snapshot yet."""
+    """Return a thread's tid and name; a new one may not be in the snapshot yet."""
     known = snapshot.threads.get(thread)
     if known is not None:
         return f"{known.tid} {known.name}"

@@ -1,7 +1,8 @@
 """The cuda-gdb adapter: takes a GPU core dump on request, and reads those that a process writes by itself.
 
 Invariants:
-    cudagdb_adapter.G1. Without an intent nothing is requested from a process; if touches are forbidden, never.
+    cudagdb_adapter.G1. Without an intent nothing is requested from a process; if intrusive actions are forbidden,
+        never.
     cudagdb_adapter.G2. A requested dump is in the ledger before it is read.
 """
 
@@ -38,7 +39,7 @@ _READ_S: Final = 120.0
 
 
 class CudaGdbAdapter(PolledAdapter):
-    """Says what runs on the devices of a process."""
+    """Shows the device state of processes."""
 
     name: ClassVar[str] = "cudagdb"
     sees: ClassVar[str] = "kernels, warps and exceptions on CUDA devices, from GPU core dumps"
@@ -58,18 +59,16 @@ class CudaGdbAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Whether somebody can ask for a dump, or one can appear."""
         return bool(request.processes) and not request.once
 
     async def run(self, context: Context) -> None:
-        """See Adapter."""
         await super().run(context)
         for _ in range(_LAST_CHECKS if any(self._watches.values()) else 0):  # a job often ends right after its dump
             await asyncio.sleep(_LAST_S)
             await self.look(context)
 
     async def look(self, context: Context) -> float:
-        """Which processes take orders, and the dumps that they wrote."""
+        """Find processes that accept requests, and the dumps that they wrote."""
         begun_s = time.monotonic()
         for process in list(context.snapshot().processes.values()):
             if process.target:
@@ -80,9 +79,9 @@ class CudaGdbAdapter(PolledAdapter):
         """Take a dump of one process and read it.
 
         Raises:
-            TouchRefused: touches are forbidden, or the dump may end the process.
-            ToolMissing: there is no cuda-gdb; nothing was asked.
-            TargetError: the process takes no such order, or no dump came.
+            TouchRefused: intrusive actions are forbidden, or the dump may end the process.
+            ToolMissing: there is no cuda-gdb; nothing was requested.
+            TargetError: the process accepts no such request, or no dump came.
             SourceError: the dump can't be read.
         """
         assert isinstance(intent, DumpDevice)
@@ -107,7 +106,7 @@ class CudaGdbAdapter(PolledAdapter):
         self._emit(context, state)
 
     async def _check(self, context: Context, process: Process) -> None:
-        """Whether a process takes orders, and the dumps that it wrote."""
+        """Check whether a process accepts requests, and read the dumps that it wrote."""
         if process.id not in self._watches:
             self._watches[process.id] = await asyncio.to_thread(watch_of, process.pid)
         if process.id not in self._ready and not process.exited and await asyncio.to_thread(has_dump_pipe, process.pid):
@@ -121,7 +120,6 @@ class CudaGdbAdapter(PolledAdapter):
             await self._read(context, process, path)
 
     async def _read(self, context: Context, process: Process, path: Path) -> None:
-        """Read a dump that appeared."""
         try:
             core, _ = sort_cores([path])
             gdb = find_cuda_gdb(_named(context.request))
@@ -139,5 +137,5 @@ class CudaGdbAdapter(PolledAdapter):
 
 
 def _named(request: Request) -> str | None:
-    """The gdb that was named, where it is a cuda-gdb."""
+    """Return the named gdb if it is a cuda-gdb."""
     return request.gdb if request.gdb is not None and "cuda-gdb" in Path(request.gdb).name else None

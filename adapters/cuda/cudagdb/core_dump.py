@@ -1,20 +1,18 @@
-"""Reads GPU core dumps: the ELF header shows whether a file is one and is complete (elf(5)); cuda-gdb reads its state.
+"""Read GPU core dumps: the ELF header shows whether a file is one and is complete (elf(5)); cuda-gdb reads its state.
 
 A GPU core dump is an ELF core of the machine EM_CUDA. Its sections hold tables of devices, SMs, warps and lanes
 (cudacoredump.h of the CUDA toolkit). Only headers are read here, because a dump has gigabytes.
 
-A sample by an attached cuda-gdb: it stops the whole process and all its GPUs.
-
-For processes that write no core dump. It was never tried on a GPU (docs/systems/cuda.md), so it does as little as
-possible: attach, one sample, detach, within a time limit and under the guard (livedbg.touch.guard).
-
-The cuda-gdb manual ("Attaching and Detaching") says: the attach runs functions in the target and may resume it for some
-seconds; a process with a device exception ends when it is resumed.
+Processes that write no core dump can be sampled by an attached cuda-gdb, which stops the whole process and all its
+GPUs. This was never tested on a GPU (docs/systems/cuda.md), so it does as little as possible: attach, one sample,
+detach, within a time limit and under the guard (livedbg.touch.guard). The cuda-gdb manual ("Attaching and Detaching")
+says: the attach runs functions in the target and may resume it for some seconds; a process with a device exception ends
+when it is resumed.
 
 Invariants:
     cuda_gdb_attach.H1. A guard watches from before the attach until after the detach.
-    cuda_gdb_attach.H2. The target is released however the sample ends: by command, by the end of the debugger, at last
-        by the guard.
+    cuda_gdb_attach.H2. The target is released however the sample ends: by command, by the end of the debugger, or
+        finally by the guard.
 """
 
 from __future__ import annotations
@@ -54,11 +52,7 @@ _GZIP: Final = b"\x1f\x8b"
 
 
 def sort_cores(paths: list[Path]) -> tuple[CoreFile, CoreFile | None]:
-    """The GPU's core dump and the host's among one or two files, in whichever order.
-
-    Raises:
-        SourceError: one can't be read, none is a GPU's, or both are.
-    """
+    """Return the GPU's and the host's core dump, given one or two files; raise SourceError if none is a GPU's."""
     cores = [read_core(path) for path in paths]
     gpus = [core for core in cores if core.gpu]
     hosts = [core for core in cores if not core.gpu]
@@ -79,16 +73,15 @@ async def open_core(
     limit_s: float = 120.0,
     pid: int = 0,
 ) -> DeviceState:
-    """The state in a core dump.
+    """Return the state in a core dump.
 
     Args:
-        gdb: path of the cuda-gdb.
         gpu: the GPU's core dump.
-        host: the host's, for nothing but its thread's stack beneath the device's.
-        target: identifier of the process, or `file:PATH`.
-        source: how it came about.
-        limit_s: time limit of it all.
-        pid: the process whose driver wrote it; 0: our user named the file.
+        host: the host's core dump, used only for its thread's stack below the device's.
+        target: id of the process, or `file:PATH`.
+        source: its origin.
+        limit_s: total time limit.
+        pid: the process whose driver wrote it; 0 if our user named the file.
 
     Raises:
         SourceError: cuda-gdb can't read it.
@@ -156,13 +149,7 @@ def _again(gpu: CoreFile) -> str:
 
 
 class CoreFile(NamedTuple):
-    """A core dump.
-
-    Attributes:
-        gpu: it is that of a GPU; else that of a host process.
-        size: bytes that are there.
-        whole: bytes that its headers speak of.
-    """
+    """A core dump of a GPU or a host process, its size, and the size according to its headers."""
 
     path: Path
     gpu: bool
@@ -171,16 +158,12 @@ class CoreFile(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """Bytes that are not there."""
+        """Return the number of missing bytes."""
         return max(0, self.whole - self.size)
 
 
 def read_core(path: Path) -> CoreFile:
-    """What a file is.
-
-    Raises:
-        SourceError: it can't be read, or is no core dump.
-    """
+    """Return the properties of a core dump; raise SourceError if it is unreadable or none."""
     try:
         if not target_files.is_regular(path):
             what = "does not exist" if not path.exists() else "is no file"
@@ -210,7 +193,7 @@ def _read(path: Path, file: BinaryIO, size: int) -> CoreFile:
 
 
 def _extent(file: BinaryIO, size: int, fields: tuple[int, ...]) -> int:
-    """Up to which byte the section table reaches, and what it lists."""
+    """Return the end of the section table and of its sections."""
     offset, entry, number = int(fields[6]), int(fields[11]), int(fields[12])
     if not offset or entry != _SECTION.size:
         return 0
@@ -235,7 +218,7 @@ def _extent(file: BinaryIO, size: int, fields: tuple[int, ...]) -> int:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether all is there that a core dump's headers speak of; a compressed one is taken for whole."""
+    """Return whether a core dump is complete by its headers; a compressed one counts as complete."""
     try:
         return read_core(path).missing == 0
     except SourceError as error:
@@ -251,16 +234,14 @@ async def sample_attached(
     """Attach, sample, detach.
 
     Args:
-        gdb: path of the cuda-gdb.
-        pid: the process.
-        target: its identifier.
-        touched: gets the entry for the ledger, also when the sample fails.
+        target: id of the process.
+        touched: receives the ledger entry, also if the sample fails.
         limit_s: time limit of attach and sample; the detach may take 10 s more.
 
     Raises:
-        TouchRefused: touches are forbidden on this box.
-        TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to; nothing was touched.
-        GuardMissing: there is no guard; nothing was touched.
+        TouchRefused: intrusive actions are forbidden on this host.
+        TargetGone, TargetDenied, TargetUnsuitable: it can't be attached to; nothing was done to it.
+        GuardMissing: there is no guard; nothing was done to the target.
         GdbCommandError, GdbGone, GdbTimeout: the debugger failed; the target was detached.
         ToolMissing: the program is no cuda-gdb.
     """

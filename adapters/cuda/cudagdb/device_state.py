@@ -1,4 +1,4 @@
-"""Makes a device state of a sample: positions of warps and threads, exceptions first; and compares two states."""
+"""Convert a sample to a device state: positions of warps and threads, exceptions first; and compare two states."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def state_of(
     taken_wall_ns: int | None = None,
     sampling_ns: int = 0,
 ) -> DeviceState:
-    """The state that was seen."""
+    """Return the state of a sample."""
     places = _places(seen)
     of_process, pid = target.startswith("process:"), target.rpartition("/")[2]
     notes = list(dict.fromkeys(clean_line(note) for note in seen.notes))
@@ -92,7 +92,7 @@ def _kernels(seen: DeviceSample) -> Iterator[DeviceKernel]:
     for thread in seen.threads:
         threads[thread.kernel] += thread.threads
     for row in seen.kernels:
-        name, paren, arguments = _parted(row.invocation)
+        name, paren, arguments = _split_call(row.invocation)
         yield DeviceKernel(
             number=row.number,
             device=row.device,
@@ -110,8 +110,8 @@ def _kernels(seen: DeviceSample) -> Iterator[DeviceKernel]:
         )
 
 
-def _parted(invocation: str) -> tuple[str, str, str]:
-    """Function and arguments of `spin(n=3)`: the last parenthesis that closes at the end opens the arguments."""
+def _split_call(invocation: str) -> tuple[str, str, str]:
+    """Split `spin(n=3)` into function and arguments, at the parenthesis that matches the last one."""
     depth = 0
     if invocation.endswith(")"):
         for place in range(len(invocation) - 1, -1, -1):
@@ -122,7 +122,7 @@ def _parted(invocation: str) -> tuple[str, str, str]:
 
 
 def _places(seen: DeviceSample) -> list[DevicePlace]:
-    """Places of warps and threads, most warps first. A place is a line; an address where there is none."""
+    """Return the places of warps and threads, most warps first. A place is a line, or an address without one."""
     positions: dict[_Key, _Position] = {}
     lines = {thread.pc: (thread.file, thread.line) for thread in seen.threads if thread.line is not None}
 
@@ -167,7 +167,7 @@ def _places(seen: DeviceSample) -> list[DevicePlace]:
 
 
 def _faults(seen: DeviceSample) -> Iterator[DeviceFault]:
-    """Exceptions: the one that the debugger announces, with its instruction, then what lanes have besides."""
+    """Yield the exception that the debugger announces, with its instruction, then other exceptions of lanes."""
     kernels = {(w.device, w.sm, w.number): w for w in seen.warps}
     warps: defaultdict[str, int] = defaultdict(int)
     lanes: defaultdict[str, int] = defaultdict(int)
@@ -219,7 +219,7 @@ def _faults(seen: DeviceSample) -> Iterator[DeviceFault]:
 
 
 def compare_states(before: DeviceState | None, now: DeviceState) -> DeviceState:
-    """The newer state, in which each kernel that did not progress has the time since which it did not.
+    """Return the newer state, in which each kernel without progress has the time since when.
 
     A kernel makes no progress if the same grid has as many warps, most of them at the same place, in both samples.
     """
@@ -243,7 +243,7 @@ def _since(before: DeviceState, then: DeviceKernel, now: DeviceState, kernel: De
 
 
 def _main_place(state: DeviceState, kernel: DeviceKernel) -> tuple[object, ...] | None:
-    """The place of most warps of a kernel: its line, else its function, else its address."""
+    """Return the place of most warps of a kernel: its line, else its function, else its address."""
     first = next(iter(places_of(state, kernel.number)), None)
     if first is None or not kernel.warps or 2 * first.warps <= kernel.warps:
         return None

@@ -1,10 +1,8 @@
-"""Finds the GPU core dumps of a process by their names, and those that it writes by itself as they appear.
+"""Find GPU core dumps of a process by name, and the pipe through which it accepts requests for one.
 
-CUDA_COREDUMP_FILE names them; by default `core_TIME_HOST_PID.nvcudmp`, earlier `core.cuda.HOST.PID`, in the working
-directory of the process. `%h`, `%p` and `%t` stand for host, pid and seconds (cuda-gdb manual, "Naming of GPU core dump
-files"). A process writes one by itself with CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1. Only files are read.
-
-Finds the pipe through which a process accepts requests for a GPU core dump.
+CUDA_COREDUMP_FILE names the dumps; by default `core_TIME_HOST_PID.nvcudmp`, earlier `core.cuda.HOST.PID`, in the
+working directory of the process. `%h`, `%p` and `%t` stand for host, pid and seconds (cuda-gdb manual, "Naming of GPU
+core dump files"). A process writes one by itself with CUDA_ENABLE_COREDUMP_ON_EXCEPTION=1. Only files are read.
 
 With CUDA_ENABLE_USER_TRIGGERED_COREDUMP=1 (or cuCoredumpSetAttributeGlobal) the CUDA driver in the process reads a
 FIFO: CUDA_COREDUMP_PIPE, by default `corepipe.cuda.HOST.PID`; some drivers create `corepipe_HOST_PID` (cuda-gdb
@@ -44,10 +42,10 @@ _ON_EXCEPTION: Final = "CUDA_ENABLE_COREDUMP_ON_EXCEPTION"
 
 @dataclass(frozen=True, slots=True)
 class DumpFiles:
-    """The names that dumps of one process may have.
+    """The possible names of one process's dumps.
 
     Attributes:
-        root, folder: its root and working folder as we can reach them, also once it has ended where that can be.
+        root, folder: its root and working folder as we can reach them, also after its end if possible.
         templates: absolute paths as the process has them, or names in its folder.
     """
 
@@ -57,11 +55,11 @@ class DumpFiles:
 
     @property
     def words(self) -> str:
-        """The names, for a sentence."""
+        """Return the names, for a sentence."""
         return clean_line(" or ".join(self.templates))
 
     def dumps(self) -> dict[Path, tuple[int, int]]:
-        """Files that have such a name now -> modification time in nanoseconds, and size."""
+        """Map the existing files with such a name to modification time in nanoseconds, and size."""
         found: dict[Path, tuple[int, int]] = {}
         for template in self.templates:
             path = self.root / template.lstrip("/") if template.startswith("/") else self.folder / template
@@ -77,7 +75,7 @@ class DumpFiles:
 
 
 def dump_files(pid: int, environment: Mapping[str, str]) -> DumpFiles | None:
-    """The names for a process; None where its dumps go to a command."""
+    """Return the names for a process; None if its dumps go to a command."""
     template = environment.get(_FILE, "")
     if template.startswith("|"):
         return None
@@ -86,7 +84,7 @@ def dump_files(pid: int, environment: Mapping[str, str]) -> DumpFiles | None:
 
 
 def is_open(pid: int, path: Path) -> bool:
-    """Whether a process still has a file open."""
+    """Return whether a process still has a file open."""
     try:
         status = target_files.status(path)
         links = fd_links(pid)
@@ -105,7 +103,7 @@ def is_open(pid: int, path: Path) -> bool:
 
 
 def _reached(link: str) -> Path:
-    """Where a link of /proc leads, if that is the same folder for us; else the link, which ends with the process."""
+    """Return the target of a /proc link if it is the same folder for us; else the link, which ends with the process."""
     try:
         path = Path(os.readlink(link))  # noqa: PTH115 - `(deleted)` and the like must not be resolved
         if path.samefile(link):
@@ -116,13 +114,13 @@ def _reached(link: str) -> Path:
 
 
 def expression(template: str) -> str:
-    """A regular expression for what `%h`, `%p`, `%t` become; the pid may be one of the process's own namespace."""
+    """Return a regular expression for a template with `%h`, `%p`, `%t`; the pid may be of the process's namespace."""
     parts = re.split(r"(%[hpt])", template)
     return "".join(_KNOWN.get(part, re.escape(part)) for part in parts)
 
 
 def _resolved(folder: Path) -> Path:
-    """A folder whose own name may have marks: the newest that fits."""
+    """Return a folder whose own name may have `%` fields: the newest match."""
     if "%" not in str(folder):
         return folder
     above = _resolved(folder.parent)
@@ -132,12 +130,7 @@ def _resolved(folder: Path) -> Path:
 
 
 class DumpWatch:
-    """The dumps of one process.
-
-    Args:
-        pid: the process.
-        files: what they may be called.
-    """
+    """Watches the dumps of one process, by their possible names."""
 
     def __init__(self, pid: int, files: DumpFiles) -> None:
         self._pid = pid
@@ -146,11 +139,11 @@ class DumpWatch:
         self._growing: dict[Path, tuple[int, int]] = {}
 
     def forget(self) -> None:
-        """Take all that is there now for known: somebody else has asked for it."""
+        """Treat all present files as known, since somebody else has requested them."""
         self._known = self._files.dumps()
 
     def find(self) -> list[Path]:
-        """Dumps that are new and whole."""
+        """Return the dumps that are new and complete."""
         whole = []
         for path, seen in self._files.dumps().items():
             if self._known.get(path) == seen:
@@ -165,7 +158,7 @@ class DumpWatch:
 
 
 def watch_of(pid: int) -> DumpWatch | None:
-    """A watch for a process that writes dumps by itself; None where it doesn't, or can't be seen."""
+    """Return a watch for a process that writes dumps by itself; None if it doesn't, or can't be inspected."""
     try:
         environment = read_environment(pid)
     except OSError:
@@ -189,14 +182,13 @@ _RECIPE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class DumpPipe:
-    """Where a dump is asked for, and where it will appear.
+    """The FIFO for requesting a dump, and the files in which it may appear.
 
     Attributes:
-        pid: the process.
-        descriptor: its descriptor of the FIFO.
+        descriptor: the process's descriptor of the FIFO.
         pipe: path of the FIFO, as the process has it.
         identity: device and inode of the FIFO.
-        files: what the dump may be called.
+        files: possible names of the dump.
         survives: its environment says that it goes on after a dump.
     """
 
@@ -209,12 +201,12 @@ class DumpPipe:
 
     @property
     def opened_by(self) -> str:
-        """The path to open for writing."""
+        """Return the path to open for writing."""
         return f"/proc/{self.pid}/fd/{self.descriptor}"
 
 
 def has_dump_pipe(pid: int) -> bool:
-    """Whether a process takes orders for a dump, as far as that can be seen."""
+    """Return whether a process accepts requests for a dump, as far as visible."""
     try:
         return _pipe_of(pid, {}) is not None
     except OSError:
@@ -222,11 +214,11 @@ def has_dump_pipe(pid: int) -> bool:
 
 
 def find_dump_pipe(pid: int) -> DumpPipe:
-    """Where a dump of a process can be asked for.
+    """Return where a dump of a process can be requested.
 
     Raises:
-        TargetGone, TargetDenied: it is gone, or its descriptors may not be read.
-        TargetUnsuitable: it takes no such orders, or writes the dump to where it can't be found.
+        TargetGone, TargetDenied: it is gone, or its descriptors can't be read.
+        TargetUnsuitable: it accepts no such requests, or writes the dump to an unknown place.
     """
     try:
         environment = read_environment(pid)
@@ -282,7 +274,7 @@ def _no_place(pid: int, environment: Mapping[str, str]) -> TargetUnsuitable:
 
 
 def _below(pid: int) -> int | None:
-    """A process below it that takes orders."""
+    """Return a descendant that accepts requests."""
     waiting, seen = child_pids(pid), 0
     while waiting and seen < _MOST_BELOW:
         child = waiting.pop(0)
@@ -294,11 +286,7 @@ def _below(pid: int) -> int | None:
 
 
 def _pipe_of(pid: int, environment: Mapping[str, str]) -> tuple[int, str] | None:
-    """Descriptor and path of the FIFO.
-
-    Raises:
-        OSError: the process is gone, or its descriptors may not be read.
-    """
+    """Return descriptor and path of the FIFO; raise OSError if the process can't be read."""
     template = environment.get(_PIPE, "")
     named = re.compile(expression(Path(template).name)) if template else _DEFAULT_PIPE
     for fd, link in sorted(fd_links(pid).items()):
@@ -312,17 +300,13 @@ def _pipe_of(pid: int, environment: Mapping[str, str]) -> tuple[int, str] | None
 
 
 def _identity(pid: int, fd: int) -> tuple[int, int]:
-    """Device and inode of what a descriptor is of.
-
-    Raises:
-        OSError: it is closed, or the process is gone.
-    """
+    """Return device and inode of a descriptor's file; raise OSError if it is closed."""
     status = os.stat(f"/proc/{pid}/fd/{fd}")  # noqa: PTH116 - follows the magic link
     return status.st_dev, status.st_ino
 
 
 def _reads(pid: int, fd: int) -> bool:
-    """Whether a descriptor was opened for reading: the low bits of `flags:`, which is octal (proc_pid_fdinfo(5))."""
+    """Return whether a descriptor is open for reading: the low bits of `flags:`, octal (proc_pid_fdinfo(5))."""
     try:
         flags = next((int(value, 8) for name, value in fdinfo(pid, fd) if name == "flags"), os.O_WRONLY)
     except OSError:

@@ -1,4 +1,4 @@
-"""Requests a GPU core dump from the CUDA driver in a process, waits for the file, enters it in the ledger, reads it.
+"""Request a GPU core dump from the CUDA driver in a process, wait for the file, enter it in the ledger, read it.
 
 The kernels on the device are stopped from the request to the end of the dump; host threads run on until they wait for
 the device. The time is measured from the first byte of the request until the driver has closed the file.
@@ -46,11 +46,11 @@ _STEADY: Final = 2  # scans in a row with the same size
 
 @dataclass(frozen=True, slots=True)
 class WrittenDump:
-    """A dump that was written.
+    """A written dump.
 
     Attributes:
         path: as we can open it.
-        took_ns: from the request until the file was complete: the kernels were stopped no longer.
+        took_ns: from the request to the complete file: an upper limit of the kernels' stop.
     """
 
     path: Path
@@ -65,7 +65,7 @@ async def send_request(place: DumpPipe, limit_s: float = 60.0) -> WrittenDump:
     """Request a dump and wait for it.
 
     Raises:
-        TouchRefused: touches are forbidden on this box.
+        TouchRefused: intrusive actions are forbidden on this host.
         TargetGone, TargetUnsuitable: nobody reads the pipe any more; nothing was written.
         NoDump: it was requested and did not appear in time.
     """
@@ -97,11 +97,7 @@ def _open(place: DumpPipe) -> int:
 
 
 def _write_request(place: DumpPipe, pipe: int) -> None:
-    """Write the first byte of the request.
-
-    Raises:
-        TargetUnsuitable: no process reads it any more, or earlier requests fill the pipe; nothing was written.
-    """
+    """Write the first byte of the request; raise TargetUnsuitable if no process reads it, or the pipe is full."""
     try:
         os.write(pipe, b"1")
     except BrokenPipeError:
@@ -141,7 +137,7 @@ async def _wait(
 
 
 def _write_more(pipe: int, most: int) -> int:
-    """How much more was written of the order; all of it where the order has been taken and the pipe closed."""
+    """Return how many more bytes were written; all if the request was accepted and the pipe closed."""
     try:
         return os.write(pipe, bytes(most))
     except BlockingIOError:
@@ -151,7 +147,7 @@ def _write_more(pipe: int, most: int) -> int:
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a process runs no more: it is gone, or a zombie."""
+    """Return whether a process is gone or a zombie."""
     try:
         return read_stat(pid).state in (ThreadState.ZOMBIE, ThreadState.DEAD)
     except OSError:
@@ -177,11 +173,7 @@ def _none(place: DumpPipe, last: tuple[Path, int] | None, waited_ns: int) -> NoD
 
 
 def refuse_abort(place: DumpPipe) -> None:
-    """Ask before a dump that may end the process.
-
-    Raises:
-        TouchRefused: its environment doesn't say that it goes on after a dump.
-    """
+    """Raise TouchRefused if a dump may end the process: its environment doesn't say that it goes on."""
     if not place.survives:
         raise TouchRefused(
             f"The driver may abort process {place.pid} after the dump: skip_abort is not among its "
@@ -198,12 +190,11 @@ async def request_dump(
 
     Args:
         place: the pipe for the request.
-        target: identifier of the process.
-        touched: gets the entry for the ledger, also if no dump appeared.
-        limit_s: time limit.
+        target: id of the process.
+        touched: receives the ledger entry, also if no dump appeared.
 
     Raises:
-        TouchRefused, TargetGone, TargetUnsuitable: nothing was touched.
+        TouchRefused, TargetGone, TargetUnsuitable: refused; nothing was done to the target.
         NoDump: no complete dump appeared in time.
     """
     at_wall_ns = time.time_ns()
@@ -232,11 +223,7 @@ async def request_dump(
 
 
 async def read_dump(gdb: str, dumped: WrittenDump, place: DumpPipe, target: str, limit_s: float) -> DeviceState:
-    """Read the state in a dump.
-
-    Raises:
-        SourceError, GdbGone, GdbTimeout, ToolMissing: it can't be read.
-    """
+    """Return the state in a dump; raise SourceError, GdbGone, GdbTimeout or ToolMissing if it can't be read."""
     core, _host = sort_cores([dumped.path])
     state = await open_core(gdb, core, None, target, source="dump on request", limit_s=limit_s, pid=place.pid)
     if has_ended(place.pid):

@@ -1,13 +1,11 @@
-"""Finds and starts cuda-gdb, and queries its tables: by MI where it has the command, else by its console.
+"""Find and start cuda-gdb, and query its tables: by MI if it has the command, else by its console.
 
-Parses cuda-gdb's tables as the console prints them, for versions without an MI command for them.
-
-Rows are recognised by their shape, not by column positions, which move with the longest name (cuda-gdb manual, "Info
-CUDA Commands", and real output of cuda-gdb 12.6 and 13). A heading that applies to all rows below it (`Device 0 SM 3`,
-`Kernel 0`) is copied into each row.
+Console tables are parsed by the shape of rows, not by column positions, which move with the longest name (cuda-gdb
+manual, "Info CUDA Commands", and real output of cuda-gdb 12.6 and 13). A heading that applies to all rows below it
+(`Device 0 SM 3`, `Kernel 0`) is copied into each row.
 
 Invariants:
-    cuda_gdb_queries.K1. All queries share one deadline; what is not queried or not answered by then is a note.
+    cuda_gdb_queries.K1. All queries share one deadline; anything not queried or answered by then becomes a note.
     cuda_gdb_queries.K2. A refused query is a note; only the end of the debugger ends the queries.
 """
 
@@ -67,12 +65,7 @@ TABLES: Final[Mapping[str, re.Pattern[str]]] = {name: lazy_re(f"{_CURRENT}{shape
 
 
 def console_rows(table: str, text: str) -> list[dict[str, str]]:
-    """The rows of a table in what cuda-gdb printed.
-
-    Args:
-        table: one of TABLES.
-        text: of `info cuda TABLE`.
-    """
+    """Return the rows of a table (one of TABLES) in the output of `info cuda TABLE`."""
     shape = TABLES[table]
     shared: dict[str, str] = {}
     rows: list[dict[str, str]] = []
@@ -120,15 +113,14 @@ class Queries:
 
     @property
     def left_s(self) -> float:
-        """The time until the deadline."""
         return self._end_s - time.monotonic()
 
     async def rows(self, table: str, make: Callable[[Mapping[str, str]], Row], words: str = "") -> list[Row]:
-        """The rows of a table that can be parsed.
+        """Return the parsable rows of a table.
 
         Args:
             table: `devices`, `warps`, …
-            make: makes one (livedbg.adapters.cuda.cudagdb.tables).
+            make: creates a row (livedbg.adapters.cuda.cudagdb.tables).
             words: a filter, in cuda-gdb's words.
 
         Raises:
@@ -146,11 +138,7 @@ class Queries:
         return rows
 
     async def answer(self, command: str, what: str) -> Record | None:
-        """The answer to an MI command; None with a note where there is none.
-
-        Raises:
-            GdbGone: the debugger has ended.
-        """
+        """Return the answer to an MI command, None with a note without one; raise GdbGone if the debugger has ended."""
         if self.left_s < _LEAST_S:
             self._too_late(what)
             return None
@@ -163,11 +151,7 @@ class Queries:
         return None
 
     async def console(self, command: str, what: str = "") -> str:
-        """What a console command prints; "" where it is refused, with a note where `what` names it.
-
-        Raises:
-            GdbGone: the debugger has ended.
-        """
+        """Return a console command's output; if it is refused, "", and a note if `what` names it. May raise GdbGone."""
         if self.left_s < _LEAST_S:
             if what:
                 self._too_late(what)
@@ -180,11 +164,7 @@ class Queries:
             return ""
 
     async def find_focus(self) -> None:
-        """Query the focus of the debugger.
-
-        Raises:
-            GdbGone: the debugger has ended.
-        """
+        """Query the focus of the debugger; raise GdbGone if it has ended."""
         record = await self.answer("-cuda-focus-query device sm warp lane kernel grid block thread", "focus")
         said = record.payload.get("CudaFocus") if record is not None else None
         if isinstance(said, dict):
@@ -218,11 +198,7 @@ class Queries:
 
 
 def find_cuda_gdb(path: str | None = None) -> str:
-    """The cuda-gdb to use: the one that was asked for, the first on the PATH, or that of an installed toolkit.
-
-    Raises:
-        ToolMissing: there is none.
-    """
+    """Return the path of cuda-gdb: the requested one, the first on PATH, or a toolkit's; else raise ToolMissing."""
     if path is not None:
         found = shutil.which(path)
         if found is None:
@@ -240,7 +216,7 @@ def find_cuda_gdb(path: str | None = None) -> str:
 
 
 async def start_cuda_gdb(path: str, target: int = 0) -> GdbEngine:
-    """Start a cuda-gdb that is not attached yet, for a process or, with 0, for a file that our user named.
+    """Start a cuda-gdb without attaching it, for a process, or for a file that our user named if `target` is 0.
 
     Raises:
         ToolMissing: the program is another gdb.

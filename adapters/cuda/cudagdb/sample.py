@@ -1,12 +1,11 @@
-"""One sample of all devices: which queries are made, in which order, and how many at most.
+"""Sample all devices once, with a limited number of queries.
 
-Coalesced commands are used: a GPU with 132 SMs of 64 warps takes about ten answers. Threads are queried only where most
+Coalesced commands are used: a GPU with 132 SMs of 64 warps takes about ten answers. Threads are queried only if most
 of them are at the same place, because each thread elsewhere is a row of its own.
 
-What the instruction means at which warps are: whether it waits, and for what.
-
-Names by the CUDA Binary Utilities manual ("Instruction Set Reference": Volta to Blackwell). The program counter of a
-warp is that of its next instruction: the warp has not executed it yet, or runs in a loop around it.
+The instruction at which warps are shows whether and for what they wait: names by the CUDA Binary Utilities manual
+("Instruction Set Reference": Volta to Blackwell). The program counter of a warp is that of its next instruction: the
+warp has not executed it yet, or runs in a loop around it.
 """
 
 from __future__ import annotations
@@ -75,13 +74,13 @@ _FAMILIES: Final = (
 
 
 def instruction_of(printed: str) -> str:
-    """The instruction in what `x/i ADDRESS` prints; "" where there is none."""
+    """Return the instruction in the output of `x/i ADDRESS`; "" if there is none."""
     found = _INSTRUCTION_LINE.search(printed[:4096])
     return clean_line(found[1], 120).strip() if found else ""
 
 
 def meaning_of(instruction: str) -> str:
-    """What a warp at that instruction does; "" where that is not known."""
+    """Return what a warp at that instruction does; "" if not known."""
     found = _NAME.match(instruction)
     if found is None:
         return ""
@@ -108,12 +107,7 @@ _LINE: Final = lazy_re(r'^Line (\d{1,18}) of "([^"\n]+)"')
 
 @dataclass(frozen=True, slots=True)
 class Symbol:
-    """What an address belongs to.
-
-    Attributes:
-        function: with its distance, `spin(int*)+64`, where there is no line.
-        instruction: the instruction there; asked for the first few only.
-    """
+    """Symbol of an address: `spin(int*)+64` if there is no line; the first few have their instruction."""
 
     function: str = ""
     file: str | None = None
@@ -123,12 +117,12 @@ class Symbol:
 
 @dataclass(slots=True)
 class DeviceSample:
-    """What a debugger reported, as it reported it.
+    """A debugger's reports.
 
     Attributes:
-        opened: what it printed as it opened the target.
+        opened: its output when it opened the target.
         lanes: (device, SM, warp) -> lanes.
-        notes: what could not be seen.
+        notes: what could not be read.
     """
 
     opened: str = ""
@@ -148,15 +142,7 @@ class DeviceSample:
 
 
 async def sample_devices(queries: Queries, opened: str) -> DeviceSample:
-    """Ask for everything.
-
-    Args:
-        queries: of the debugger.
-        opened: what it printed as it opened the target.
-
-    Raises:
-        GdbGone: it ended before it reported any device.
-    """
+    """Query everything; raise GdbGone if the debugger ends before it reports any device."""
     seen = DeviceSample(opened=opened, notes=queries.notes)
     try:
         await _all(queries, seen)
@@ -195,7 +181,7 @@ async def _all(queries: Queries, seen: DeviceSample) -> None:
 
 
 async def _around_focus(queries: Queries, seen: DeviceSample, focus: Focus) -> None:
-    """Lanes, stack and barriers of the warp that the debugger chose: that of an exception where there is one."""
+    """Query lanes, stack and barriers of the warp in focus: that of an exception if there is one."""
     place = (focus.device, focus.sm, focus.warp)
     seen.lanes[place] = await queries.rows("lanes", lane_row, _words(place))
     record = await queries.answer(f"-stack-list-frames 0 {_FRAMES - 1}", "stack of the focus")
@@ -208,7 +194,7 @@ async def _around_focus(queries: Queries, seen: DeviceSample, focus: Focus) -> N
 
 
 async def _exceptions(queries: Queries, seen: DeviceSample) -> None:
-    """Lanes of further warps that are where a lane with an exception is."""
+    """Query lanes of further warps at the address of a lane with an exception."""
     faulty = {lane.pc for lanes in seen.lanes.values() for lane in lanes if lane.exception}
     places = [(w.device, w.sm, w.number) for w in seen.warps if w.pc in faulty and w.sm >= 0]
     for place in [place for place in places if place not in seen.lanes][:_WARPS_ASKED]:
@@ -218,7 +204,7 @@ async def _exceptions(queries: Queries, seen: DeviceSample) -> None:
 
 
 async def _symbols(queries: Queries, seen: DeviceSample) -> None:
-    """Names of the places where most threads are; their lines too where the threads did not report them."""
+    """Query names of the places of most threads; also their lines if the threads did not report them."""
     numbers: defaultdict[int, int] = defaultdict(int)
     for warp in seen.warps:
         numbers[warp.pc] += 32
@@ -244,7 +230,7 @@ async def _symbols(queries: Queries, seen: DeviceSample) -> None:
 
 
 def _on_their_sms(device: int, sms: Sequence[SmRow], warps: Sequence[WarpRow]) -> Iterator[WarpRow]:
-    """Warps with the SM that each is on. MI's table doesn't say it; its rows follow the masks of the SMs in order."""
+    """Add the SM of each warp. MI's table lacks it; its rows follow the masks of the SMs in order."""
     if any(warp.sm >= 0 for warp in warps):
         yield from warps
         return
@@ -255,7 +241,7 @@ def _on_their_sms(device: int, sms: Sequence[SmRow], warps: Sequence[WarpRow]) -
 
 
 def _ranges(warps: Sequence[WarpRow]) -> dict[int, int]:
-    """How many ranges of threads a kernel's table will have, about."""
+    """Estimate how many thread ranges a kernel's table will have."""
     found: defaultdict[int, int] = defaultdict(int)
     before: dict[int, int] = {}
     for warp in warps:
@@ -276,7 +262,7 @@ def _lines(said: str) -> tuple[str, ...]:
 
 
 def _frames(stack: Any) -> Iterator[Frame]:
-    """The frames on the device in an answer to `-stack-list-frames`."""
+    """Yield the device frames in an answer to `-stack-list-frames`."""
     for said in stack if isinstance(stack, list) else ():
         if not isinstance(said, dict) or said.get("arch", _DEVICE_FRAME) != _DEVICE_FRAME:
             continue

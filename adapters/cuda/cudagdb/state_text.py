@@ -1,6 +1,6 @@
-"""Formats a device state for a terminal, exceptions first.
+"""Format a device state for a terminal, exceptions first; and convert it to events.
 
-Makes events of a device state: a device exception is a diagnostic and an exception hit.
+A device exception becomes a diagnostic and an exception hit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FRAMES: Final = 12
 
 
 def state_text(state: DeviceState) -> str:
-    """All of it, without a newline at the end."""
+    """Return the whole text, without a newline at the end."""
     return "\n".join(_lines(state))
 
 
@@ -117,7 +117,7 @@ def _s(number: int) -> str:
 
 
 def events_of(state: DeviceState, stamp: Stamp) -> Iterator[Event]:
-    """The events of one sample."""
+    """Yield the events of one sample."""
     yield DeviceSeen(device=state, **stamp)
     for number, fault in enumerate(state.faults):
         at_ns = state.taken_wall_ns or stamp["wall_ns"]
@@ -139,7 +139,7 @@ def events_of(state: DeviceState, stamp: Stamp) -> Iterator[Event]:
 
 
 def _diagnostic(state: DeviceState, fault: DeviceFault, process: str | None, at_ns: int) -> Diagnostic:
-    """The exception with the facts that the rules for CUDA read."""
+    """Return the exception with the facts that the rules for CUDA read."""
     kernel = next((one for one in state.kernels if one.number == fault.kernel), None)
     facts = CudaFacts(
         context=process or state.target,

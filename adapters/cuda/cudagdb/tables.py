@@ -1,4 +1,4 @@
-"""The rows of cuda-gdb's tables, typed.
+"""Typed rows of cuda-gdb's tables.
 
 The columns are those of its MI output (gdb/cuda/cuda-commands.c and gdb/cuda/cuda-coords.c in cuda-gdb's source).
 Console output gets the same column names first (livedbg.adapters.cuda.cudagdb.engine).
@@ -31,7 +31,7 @@ class Focus(NamedTuple):
 
     @property
     def words(self) -> str:
-        """`block (0,0,0) thread (3,0,0) on device 0 SM 2 warp 1 lane 3`."""
+        """Return `block (0,0,0) thread (3,0,0) on device 0 SM 2 warp 1 lane 3`."""
         place = f"device {self.device} SM {self.sm} warp {self.warp} lane {self.lane}"
         return f"block {self.block} thread {self.thread} on {place}"
 
@@ -56,7 +56,7 @@ class SmRow(NamedTuple):
 
 
 class WarpRow(NamedTuple):
-    """A warp; `sm` is -1 where the table doesn't say it."""
+    """A warp; `sm` is -1 if the table lacks it."""
 
     device: int
     sm: int
@@ -70,7 +70,7 @@ class WarpRow(NamedTuple):
 
 
 class LaneRow(NamedTuple):
-    """A lane; `exception` is "" where it has none."""
+    """A lane; `exception` is "" for none."""
 
     number: int
     active: bool
@@ -80,7 +80,7 @@ class LaneRow(NamedTuple):
 
 
 class KernelRow(NamedTuple):
-    """A kernel; `sms` is the mask of those that it runs on."""
+    """A kernel; `sms` is the mask of the SMs that it runs on."""
 
     number: int
     device: int
@@ -94,7 +94,7 @@ class KernelRow(NamedTuple):
 
 
 class BlockRow(NamedTuple):
-    """Blocks that follow each other."""
+    """Consecutive blocks."""
 
     kernel: int
     blocks: int
@@ -113,7 +113,7 @@ class ThreadRow(NamedTuple):
 
 
 def convert(rows: Iterable[Mapping[str, str]], make: Callable[[Mapping[str, str]], Row]) -> tuple[list[Row], int]:
-    """Rows, typed, and how many could not be understood."""
+    """Return typed rows, and the number of malformed ones."""
     good: list[Row] = []
     bad = 0
     for row in rows:
@@ -125,11 +125,7 @@ def convert(rows: Iterable[Mapping[str, str]], make: Callable[[Mapping[str, str]
 
 
 def focus_of(said: Mapping[str, str]) -> Focus:
-    """The focus in `CudaFocus={…}`.
-
-    Raises:
-        KeyError, ValueError: it is none, or stands for several (`*`).
-    """
+    """Return the focus in `CudaFocus={…}`; raise KeyError or ValueError if it is none, or several (`*`)."""
     device, sm, warp, lane, kernel, grid = (
         int(said[name]) for name in ("device", "sm", "warp", "lane", "kernel", "grid")
     )
@@ -137,7 +133,7 @@ def focus_of(said: Mapping[str, str]) -> Focus:
 
 
 def device_row(row: Mapping[str, str]) -> DeviceRow:
-    """A row of InfoCudaDevices."""
+    """Parse a row of InfoCudaDevices."""
     return DeviceRow(
         int(row["device"]),
         clean_line(row["name"], 200),
@@ -150,12 +146,12 @@ def device_row(row: Mapping[str, str]) -> DeviceRow:
 
 
 def sm_row(row: Mapping[str, str]) -> SmRow:
-    """A row of InfoCudaSms."""
+    """Parse a row of InfoCudaSms."""
     return SmRow(int(row["sm"]), int(row["active_warps_mask"], 16))
 
 
 def warp_row(row: Mapping[str, str]) -> WarpRow:
-    """A row of InfoCudaWarps."""
+    """Parse a row of InfoCudaWarps."""
     return WarpRow(
         int(row.get("device", "0")),
         int(row.get("sm", "-1")),
@@ -170,7 +166,7 @@ def warp_row(row: Mapping[str, str]) -> WarpRow:
 
 
 def lane_row(row: Mapping[str, str]) -> LaneRow:
-    """A row of InfoCudaLanes."""
+    """Parse a row of InfoCudaLanes."""
     exception = clean_line(row["exception"], 100).strip()
     return LaneRow(
         int(row["lane"]),
@@ -182,7 +178,7 @@ def lane_row(row: Mapping[str, str]) -> LaneRow:
 
 
 def kernel_row(row: Mapping[str, str]) -> KernelRow:
-    """A row of InfoCudaKernels."""
+    """Parse a row of InfoCudaKernels."""
     return KernelRow(
         int(row["kernel"]),
         int(row["device"]),
@@ -197,17 +193,17 @@ def kernel_row(row: Mapping[str, str]) -> KernelRow:
 
 
 def context_row(row: Mapping[str, str]) -> str:
-    """A row of InfoCudaContexts, in words."""
+    """Return a row of InfoCudaContexts as text."""
     return f"{int(row['context'], 16):#x} on device {int(row['device'])}, {clean_line(row['state'], 40)}"
 
 
 def block_row(row: Mapping[str, str]) -> BlockRow:
-    """A row of (Un)CoalescedInfoCudaBlocks."""
+    """Parse a row of (Un)CoalescedInfoCudaBlocks."""
     return BlockRow(int(row["kernel"]), int(row.get("count", "1")))
 
 
 def thread_row(row: Mapping[str, str]) -> ThreadRow:
-    """A row of (Un)CoalescedInfoCudaThreads."""
+    """Parse a row of (Un)CoalescedInfoCudaThreads."""
     file = clean_line(row.get("filename", ""), 1000)
     line = int(row.get("line", "0"))
     known = file not in _NO_FILE and line > 0
@@ -231,11 +227,7 @@ def _address(row: Mapping[str, str], *names: str) -> int:
 
 
 def _dim(text: str) -> str:
-    """`(1,2,3)` as it is.
-
-    Raises:
-        ValueError: it is something else.
-    """
+    """Return `(1,2,3)` unchanged; raise ValueError for anything else."""
     if not _DIM.fullmatch(text):
         raise ValueError(text)
     return text

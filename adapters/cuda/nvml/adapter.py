@@ -2,13 +2,9 @@
 
 Without an NVIDIA driver it costs one failed dlopen.
 
-Makes events of GPU samples: only for what has changed.
-
-One thread for calls that may never come back.
-
-NVML blocks in the driver, for seconds where a GPU has trouble and for good where it hangs. So its calls run in a
-daemon thread of their own: the session waits for an answer for a limited time, and neither it nor the end of the
-program waits for the thread. Only time in which the call blocks counts: on a busy host it waits for a CPU.
+NVML blocks in the driver, for seconds if a GPU has trouble and for ever if it hangs. So its calls run in a daemon
+thread of their own: the session waits for an answer for a limited time, and neither it nor the end of the program waits
+for the thread. Only time in which the call blocks counts: on a busy host it waits for a CPU.
 """
 
 from __future__ import annotations
@@ -44,7 +40,7 @@ T = TypeVar("T")
 
 
 class _Job(Generic[T]):
-    """A call and where its answer goes."""
+    """A call with its future."""
 
     def __init__(self, call: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
         self._call = call
@@ -52,11 +48,7 @@ class _Job(Generic[T]):
         self.answer: asyncio.Future[T] = loop.create_future()
 
     def run(self, over: Callable[[], None]) -> None:
-        """Make the call (in the worker's thread).
-
-        Args:
-            over: called before the answer is delivered: who has it may ask again at once.
-        """
+        """Make the call in the worker's thread; `over` is called before the answer is delivered."""
         try:
             result = self._call()
         except BaseException as error:
@@ -82,11 +74,7 @@ class _Job(Generic[T]):
 
 
 class Worker:
-    """Makes one call after the other.
-
-    Args:
-        name: of the thread.
-    """
+    """Makes one call after the other in a thread."""
 
     def __init__(self, name: str) -> None:
         self._jobs: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
@@ -96,15 +84,11 @@ class Worker:
 
     @property
     def busy(self) -> bool:
-        """Whether a call has not come back."""
+        """Return whether a call has not returned."""
         return self._busy.is_set()
 
     async def ask(self, call: Callable[[], T], limit_s: float) -> T:
-        """The answer of a call.
-
-        Raises:
-            TimeoutError: the call made no progress for so long, or an earlier call has not returned.
-        """
+        """Return the answer of a call; raise TimeoutError without progress, or if an earlier one has not returned."""
         if self.busy:
             raise TimeoutError
         job = _Job(call, asyncio.get_running_loop())
@@ -116,15 +100,15 @@ class Worker:
                 ran_ns = self._cpu_ns()
                 if (await asyncio.wait([job.answer], timeout=limit_s / _STEPS))[0]:
                     return job.answer.result()
-                still = 0 if self._gets_on(ran_ns) else still + 1
+                still = 0 if self._is_host_busy(ran_ns) else still + 1
                 if still == _STEPS:
                     break
             raise TimeoutError
         finally:
             job.answer.cancel()
 
-    def _gets_on(self, ran_ns: int) -> bool:
-        """Whether the thread has run since, or waits for a CPU: on a busy box not the driver holds it up."""
+    def _is_host_busy(self, ran_ns: int) -> bool:
+        """Return whether the thread has run since, or waits for a CPU: then the host is busy, not the driver."""
         tid = self._thread.native_id
         assert tid is not None
         return self._cpu_ns() > ran_ns or procfs.read_stat(os.getpid(), tid).state is ThreadState.RUNNING
@@ -134,7 +118,7 @@ class Worker:
         return time.clock_gettime_ns(time.pthread_getcpuclockid(self._thread.ident))
 
     def close(self) -> None:
-        """Let the thread end when its call is over; not waited for."""
+        """Let the thread end after its call, without waiting for it."""
         self._jobs.put(None)
 
     def _run(self) -> None:
@@ -146,24 +130,14 @@ class Worker:
 
 
 class GpuEvents:
-    """Makes events of what changed between two samples.
-
-    Args:
-        host: name of this host.
-    """
+    """Converts changes between samples to events."""
 
     def __init__(self, host: str) -> None:
         self._host = host
         self._shown = Publisher("nvml/processes")
 
     def changes(self, sample: Sample, pids: frozenset[int], stamp: Stamp) -> list[Event]:
-        """The events of one sample.
-
-        Args:
-            sample: of all GPUs.
-            pids: the observed processes.
-            stamp: of now.
-        """
+        """Return the events of one sample for the observed processes."""
         resources, edges, counters = [], [], dict[tuple[str, str], tuple[float, float | None]]()
         for gpu in sample.gpus:
             resource = self._resource(gpu)
@@ -235,7 +209,6 @@ class NvmlAdapter(PolledAdapter):
         self._worker: Worker | None = None
 
     async def run(self, context: Context) -> None:
-        """Ask again and again, where there is a driver."""
         try:
             await super().run(context)
         finally:
@@ -243,7 +216,7 @@ class NvmlAdapter(PolledAdapter):
                 self._worker.close()
 
     async def begin(self, context: Context) -> bool:
-        """Whether there is a driver. Only a session that samples once waits for its answer."""
+        """Return whether there is a driver. Only a session that samples once waits for its answer."""
         if not context.request.once:
             context.settled()
         self._events = GpuEvents(context.request.host)
@@ -253,7 +226,6 @@ class NvmlAdapter(PolledAdapter):
         return True
 
     async def look(self, context: Context) -> float | None:
-        """One sample of all GPUs."""
         assert self._worker is not None
         options = context.request.options
         limit_s = float(options.get("nvml.limit_s", _ONCE_S if context.request.once else _LIMIT_S))
@@ -286,7 +258,7 @@ class NvmlAdapter(PolledAdapter):
         return frozenset(found)
 
     def _namespaces(self, context: Context, sample: Sample, used: bool) -> None:
-        """NVML names processes as the host does: inside a container it can't be known which are ours."""
+        """Report a foreign PID namespace: NVML uses the host's pids, so in a container ours are unknown."""
         listed = sum(len(gpu.processes) for gpu in sample.gpus)
         if used or not listed or not uses_gpu(self._pids(context)):
             self._statuses.only(context, _TARGET, {})
@@ -300,17 +272,13 @@ class NvmlAdapter(PolledAdapter):
 
 
 class _Reader:
-    """Opens NVML at its first use, again after a failure. Belongs to the worker's thread."""
+    """Opens NVML on first use, and again after a failure. Used in the worker's thread."""
 
     def __init__(self) -> None:
         self._nvml: Nvml | None = None
 
     def sample(self) -> Sample:
-        """One sample.
-
-        Raises:
-            NvmlTrouble: it can't be had.
-        """
+        """Sample once; raise NvmlTrouble if NVML can't be used."""
         if self._nvml is None:
             try:
                 from livedbg.adapters.cuda.nvml.bindings import Nvml

@@ -1,7 +1,7 @@
 """Calls NVML through `nvidia-ml-py` (NVIDIA's own bindings, an optional dependency).
 
 Source: NVML API Reference. A value is left out if the GPU does not support the call, or the call is not permitted.
-`nvmlDeviceGetProcessUtilization` returns NOT_FOUND if no process used the GPU lately. Import this module only if
+`nvmlDeviceGetProcessUtilization` returns NOT_FOUND if no process used the GPU recently. Import this module only if
 libnvidia-ml.so.1 can be loaded: the bindings are large.
 """
 
@@ -38,11 +38,7 @@ _FAILURES: Final = {
 
 
 class Nvml:
-    """An open NVML. Its methods block, and belong to one thread.
-
-    Raises:
-        NvmlTrouble: it can't be used.
-    """
+    """An open NVML, or NvmlTrouble is raised. Its methods block, and belong to one thread."""
 
     def __init__(self) -> None:
         self._called(pynvml.nvmlInit)
@@ -51,11 +47,7 @@ class Nvml:
         self._since_us: dict[int, int] = {}
 
     def sample(self) -> Sample:
-        """One sample of all GPUs.
-
-        Raises:
-            NvmlTrouble: NVML does not answer.
-        """
+        """Sample all GPUs; raise NvmlTrouble if NVML does not answer."""
         count = int(self._called(pynvml.nvmlDeviceGetCount))
         return Sample(tuple(self._gpu(index) for index in range(count)))
 
@@ -144,13 +136,13 @@ class Nvml:
             sample.busy.setdefault(pid, 0)  # not found: it ran nothing
 
     def _text(self, name: str, *arguments: object) -> str:
-        """A name or version; older bindings give bytes."""
+        """Return a name or version; older bindings return bytes."""
         value = self._optional(name, *arguments) or ""
         return clean_line(value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value), 100)
 
     @staticmethod
     def _optional(name: str, *arguments: object) -> Any:
-        """The answer of a call; None where there is none, or older bindings don't have it. A lost GPU raises on."""
+        """Return the answer of a call; None if there is none, or older bindings lack it. Raises for a lost GPU."""
         try:
             return getattr(pynvml, name)(*arguments)
         except pynvml.NVMLError as error:

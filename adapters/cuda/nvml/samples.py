@@ -1,4 +1,4 @@
-"""What one sample through NVML gives: values only."""
+"""Values of one sample through NVML."""
 
 from __future__ import annotations
 
@@ -6,13 +6,7 @@ from msgspec import Struct, field
 
 
 class NvmlTrouble(Exception):
-    """NVML is there and does not answer as it should.
-
-    Args:
-        code: a stable word.
-        sentence: for the user.
-        remedy: what fixes it.
-    """
+    """NVML is there but does not answer as it should; `code` is stable."""
 
     def __init__(self, code: str, sentence: str, remedy: str) -> None:
         super().__init__(sentence)
@@ -22,12 +16,7 @@ class NvmlTrouble(Exception):
 
 
 class Gpu(Struct, frozen=True):
-    """What does not change of a GPU.
-
-    Attributes:
-        bus: its PCI address.
-        memory_bytes: all of its memory.
-    """
+    """Constant properties of a GPU, with its PCI address and total memory."""
 
     index: int
     name: str = ""
@@ -41,11 +30,11 @@ class GpuSample(Struct):
     """One GPU at one moment.
 
     Attributes:
-        counters: by name; what the GPU does not report is left out.
-        held_down: why its clocks are lower than they could be.
+        counters: by name; unreported ones are left out.
+        held_down: reasons for reduced clocks.
         processes: pid -> bytes of its memory (None: not reported); in the PID namespace of the driver.
-        busy: pid -> percent of the time in which kernels of it ran, lately.
-        lost: it does not answer any more, and how NVML says that.
+        busy: pid -> percent of recent time in which its kernels ran.
+        lost: NVML's words if the GPU does not answer any more.
     """
 
     gpu: Gpu

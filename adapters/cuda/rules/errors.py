@@ -1,4 +1,4 @@
-"""Diagnosis of errors of CUDA: the first one of a context, what only follows from it, and what pins it down.
+"""Rules for CUDA errors: the first one of a context, its consequences, and how to locate it.
 
 All rules read the diagnostics that the CUDA adapter made of logs (docs/systems/cuda.md); none reads a log.
 """
@@ -47,12 +47,7 @@ _SHOWN: Final = 10  # faults of one context that are findings of their own
 
 
 class CudaRule(Struct, frozen=True):
-    """A rule that asks one question of the errors of each process in turn.
-
-    Attributes:
-        find: asks it.
-        alive: what is said of a process that outlives it.
-    """
+    """A rule applied to the errors of each process, and a sentence on a process that outlives them."""
 
     name: str
     doc: str
@@ -60,7 +55,6 @@ class CudaRule(Struct, frozen=True):
     alive: str = "{} still lives."
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """What it finds in `state`."""
         for context in contexts(state.snapshot):
             for finding in self.find(self.name, context, state):
                 judged = unless_alive(unless_survived(finding, state.snapshot), state.snapshot, self.alive)
@@ -68,7 +62,7 @@ class CudaRule(Struct, frozen=True):
 
 
 def _is_of_sanitizer(finding: Finding) -> bool:
-    """Whether compute-sanitizer saw an access that a run must not make: to go on after it proves nothing."""
+    """Return whether compute-sanitizer saw an invalid access: a process that goes on after it proves nothing."""
     wrong = finding.state is VerdictState.CRASHED and finding.evidence
     return bool(wrong) and finding.evidence[0].text.startswith(RULE)
 
@@ -78,7 +72,7 @@ def _gone_on(finding: Finding) -> Finding:
 
 
 class XidRule(Struct, frozen=True):
-    """Xids are the kernel's words about GPUs, whoever's process it was."""
+    """Rule for Xids: the kernel's messages about GPUs, of any process."""
 
     name: str = "cuda-xid"
     doc: str = (
@@ -89,7 +83,7 @@ class XidRule(Struct, frozen=True):
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding an Xid, process and GPU."""
+        """Yield one finding for each Xid, process and GPU."""
         in_program = any(context.root is not None for context in contexts(state.snapshot))
         before: list[Diagnostic] = []
         for error in state.snapshot.diagnostics.values():
@@ -100,8 +94,10 @@ class XidRule(Struct, frozen=True):
 
 
 def _unless_another_s(finding: Finding, error: Diagnostic, snapshot: Snapshot) -> Finding:
-    """An Xid that blames a program decides nothing where the other logs don't name its process, and report no error.
-    Nor does a GPU that has fallen off the bus where they report no error: the target may use others."""
+    """Weaken an Xid that blames a program if the other logs don't name its process, and report no error.
+
+    So for a GPU that has fallen off the bus, if they report no error: the target may use others.
+    """
     pid, log = error.message.pid, error.log
     program = finding.state is VerdictState.CRASHED and about(error).kind == "program"
     gone = error.message.signature == "nvrm-gone" and len(snapshot.log_sources) > 1
@@ -127,7 +123,7 @@ def _unless_another_s(finding: Finding, error: Diagnostic, snapshot: Snapshot) -
 
 
 def _fault(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
-    """What lost the context."""
+    """Yield what lost the context."""
     precise = context.precise
     if precise:
         following = context.consequences()
@@ -140,7 +136,7 @@ def _fault(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Findin
 
 
 def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequence[Diagnostic]) -> Finding:
-    """The GPU's side of the fault is known: no question which kernel it was."""
+    """Return the finding if the GPU's side of the fault is known, and so the kernel."""
     facts = about(error)
     sentence = f"{context.owner}{(facts.what or error.sentence)}{said(error)}."
     if facts.mixed:
@@ -167,7 +163,7 @@ def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequ
 
 
 def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInput) -> Finding:
-    """Only the host's side of the fault is known."""
+    """Return the finding if only the host's side of the fault is known."""
     facts = about(error)
     hardware = facts.hardware
     exact = hardware or synchronous(error, state.snapshot)
@@ -212,7 +208,7 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
 
 
 def _consequences(following: Sequence[Diagnostic], again: int = 0) -> str:
-    """How many reports follow from the first error; `again`: how often that one was reported once more."""
+    """Return a sentence on the reports that follow from the first error; `again`: repetitions of that one."""
     count = again + sum(about(error).count for error in following)
     if not count:
         return ""
@@ -221,7 +217,7 @@ def _consequences(following: Sequence[Diagnostic], again: int = 0) -> str:
 
 
 def _unlisted(context: CudaContext) -> str:
-    """What compute-sanitizer counted beyond what it printed or what the log still holds."""
+    """Return a sentence on errors that compute-sanitizer counted but that are not in the log."""
     printed = sum(about(error).count for error in context.of("sanitizer", "sanitizer-api", "leak", "hazard"))
     for error in context.of("sanitizer-summary"):
         counted = about(error).errors or 0
@@ -261,7 +257,7 @@ def _steps(error: Diagnostic) -> tuple[str, ...]:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules for CUDA, most specific first."""
+    """Return the rules for CUDA, most specific first."""
     return (
         CudaRule(
             "cuda-fault",

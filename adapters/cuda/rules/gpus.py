@@ -1,4 +1,4 @@
-"""What the GPUs' own counters say: idle while the host waits, busy without end, lost, failing, held down.
+"""Rules for GPU counters: idle while the host waits, permanently busy, lost, failing, throttled.
 
 Utilisation alone is no progress: it is the share of time in which some kernel ran, so one that spins reads 100 %.
 """
@@ -34,12 +34,12 @@ _TORCH: Final = ("torch/cuda/", "torch/accelerator/")
 
 
 class _Use(Struct, frozen=True):
-    """A GPU that a process of ours uses, and its thread that waits for it.
+    """A GPU that a process uses, and its thread that waits for it.
 
     Attributes:
-        function: what it waits in.
-        waited_ns: for how long, where that is known.
-        busy: the share of time in which kernels ran, and since when that has been so.
+        function: the waiting call.
+        waited_ns: None if not known.
+        busy: the share of time in which kernels ran, and since when.
         of_process: `busy` is of the process's own kernels.
     """
 
@@ -72,9 +72,9 @@ def _uses(snapshot: Snapshot) -> Iterator[_Use]:
 
 
 def waits_for_gpu_in(thread: Thread, snapshot: Snapshot) -> str:
-    """The function in which a thread waits for a GPU, from its stack; "" where it is in none.
+    """Return the function in which a thread waits for a GPU, from its stack; "" if it doesn't.
 
-    A stack that is older than what the thread waits in shows another wait.
+    A stack from before the current wait shows another one, and is ignored.
     """
     stack, activity = snapshot.stacks.get(thread.id), snapshot.activity.get(thread.id)
     if stack is None or (activity is not None and stack.taken_mono_ns < (activity.waiting_since_mono_ns or 0)):
@@ -90,7 +90,7 @@ def waits_for_gpu_in(thread: Thread, snapshot: Snapshot) -> str:
 
 
 class GpuWaits:
-    """The host waits for a GPU that does nothing, or that is busy without end."""
+    """The host waits for a GPU that is idle, or permanently busy."""
 
     name = "gpu-waits"
     doc = (
@@ -103,7 +103,7 @@ class GpuWaits:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process and GPU."""
+        """Yield one finding for each process and GPU."""
         for use in _uses(state.snapshot):
             since = use.busy.changed_mono_ns
             lasted = state.snapshot.now(ids.parse(use.gpu.id).parts[0]).mono_ns - since
@@ -191,7 +191,7 @@ class GpuWaits:
 
 
 class GpuTrouble:
-    """A GPU that is lost, whose memory fails, or that is held down."""
+    """A GPU that is lost, whose memory fails, or that is throttled."""
 
     name = "gpu-trouble"
     doc = (
@@ -202,7 +202,7 @@ class GpuTrouble:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a GPU and trouble."""
+        """Yield one finding for each GPU and trouble."""
         for resource in state.snapshot.resources.values():
             if resource.kind == "gpu":
                 yield from self._of(resource, state)
@@ -260,5 +260,5 @@ _ERRORS: Final = (
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (GpuWaits(), GpuTrouble())

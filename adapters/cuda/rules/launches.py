@@ -1,8 +1,4 @@
-"""A process that used to launch kernels and launches none any more.
-
-A thread that used to launch kernels and waits for the GPU, while others of its process go on launching.
-
-How often a process launches kernels, and in which span of time all its launches were traced.
+"""Rules for processes that stopped launching kernels, and threads that wait for the GPU while others still launch.
 
 Invariants:
     launch_rates.L1. Time in which launches were not traced does not count, nor time whose events were not read yet.
@@ -33,7 +29,7 @@ _LAUNCH_RATES_SECOND_NS: Final = 1_000_000_000
 
 
 def traced_span(process: Process, snapshot: Snapshot) -> tuple[int, int] | None:
-    """The span in which all launches of a process were traced (CLOCK_MONOTONIC, ns), at least: L1."""
+    """Return a span in which all launches of a process were traced (CLOCK_MONOTONIC, ns; L1), or None."""
     traced = snapshot.counters.get(CounterKey(process.id, TRACED))
     if traced is None or not traced.value:
         return None
@@ -42,12 +38,12 @@ def traced_span(process: Process, snapshot: Snapshot) -> tuple[int, int] | None:
 
 
 def often(per_s: float) -> str:
-    """A mean rate, as text."""
+    """Return a mean rate, as text."""
     return f"{per_s:,.0f} a second" if per_s >= 2 else f"one in {duration(1e9 / per_s)}"
 
 
 def next_steps(process: str) -> tuple[str, ...]:
-    """Next steps when launches have stopped."""
+    """Return the next steps when launches have stopped."""
     pid = ids.parse(process).short
     return (
         f"livedbg stacks {pid}   (stacks of all threads, also of those that spin)",
@@ -59,12 +55,7 @@ _LAUNCH_THREADS_SECOND_NS: Final = 1_000_000_000
 
 
 class SilentThread(NamedTuple):
-    """A thread that has launched nothing, in one and the same wait, for so long that it is unusual.
-
-    Attributes:
-        lasted_ns: how long, at least.
-        per_s: launches a second before that, in the mean.
-    """
+    """A thread that has launched nothing for unusually long, in one wait; with that time, and its rate before."""
 
     thread: Thread
     lasted_ns: int
@@ -72,7 +63,7 @@ class SilentThread(NamedTuple):
 
 
 def silent_threads(snapshot: Snapshot, settings: Settings) -> Iterator[SilentThread]:
-    """Threads that launched again and again, and now wait for something: nobody knows for what without a stack."""
+    """Yield threads that launched repeatedly, and now wait; a stack is needed to know for what."""
     for trail in snapshot.launches.values():
         thread, process = snapshot.threads.get(trail.thread), snapshot.processes.get(trail.process)
         if thread is None or thread.exited or process is None or process.exited:
@@ -102,7 +93,6 @@ class ThreadLaunchesStopped:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a thread."""
         snapshot = state.snapshot
         for silent in silent_threads(snapshot, state.settings):
             function = waits_for_gpu_in(silent.thread, snapshot)
@@ -137,7 +127,7 @@ class ThreadLaunchesStopped:
 
 
 def _others_go_on(silent: SilentThread, state: RuleInput) -> bool:
-    """Whether other threads of its process have launched something lately: else it is the process that has stopped."""
+    """Return whether other threads of its process have launched recently: if not, the whole process has stopped."""
     snapshot = state.snapshot
     process = snapshot.processes[silent.thread.process]
     traced = traced_span(process, snapshot)
@@ -150,13 +140,7 @@ _SECOND_NS: Final = 1_000_000_000
 
 
 class _Silence(Struct, frozen=True):
-    """A process that launches nothing.
-
-    Attributes:
-        since_mono_ns: since when, at the latest.
-        lasted_ns: for so long, at least.
-        per_s: launch calls a second before that, in the mean.
-    """
+    """A process that launches nothing: since when and how long, at least, and its mean rate before that."""
 
     process: str
     calls: Counter
@@ -180,7 +164,6 @@ class LaunchesStopped:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process."""
         for silence in _silences(state):
             threads = [t for t in state.snapshot.threads_of(silence.process) if not t.exited]
             waiting = _waiting(threads, silence, state.snapshot)
@@ -198,7 +181,7 @@ class LaunchesStopped:
                     "by spinning"
                 )
                 yield self._finding(silence, busy, words, None, state)
-            elif not _idle_by_will(threads, state):
+            elif not _is_idle_on_purpose(threads, state):
                 words = "no thread was seen to wait for the GPU: it may be done with it, or be held up before a launch"
                 yield self._finding(silence, None, words, VerdictState.UNKNOWN, state)
 
@@ -260,7 +243,7 @@ def _trails(process: str, snapshot: Snapshot) -> list[LaunchTrail]:
 
 
 def _waiting(threads: Sequence[Thread], silence: _Silence, snapshot: Snapshot) -> tuple[Thread, str] | None:
-    """A thread that has been waiting for a GPU since launches stopped, and what it waits in."""
+    """Return a thread that has been waiting for a GPU since launches stopped, and its call."""
     for thread in threads:
         stack = snapshot.stacks.get(thread.id)
         if stack is not None and stack.taken_mono_ns >= silence.since_mono_ns:
@@ -271,7 +254,7 @@ def _waiting(threads: Sequence[Thread], silence: _Silence, snapshot: Snapshot) -
 
 
 def _busiest(threads: Sequence[Thread], state: RuleInput) -> Thread | None:
-    """The thread that uses most of a core, and a good part of it."""
+    """Return the busiest thread, if it uses a good part of a core."""
     busy: list[tuple[float, Thread]] = []
     for thread in threads:
         seen = state.snapshot.activity.get(thread.id)
@@ -281,8 +264,8 @@ def _busiest(threads: Sequence[Thread], state: RuleInput) -> Thread | None:
     return busiest if share >= state.settings.busy_share else None
 
 
-def _idle_by_will(threads: Sequence[Thread], state: RuleInput) -> bool:
-    """Whether it waits for connections, or all its threads sleep for a time."""
+def _is_idle_on_purpose(threads: Sequence[Thread], state: RuleInput) -> bool:
+    """Return whether it waits for connections, or all its threads sleep for a time."""
     if all(thread.wait is WaitKind.SLEEP for thread in threads):
         return True
     blockers = (state.snapshot.resources.get(name) for thread in threads for name in state.graph.blockers_of(thread.id))
@@ -290,12 +273,12 @@ def _idle_by_will(threads: Sequence[Thread], state: RuleInput) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (LaunchesStopped(), ThreadLaunchesStopped())
 
 
 def stacks_wanted(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Whose stacks may show a wait for the GPU: all of a process that stopped launching, single threads of others."""
+    """Yield whose stacks may show a wait for the GPU: (process, ()) if it stopped launching, or (process, threads)."""
     for finding in diagnosis.findings.values():
         if finding.rule == LaunchesStopped.name and finding.state is not VerdictState.STALLED:
             yield finding.entities[0], ()

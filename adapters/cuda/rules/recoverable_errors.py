@@ -1,4 +1,4 @@
-"""CUDA errors after which the context still works: failed calls, out of memory, sanitizer reports; and Xids."""
+"""Rules for CUDA errors that leave the context intact: failed calls, out of memory, sanitizer reports; and Xids."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _SANITIZER_ADVICE: Final = {
 
 
 def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
-    """PyTorch's allocator ran out."""
+    """Yield out-of-memory errors of PyTorch's allocator."""
     for error in context.of("out-of-memory")[:_SHOWN]:
         facts = about(error)
         crashed = facts.uncaught and not alive(error, state.snapshot)
@@ -92,7 +92,7 @@ def _memory_steps(error: Diagnostic) -> tuple[str, ...]:
 
 
 def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
-    """Calls that failed while the context lives."""
+    """Yield failed calls while the context lives."""
     if context.root is not None:
         return  # these are its consequences, or don't matter beside it
     for error in context.reported[:_SHOWN]:
@@ -139,7 +139,7 @@ def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]
 
 
 def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
-    """Races, reads of undefined values, leaks."""
+    """Yield races, reads of undefined values, leaks."""
     for error in context.of("hazard", "leak", "sanitizer", "sanitizer-trouble", "sanitizer-summary"):
         facts = about(error)
         if error.code == "sanitizer" and facts.tool != "initcheck":
@@ -182,7 +182,7 @@ def _clean(rule: str, context: CudaContext, error: Diagnostic) -> Finding:
 
 
 def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
-    """Programs that wait for a debugger."""
+    """Yield programs that wait for a debugger."""
     for error in context.of("waits"):
         process = state.snapshot.processes.get(about(error).process)
         pid = (about(error).pid or "PID") if process is None else process.pid
@@ -199,15 +199,7 @@ def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding
 
 
 def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before: Sequence[Diagnostic]) -> Finding:
-    """One Xid.
-
-    Args:
-        rule: name of the rule.
-        error: its diagnostic.
-        state: what is known.
-        in_program: a program's log reports a fault.
-        before: the Xids before it.
-    """
+    """Return the finding for an Xid, given those before it; `in_program` if a program's log reports a fault."""
     facts = about(error)
     kind, pid = facts.kind, facts.pid
     ours = {str(process.pid) for process in state.snapshot.processes.values() if process.target}
@@ -240,13 +232,13 @@ def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before
 
 
 def _elsewhere_first(error: Diagnostic, before: Sequence[Diagnostic]) -> bool:
-    """Whether a program's fault on another GPU stands before it: then it did not make that fault."""
+    """Return whether a program's fault on another GPU precedes it: then it did not cause that fault."""
     gpu = about(error).gpu
     return any(about(one).kind == "program" and about(one).gpu != gpu for one in before)
 
 
 def _cause(error: Diagnostic, before: Sequence[Diagnostic]) -> Diagnostic | None:
-    """The Xid of the same GPU and process that came first."""
+    """Return the first Xid of the same GPU and process."""
     if about(error).kind not in ("program", "aftermath"):
         return None
     gpu, pid = about(error).gpu, about(error).pid

@@ -1,10 +1,8 @@
-"""The errors of CUDA in one state, by whose they are, and how findings speak of them.
-
-Faults of CUDA whose process lives: the context is lost, the process has not crashed.
+"""CUDA errors grouped by process, and the sentences of findings on them.
 
 Invariants:
-    living.L1. A fault that a log, the kernel or NVML reports is a crash only where no process that it may be of was
-        seen alive.
+    living.L1. A fault that a log, the kernel or NVML reports is a crash only if no process that it may belong to was
+        seen alive: while the process lives, only the context is lost.
 """
 
 from __future__ import annotations
@@ -41,59 +39,55 @@ PIN_DOWN: Final = (
 
 
 class CudaContext(Struct, frozen=True):
-    """The errors of one process, in the order in which they were logged.
-
-    Attributes:
-        name: its log, and its rank or worker there.
-    """
+    """The errors of one process, in log order; `name` is its log, and its rank or worker there."""
 
     name: str
     errors: Sequence[Diagnostic]
 
     @property
     def owner(self) -> str:
-        """`Rank 3: `, where the log has several."""
+        """Return `Rank 3: `, if the log has several."""
         owner = about(self.errors[0]).owner
         return f"{sentence_case(owner)}: " if owner else ""
 
     @property
     def precise(self) -> list[Diagnostic]:
-        """What says by itself which kernel failed and where."""
+        """Return the errors that themselves identify the failed kernel and place."""
         return [error for error in self.errors if error.code in _PRECISE and not _undefined(error)]
 
     @property
     def faults(self) -> list[Diagnostic]:
-        """Reports on the host of an error that the context does not survive."""
+        """Return reports on the host of an error that the context does not survive."""
         return [error for error in self.reported if about(error).sticky]
 
     @property
     def reported(self) -> list[Diagnostic]:
-        """Reports on the host."""
+        """Return reports on the host."""
         return [error for error in self.errors if error.code in _REPORTED]
 
     @property
     def first_faults(self) -> list[Diagnostic]:
-        """The first of `faults` in each log, or the exception with its place that follows: all are the same error."""
+        """Return the first of `faults` in each log, or the following exception with its place: all are one error."""
         found: dict[str, Diagnostic] = {}
         for fault in self.faults:
             first = found.setdefault(about(fault).source, fault)
-            if _says_where(first, fault):
+            if _adds_place(first, fault):
                 found[about(fault).source] = fault
         return list(found.values())
 
     @property
     def root(self) -> Diagnostic | None:
-        """The error that lost the context, in the words of the log that says most of it."""
+        """Return the error that lost the context, from the most detailed log."""
         faults = self.first_faults
         hosts = (fault for fault in faults if about(fault).host)
         return next(iter(self.precise), None) or next(hosts, None) or next(iter(faults), None)
 
     def of(self, *codes: str) -> list[Diagnostic]:
-        """The errors of some kinds."""
+        """Return the errors of some kinds."""
         return [error for error in self.errors if error.code in codes]
 
     def consequences(self) -> list[Diagnostic]:
-        """What follows from the root: whatever the host reports after it, and its own report of it."""
+        """Return the consequences of the root: later reports of the host, and its own report of the root."""
         root = self.root
         if root is None:
             return []
@@ -102,7 +96,7 @@ class CudaContext(Struct, frozen=True):
 
 
 def contexts(snapshot: Snapshot) -> list[CudaContext]:
-    """Whose errors there are."""
+    """Return the groups of errors."""
     found: dict[str, list[Diagnostic]] = {}
     for diagnostic in snapshot.diagnostics.values():
         if diagnostic.system == "cuda" and not diagnostic.code.startswith(("xid", "nccl-", "nvrm-")):
@@ -112,7 +106,7 @@ def contexts(snapshot: Snapshot) -> list[CudaContext]:
 
 
 def _in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """By time, where they are of several logs and all have one, else as they were read."""
+    """Sort by time if they are of several logs and all have one, else in reading order."""
     read = sorted(errors, key=_order)
     one_log = len({about(error).source for error in read}) < 2  # of some stamps the year is guessed
     if one_log or any(error.at_wall_ns is None for error in read):
@@ -124,31 +118,31 @@ def _order(error: Diagnostic) -> int:
     return about(error).order
 
 
-def _says_where(first: Diagnostic, later: Diagnostic) -> bool:
-    """Whether `later` is the exception of the program in which the error of `first`, which has no place, ended it."""
+def _adds_place(first: Diagnostic, later: Diagnostic) -> bool:
+    """Return whether `later` is the program's exception from the error of `first`, which has no place."""
     one, other = about(first), about(later)
     return not one.host and bool(other.host) and other.uncaught and one.error == other.error
 
 
 def _undefined(error: Diagnostic) -> bool:
-    """Whether it reports undefined values, at which nothing stops."""
+    """Return whether it reports undefined values, which stop nothing."""
     return about(error).tool == "initcheck"
 
 
 def process_of(error: Diagnostic) -> tuple[str, ...]:
-    """The process that it happened in, where it is known."""
+    """Return its process, if known."""
     process = about(error).process
     return (process,) if process else ()
 
 
 def alive(error: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether the process that it happened in may go on: its own, or any where that is not known."""
+    """Return whether its process, or any process if that is not known, may still run."""
     owner = snapshot.processes.get(about(error).process)
     return any(not process.exited for process in ([owner] if owner else snapshot.processes.values()))
 
 
 def synchronous(error: Diagnostic, snapshot: Snapshot) -> bool:
-    """Whether the call that reports it is the one that failed."""
+    """Return whether the reporting call is the one that failed."""
     known = about(error).synchronous
     if known is not None:
         return known
@@ -160,7 +154,7 @@ def synchronous(error: Diagnostic, snapshot: Snapshot) -> bool:
 
 
 def said(error: Diagnostic) -> str:
-    """Where on the GPU it happened: kernel, source line, block and thread, in words."""
+    """Return its place on the GPU as text: kernel, source line, block and thread."""
     facts = about(error)
     kernel, function = facts.kernel, facts.function
     words = f" in kernel {kernel}" if kernel else ""
@@ -185,7 +179,7 @@ _ON_GPU: Final = ("GPU", "SM", "warp", "lane", "PC")
 
 
 def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
-    """The log lines behind errors."""
+    """Return the log lines behind errors."""
     proofs = (proof for error in errors for proof in error.evidence)
     return tuple({(proof.place, proof.text): proof for proof in proofs}.values())[:_PROOFS]
 
@@ -193,13 +187,11 @@ def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
 def launched_last(
     process: str, snapshot: Snapshot, until_wall_ns: int | None = None, thread: str = ""
 ) -> tuple[str, tuple[Evidence, ...]]:
-    """Which kernels a process launched last, newest first, in words; "" if its launches were not traced.
+    """Return the kernels that a process launched last, newest first, as text; "" if its launches were not traced.
 
     Args:
-        process: its identifier.
-        snapshot: what is known.
-        until_wall_ns: launches after it don't matter; a time in whole seconds was rounded down by who logged it.
-        thread: what this one launched; "" for all threads.
+        until_wall_ns: ignore later launches; a time in whole seconds was rounded down by the logger.
+        thread: only its launches; "" for all threads.
     """
     if until_wall_ns is not None and until_wall_ns % _SECOND_NS == 0:
         until_wall_ns += _SECOND_NS
@@ -231,7 +223,7 @@ _OVER = (ThreadState.ZOMBIE, ThreadState.DEAD)
 
 
 def first_alive(entities: Collection[str], snapshot: Snapshot) -> Process | None:
-    """A living process among entities; if none of them is a known process, any target that lives."""
+    """Return a living process among entities; if none of them is a known process, any living target."""
     named = [snapshot.processes[entity] for entity in entities if entity in snapshot.processes]
     about = named or [process for process in snapshot.processes.values() if process.target]
     return next((process for process in about if not process.exited and process.state not in _OVER), None)
@@ -240,13 +232,11 @@ def first_alive(entities: Collection[str], snapshot: Snapshot) -> Process | None
 def unless_alive(
     finding: Finding, snapshot: Snapshot, words: str = "{} still lives.", *, decides: bool = True
 ) -> Finding:
-    """A finding of a crash; an inconclusive one if the process that it names, or may be of, was seen alive (L1).
+    """Make a crash finding inconclusive if its process, or a possible one, was seen alive (L1).
 
     Args:
-        finding: the finding.
-        snapshot: what is known.
-        words: what is said of that process, with a place for its name.
-        decides: the verdict is `unknown` also while the process makes progress.
+        words: sentence on that process, with a place for its name.
+        decides: the verdict is `unknown` even while the process makes progress.
     """
     if finding.state is not VerdictState.CRASHED:
         return finding

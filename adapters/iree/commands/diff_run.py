@@ -131,7 +131,6 @@ def command(
 
 
 def _both(name: str, given: tuple[str, ...]) -> tuple[str | None, str | None]:
-    """The option of each side."""
     if len(given) > 2:
         raise UsageError(f"{name} is given {len(given)} times, and there are two sides.", f"{name} X {name} Y", "usage")
     return (given[0], given[-1]) if given else (None, None)

@@ -1,10 +1,8 @@
-"""The first dispatch in which two traces differ, and what only follows from it.
-
-NaN and infinity among the saved tensors of a run: the first dispatch that made them, and statistics in words.
+"""Find the first dispatch in which two traces differ, and the first one that made NaN or infinity.
 
 Invariants:
-    iree_first.F1. Only dispatches that compute the same are compared: where two compilations cut the program in other
-        places, equal names mean nothing.
+    iree_first.F1. Only dispatches that compute the same are compared: if two compilations divide the program
+        differently, equal names mean nothing.
     iree_first.V1. A dispatch made a NaN only if all its inputs could be read and have none.
 """
 
@@ -30,8 +28,7 @@ class CallDifference(Struct):
 
     Attributes:
         name: `EXECUTABLE::FUNCTION`, on the first side.
-        ordinal: the how manieth call of it, from 0.
-        fate: see Fate.
+        ordinal: index among its calls, from 0.
         inputs: of each input that both have.
         outputs: of each output that both have.
         calls: on both sides.
@@ -46,12 +43,12 @@ class CallDifference(Struct):
 
 
 class Compared(Struct):
-    """Two traces compared.
+    """Comparison of two traces.
 
     Attributes:
-        calls: that both have, in the order of the first trace.
-        only: names of dispatches that one side has only, or that the other side makes of something else, by side.
-        results: of the function's last run that both have.
+        calls: common dispatches, in the order of the first trace.
+        only: by side: dispatches without a counterpart, or whose namesake computes something else.
+        results: of the last common run of the function.
     """
 
     calls: list[CallDifference] = field(default_factory=list)
@@ -60,17 +57,15 @@ class Compared(Struct):
 
     @property
     def first(self) -> CallDifference | None:
-        """The first dispatch with other outputs from equal inputs, else the first that differs at all."""
+        """Return the first dispatch with different outputs from equal inputs, else the first that differs at all."""
         culprit = next((one for one in self.calls if one.fate == "culprit"), None)
         return culprit or next((one for one in self.calls if one.fate == "inherited"), None)
 
     @property
     def differs(self) -> bool:
-        """Whether anything does."""
         return self.first is not None or any(one is not None and one.differs for one in self.results)
 
     def counted(self, fate: Fate) -> int:
-        """Dispatches of a fate."""
         return sum(one.fate == fate for one in self.calls)
 
 
@@ -81,14 +76,13 @@ def compare_traces(
     runs: tuple[int, int] = (0, 0),
     mates: Mapping[str, str] | None = None,
 ) -> Compared:
-    """Compare two runs, dispatch by dispatch; calls of one dispatch are paired in their order.
+    """Compare two runs, dispatch by dispatch; calls of one dispatch are paired in order.
 
     Args:
-        one: the side that is judged.
-        other: the side that it is compared with.
-        tolerance: what may differ.
+        one: the judged side.
+        other: the reference side.
         runs: which run of each.
-        mates: the other side's name of each dispatch (F1); None: they have the same names.
+        mates: the other side's name of each dispatch (F1); None if they have the same names.
     """
     here, there = _of_run(one, runs[0]), _of_run(other, runs[1])
     waiting: dict[str, list[Call]] = {}
@@ -128,15 +122,7 @@ def differing_runs(
 def small_differences(
     one: Trace, other: Trace, first: CallDifference | None, runs: int, mates: Mapping[str, str] | None
 ) -> CallDifference | None:
-    """The dispatch that made other bits of equal ones, if those reach the first that differs within the tolerance.
-
-    Args:
-        one: as for the comparison.
-        other: as for the comparison.
-        first: the first that differs.
-        runs: as for the comparison.
-        mates: as for the comparison.
-    """
+    """Return the dispatch that made different bits from equal ones, if that spreads to the first that differs."""
     if first is None or first.fate != "culprit":
         return None
     bits = differing_runs(one, other, Tolerance(0.0, 0.0), runs, mates)
@@ -168,7 +154,6 @@ def _any(differences: Sequence[Difference | None]) -> bool:
 def _tensors(
     one: Trace, other: Trace, here: Sequence[Saved], there: Sequence[Saved], tolerance: Tolerance
 ) -> list[Difference | None]:
-    """How each tensor that both have differs; None for one whose values could not be read."""
     return [_tensor(one, other, mine, its, tolerance) for mine, its in zip(here, there, strict=False)]
 
 
@@ -184,12 +169,12 @@ class Bad(Struct, frozen=True):
     """A dispatch with a bad value in its outputs.
 
     Attributes:
-        ordinal: the how manieth call of it in its run, from 0.
-        output: the number of the first output that has it.
-        count: how many elements of it.
+        ordinal: index among its calls in its run, from 0.
+        output: index of the first such output.
+        count: number of bad elements.
         size: elements of that output.
         index: of its first NaN.
-        made: none of its inputs has it (V1).
+        made: none of its inputs has one (V1).
         infinite: an input has infinity.
     """
 
@@ -204,7 +189,7 @@ class Bad(Struct, frozen=True):
 
 
 def first_bad(trace: Trace, kind: Literal["nan", "infinity"]) -> Bad | None:
-    """The first dispatch whose outputs have NaN, or infinity."""
+    """Return the first dispatch whose outputs have NaN, or infinity."""
     seen: Counter[tuple[str, int]] = Counter()
     for call in trace.calls:
         ordinal = seen[call.name, call.run]
@@ -222,12 +207,12 @@ def first_bad(trace: Trace, kind: Literal["nan", "infinity"]) -> Bad | None:
 
 
 def bad_inputs(trace: Trace) -> list[int]:
-    """The function's inputs that have NaN, by number."""
+    """Return the indices of the function's inputs that have NaN."""
     return [number for number, one in enumerate(trace.inputs) if has_nan(trace, one)]
 
 
 def has_nan(trace: Trace, saved: Saved) -> bool:
-    """Whether a tensor that could be read has NaN."""
+    """Return whether a readable tensor has NaN."""
     found = _statistics(trace, saved)
     return found is not None and found.nans > 0
 
@@ -238,7 +223,7 @@ def _statistics(trace: Trace, saved: Saved) -> Statistics | None:
 
 
 def tensors_told(trace: Trace, label: str, tensors: Sequence[Saved]) -> Iterator[tuple[str, str]]:
-    """Each tensor as a line."""
+    """Yield a labelled line for each tensor."""
     for number, saved in enumerate(tensors[:_TOLD]):
         yield f"{label} {number}", told(trace, saved)
     if len(tensors) > _TOLD:
@@ -246,7 +231,7 @@ def tensors_told(trace: Trace, label: str, tensors: Sequence[Saved]) -> Iterator
 
 
 def told(trace: Trace, saved: Saved) -> str:
-    """`float32[16,32]: minimum 0, maximum 1, mean 0.5, 3 NaN`."""
+    """Return `float32[16,32]: minimum 0, maximum 1, mean 0.5, 3 NaN`."""
     found = _statistics(trace, saved)
     if found is None:
         return f"its values could not be read{f' ({saved.problem})' if saved.problem else ''}"
@@ -254,7 +239,7 @@ def told(trace: Trace, saved: Saved) -> str:
 
 
 def numbers_told(found: Statistics) -> str:
-    """`minimum 0, maximum 1, mean 0.5, 3 NaN`."""
+    """Return `minimum 0, maximum 1, mean 0.5, 3 NaN`."""
     odd = [f"{count:,} {word}" for count, word in ((found.nans, "NaN"), (found.infinities, "infinite")) if count]
     numbers = (
         [f"minimum {found.minimum:.6g}", f"maximum {found.maximum:.6g}", f"mean {found.mean:.6g}"]

@@ -44,8 +44,8 @@ def _chosen(executable):
     return chosen or [one for one in inside if one.name.startswith(_OTHER)]
 
 
-def _body(executable):
-    """A digest of what it computes: equal where two compilations made the same of the same."""
+def _digest(executable):
+    """Return a digest of its computation: equal if two compilations made the same from the same."""
     names = [_name(one.attributes["sym_name"]) for one in _walk(executable) if "sym_name" in one.attributes]
     text = _asm(executable)
     for name in sorted({_name(executable.attributes["sym_name"]), *names}, key=len, reverse=True):
@@ -54,7 +54,7 @@ def _body(executable):
 
 
 def _made_of(executable, dispatch):
-    """Its tensors' types, its arithmetic, and every place of an operation in it; "" if there is none."""
+    """Return its tensors' types, arithmetic, and source places; "" if there are no places."""
     within = [one for each in _chosen(executable) for one in (each, *_walk(each)) if one.name not in _TRIVIAL]
     places = sorted({match for one in within for match in _PLACE.findall(str(one.location))})
     kinds = [str(value.type) for value in (*dispatch.operands, *dispatch.results) if "tensor<" in str(value.type)]
@@ -72,7 +72,7 @@ def _entry(dispatch):
 
 
 def _tied(dispatch):
-    """Which results are written into an operand, by number."""
+    """Return which results are written into an operand, by index."""
     if "tied_operands" not in dispatch.attributes:
         return {}
     operands = [int(word) for word in re.findall(r"-?\d{1,40}(?= : index)", str(dispatch.attributes["tied_operands"]))]
@@ -104,7 +104,7 @@ def _asm(operation):
 
 
 def _alone(module, executable, dispatch):
-    """A module whose `main` takes the tensors of one call and gives its results."""
+    """Return a module whose `main` takes the tensors of one call and returns its results."""
     top = [_asm(one.operation) for one in module.body.operations if one.operation.name == "util.global"]
     text = [one for one in top if "hal.device" in one]  # values of others come as operands
     text.append(_asm(executable))
@@ -164,7 +164,7 @@ def main(path, wanted=None, out=None):
             if entry == wanted and not reason:
                 Path(out).write_text(_alone(module, executable, call))
                 wanted = None
-            kin = {"body": _body(executable), "made_of": _made_of(executable, call)}
+            kin = {"body": _digest(executable), "made_of": _made_of(executable, call)}
             print(json.dumps({"call": entry, "function": function, "operations": operations, "reason": reason, **kin}))
 
 

@@ -19,7 +19,7 @@ _NAMED = 6
 
 
 def headline(whole: Whole) -> str:
-    """What was found, in a sentence or three."""
+    """Return the result in one to three sentences."""
     if whole.failed:
         side, trace = whole.failed[0]
         if not trace.called:
@@ -43,7 +43,7 @@ def headline(whole: Whole) -> str:
 
 
 def _no_dispatch(whole: Whole) -> str:
-    """No dispatch that both sides have differs."""
+    """Return the headline if no common dispatch differs."""
     compared = whole.compared
     runs = f" in {whole.request.runs} runs of each side" if _twice(whole) else ""
     apart = f"{many(len(compared.only[0]), 'dispatch')} of A and {len(compared.only[1])} of B"
@@ -65,7 +65,7 @@ def _no_dispatch(whole: Whole) -> str:
 
 
 def _spread(whole: Whole, first: CallDifference, where: str) -> str:
-    """The first that differs does so because its inputs do, within the tolerance."""
+    """Return the headline if the first difference comes from differences within the tolerance in the inputs."""
     assert whole.exact is not None
     source = f"{_where(whole, whole.exact.name)}{_call(whole.exact)}"
     makes = f"They come from {source}." if whole.exact.fate == "culprit" else f"{source} has them first."
@@ -82,13 +82,12 @@ def _apart(whole: Whole) -> bool:
 
 
 def _results_equal(whole: Whole) -> bool:
-    """Whether all results were read and are equal within the tolerance."""
     results = whole.compared.results
     return bool(results) and all(one is not None and not one.differs for one in results)
 
 
 def nan_lines(whole: Whole) -> Iterator[str]:
-    """The first dispatch that made NaN of finite inputs, on each side."""
+    """Yield the first dispatch that made NaN from finite inputs, on each side."""
     for at, (side, trace) in enumerate(zip(whole.request.sides, whole.traces, strict=True)):
         bad = first_bad(trace, "nan")
         if bad is not None and bad.made and not bad.infinite:
@@ -101,7 +100,7 @@ def nan_lines(whole: Whole) -> Iterator[str]:
 
 
 def lines(whole: Whole) -> Iterator[str]:
-    """The whole outcome."""
+    """Yield the full report."""
     request = whole.request
     a, b = (_label(whole, side) for side in request.sides)
     yield f"{request.module.name}: {request.function} on {a} against {b}"
@@ -166,14 +165,13 @@ def _statistics(whole: Whole, side: int, saved: Saved) -> str:
 
 
 def _named(names: Sequence[str]) -> str:
-    """Some of them, once each."""
     each = [name.split("::")[0] for name in dict.fromkeys(names)]
     more = f" and {len(each) - _NAMED} more" if len(each) > _NAMED else ""
     return f"{', '.join(each[:_NAMED])}{more}"
 
 
 def difference_told(found: Difference | None) -> str:
-    """How two tensors differ; None: one could not be read."""
+    """Return how two tensors differ; None means unreadable."""
     return "its values could not be read" if found is None else difference_text(found)
 
 
@@ -198,7 +196,7 @@ def _label(whole: Whole, side: Side) -> str:
 
 
 def as_json(whole: Whole) -> dict[str, object]:
-    """The outcome for a program, schema `livedbg.diff-run/1`."""
+    """Return the result as JSON data, schema `livedbg.diff-run/1`."""
     first, alone = whole.compared.first, whole.alone
     operations = whole.program.operations(first.name) if first is not None else ()
     return {

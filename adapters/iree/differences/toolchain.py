@@ -1,13 +1,9 @@
-"""IREE's compiler and runtime as programs: found, run with a time limit, and their errors told.
+"""IREE's compiler and runtime as programs: find them, run them with a time limit, and report their errors.
 
-One side of a comparison: which compiler, which flags, which device.
-
-The dispatches that a compiled module calls, in order: operations, source lines, what they compute.
-
-The inputs of a function as words on a command line, as `iree-run-module --input=` takes them.
-
-A number (`3.14`), `4x8xf32=0.5`, `4x8xf32=@FILE.bin` or `=+FILE.bin` (raw values), `@FILE.npy`, `+FILE.npy` (the next
-array of the file before), `*FILE.npy` (all arrays of a file). worker_inputs.py reads them.
+Also a side of a comparison (compiler, flags, device), the dispatches of a compiled module, and inputs as words of
+`iree-run-module --input=`: a number (`3.14`), `4x8xf32=0.5`, `4x8xf32=@FILE.bin` or `=+FILE.bin` (raw values),
+`@FILE.npy`, `+FILE.npy` (the next array of the previous file), `*FILE.npy` (all arrays of a file). worker_inputs.py
+reads them.
 
 Invariants:
     iree_calls.K1. Two dispatches are the same only if their code is, or if types, arithmetic and source places all are.
@@ -41,11 +37,7 @@ _ERROR_LINES: Final = 12
 
 
 def find_compiler(named: str | None) -> str:
-    """The program `iree-compile`: the one that is named, beside this Python, or in PATH.
-
-    Raises:
-        ToolMissing: there is none.
-    """
+    """Return the path of `iree-compile`: the named one, or next to this Python, or in PATH; else raise ToolMissing."""
     beside = Path(sys.executable).with_name("iree-compile")
     found = shutil.which(named or (str(beside) if beside.exists() else "iree-compile"))
     if found is None:
@@ -55,11 +47,7 @@ def find_compiler(named: str | None) -> str:
 
 @cache
 def find_python(named: str | None) -> str:
-    """A Python that has `iree.runtime`: the one that is named, or this one.
-
-    Raises:
-        ToolMissing: it has not.
-    """
+    """Return a Python that has `iree.runtime`: the named one, or this one; else raise ToolMissing."""
     python = named or sys.executable
     try:
         done = subprocess.run([python, "-c", "import iree.runtime"], capture_output=True, check=False, timeout=_CHECK_S)
@@ -72,11 +60,7 @@ def find_python(named: str | None) -> str:
 
 @cache
 def hardware_of(python: str, device: str) -> str:
-    """The name that a driver has for its devices; "" where it has none.
-
-    Raises:
-        SourceError: the driver has no device here.
-    """
+    """Return a driver's name for its devices, "" if it has none; raise SourceError if the driver has no device here."""
     driver = device.partition("://")[0]
     command = [python, str(RUN_WORKER), "devices", driver]
     try:
@@ -94,11 +78,7 @@ def hardware_of(python: str, device: str) -> str:
 
 @cache
 def functions_of(python: str, module: Path) -> dict[str, str]:
-    """What each exported function of a compiled module declares, by name.
-
-    Raises:
-        SourceError: the runtime refuses the module, with its words.
-    """
+    """Return a compiled module's exported declarations by name; raise SourceError if the runtime refuses the module."""
     command = [python, str(RUN_WORKER), "functions", str(module)]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
     if done.returncode:
@@ -108,11 +88,7 @@ def functions_of(python: str, module: Path) -> dict[str, str]:
 
 
 def compile_module(command: Sequence[str], limit_s: float) -> None:
-    """Run the compiler.
-
-    Raises:
-        SourceError: it failed, with its diagnostics, or took longer than `limit_s` seconds.
-    """
+    """Run the compiler; raise SourceError with its diagnostics, or if it takes longer than `limit_s` seconds."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=limit_s)
     except subprocess.TimeoutExpired:
@@ -129,12 +105,12 @@ def compile_module(command: Sequence[str], limit_s: float) -> None:
 
 
 def read_flow(python: str, flow: Path, alone: tuple[str, Path] | None = None) -> list[str]:
-    """The calls of dispatches in a module of the flow phase, as lines of JSON; none where IREE's parser is not there.
+    """Return the dispatch calls in a module of the flow phase, as lines of JSON; [] without IREE's parser.
 
     Args:
         python: with `iree.compiler`.
         flow: the module's text.
-        alone: a call, and where to write a module that makes it alone.
+        alone: a call, and where to write a module with only that call.
     """
     command = [python, str(IR_WORKER), str(flow), *((alone[0], str(alone[1])) if alone else ())]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
@@ -160,17 +136,17 @@ _SOFTWARE_VULKAN: Final = "llvmpipe"
 
 
 class Side(Struct, frozen=True):
-    """How one side is compiled and run.
+    """The compiler, runtime and flags of one side.
 
     Attributes:
         name: `A` or `B`.
         compiler: the program `iree-compile`.
         python: a Python that has `iree.runtime`.
         device: of the runtime, such as `local-task`, `vulkan`, `cuda://0`.
-        flags: of the compiler, besides those that the device asks for.
-        runtime_flags: of the runtime, such as `--task_topology_group_count=1`.
-        parameters: files of parameters, `SCOPE=FILE` or `FILE`.
-        before: compiled modules that are loaded before the one that is run.
+        flags: of the compiler, in addition to the device's.
+        runtime_flags: such as `--task_topology_group_count=1`.
+        parameters: parameter files, `SCOPE=FILE` or `FILE`.
+        before: compiled modules to load before the main one.
     """
 
     name: str
@@ -184,13 +160,7 @@ class Side(Struct, frozen=True):
 
 
 def target_flags(device: str, hardware: str, flags: Sequence[str]) -> list[str]:
-    """The flags that compile for a device; none where the user's own flags name a target.
-
-    Args:
-        device: of the runtime.
-        hardware: the name that the runtime has for it, or "".
-        flags: the user's.
-    """
+    """Return the flags that compile for a device or its hardware; [] if the user's flags name a target."""
     if any(flag.startswith(("--iree-hal-target-device", "--iree-hal-target-backends")) for flag in flags):
         return []
     driver = device.partition("://")[0]
@@ -205,7 +175,7 @@ def _has(flags: Sequence[str], name: str) -> bool:
 
 
 def label(side: Side, other: Side) -> str:
-    """The side in words, by what it does not share with the other: `A (local-task)`, `B (--iree-opt-level=O3)`."""
+    """Return the side's name with its differences: `A (local-task)`, `B (--iree-opt-level=O3)`."""
     parts = [] if side.device == other.device else [side.device]
     parts += [flag for flag in side.flags if flag not in other.flags]
     if side.compiler != other.compiler:
@@ -217,7 +187,7 @@ _LINES: Final = 4
 
 
 class Operation(Struct, frozen=True):
-    """An operation of a dispatch, and where it is in the user's source."""
+    """An operation of a dispatch, with its place in the user's source."""
 
     name: str = ""
     file: str = ""
@@ -230,11 +200,11 @@ class DispatchCall(Struct, frozen=True):
 
     Attributes:
         call: `EXECUTABLE::FUNCTION`.
-        function: that makes the call; "" for an initializer.
-        operations: that the dispatch is made of.
+        function: the calling function; "" for an initializer.
+        operations: of the dispatch.
         reason: why it can't stand alone, or "".
         body: a digest of its code without names.
-        made_of: its types, arithmetic and source places as text; "" where no place is known.
+        made_of: its types, arithmetic and source places as text; "" if no place is known.
     """
 
     call: str = ""
@@ -245,28 +215,18 @@ class DispatchCall(Struct, frozen=True):
     made_of: str = ""
 
     def same(self, other: DispatchCall) -> bool:
-        """Whether both compute the same (K1)."""
+        """Return whether both compute the same (K1)."""
         return bool(self.body) and (self.body == other.body or ("" != self.made_of == other.made_of))
 
 
 def calls_in(python: str, flow: Path) -> list[DispatchCall]:
-    """The calls of a module in the flow phase; none where IREE's parser is not there.
-
-    Args:
-        python: with `iree.compiler`.
-        flow: the module's text.
-    """
+    """Return the calls of a module in the flow phase; [] if `python` lacks IREE's parser."""
     decoder = msgspec.json.Decoder(ready(DispatchCall))
     return [decoder.decode(line) for line in read_flow(python, flow)]
 
 
 def place_of(operations: Sequence[Operation], *, full: bool = False) -> str:
-    """`linalg.generic at m.mlir:14, :20`: the first operation, and the lines of all that were fused; "" if unknown.
-
-    Args:
-        operations: of a dispatch.
-        full: with the file's whole path.
-    """
+    """Return the first operation with the lines of all fused ones: `linalg.generic at m.mlir:14, :20`, or ""."""
     placed = [one for one in operations if one.file]
     if not placed:
         return ""
@@ -277,12 +237,9 @@ def place_of(operations: Sequence[Operation], *, full: bool = False) -> str:
 
 
 class Both(Struct, frozen=True):
-    """The calls of two sides.
+    """The calls of two sides, and their mates (`counterparts`).
 
-    Attributes:
-        sides: the calls of each.
-        mates: see counterparts; None if a side's could not be read, or the sides are of one module: then equal names
-            are all that is known.
+    `mates` is None if a side could not be read, or both are of one module: then only equal names are known.
     """
 
     sides: tuple[tuple[DispatchCall, ...], tuple[DispatchCall, ...]] = ((), ())
@@ -290,21 +247,15 @@ class Both(Struct, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether both sides could be read."""
         return all(self.sides)
 
     def operations(self, name: str, side: int = 0) -> tuple[Operation, ...]:
-        """What a dispatch of a side is made of."""
+        """Return the operations of a side's dispatch."""
         return next((one.operations for one in self.sides[side] if one.call == name), ())
 
 
 def calls_of_both(pythons: tuple[str, str], flows: tuple[Path, Path]) -> Both:
-    """Read the modules of two sides in the flow phase; only one where they are equal.
-
-    Args:
-        pythons: with `iree.compiler`, of each side.
-        flows: the modules' texts.
-    """
+    """Read two sides' modules in the flow phase by Pythons with `iree.compiler`; only once if they are equal."""
     one = tuple(calls_in(pythons[0], flows[0]))
     same = flows[0].read_bytes() == flows[1].read_bytes()
     other = one if same else tuple(calls_in(pythons[1], flows[1]))
@@ -312,7 +263,7 @@ def calls_of_both(pythons: tuple[str, str], flows: tuple[Path, Path]) -> Both:
 
 
 def counterparts(one: Sequence[DispatchCall], other: Sequence[DispatchCall]) -> Mapping[str, str]:
-    """For each dispatch of a side the one of the other that computes the same, by name; none is there twice."""
+    """Map each dispatch of a side to one of the other that computes the same; each occurs once."""
     here, there = {call.call: call for call in one}, {call.call: call for call in other}
     found = {name: name for name, call in here.items() if name in there and call.same(there[name])}
     left = [call for name, call in there.items() if name not in found]
@@ -329,11 +280,11 @@ _NO_VALUE: Final = lazy_re(r"(?:\d+x)*[a-z]+\d\w*")
 
 
 def absolute(spec: str) -> str:
-    """The same input for a process that runs elsewhere."""
+    """Return an input with an absolute path."""
     match = _FILE.fullmatch(spec)
     return spec if match is None else f"{match['before']}{Path(match['path']).resolve()}"
 
 
 def zeros(spec: str) -> str:
-    """An input without values is zeros for `iree-run-module`; here it would be random."""
+    """Return an input without values as zeros, as for `iree-run-module`; here it would be random."""
     return f"{spec}=0" if _NO_VALUE.fullmatch(spec) else spec

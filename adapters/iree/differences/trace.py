@@ -1,4 +1,4 @@
-"""What one run did, dispatch by dispatch, as its worker wrote it down: also of a run that hung or died."""
+"""The record of one run, dispatch by dispatch, as its worker wrote it; also for a run that hung or died."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ class Saved(Struct, frozen=True):
     """One tensor in a file.
 
     Attributes:
-        file: name of it in the trace's folder; "" if its values could not be read.
-        shape: sizes.
+        file: name in the trace's folder; "" if its values could not be read.
         type: numpy's name of the element type.
         problem: why there are no values.
     """
@@ -57,10 +56,10 @@ class Call(Struct):
 
     Attributes:
         name: `EXECUTABLE::FUNCTION`.
-        run: number of the function's run that it belongs to, from 0.
+        run: index of the function's run, from 0.
         outputs: None while it has not returned.
-        given: its inputs were written. Traces of inputs may be made later than those of outputs, for no data orders
-            them (seen with modules of 3.10).
+        given: its inputs were written. They may be traced after the outputs, since no data orders the traces (seen with
+            modules of 3.10).
     """
 
     name: str
@@ -74,13 +73,10 @@ class Trace(Struct):
     """One run of a module.
 
     Attributes:
-        folder: of its files.
-        inputs: of the function.
-        calls: in order.
-        results: of the function, a list for each of its runs that returned.
-        failure: how it ended, if not well: `no end after 60 s`, or what it said.
+        results: of the function, a list for each run that returned.
+        failure: how it failed: `no end after 60 s`, or its message; "" if it succeeded.
         called: the module was loaded, the inputs were made, and the function was called.
-        refused: flags that its runtime does not know; it ran without them.
+        refused: flags unknown to its runtime; it ran without them.
     """
 
     folder: Path
@@ -92,7 +88,7 @@ class Trace(Struct):
     refused: tuple[str, ...] = ()
 
     def tensor(self, saved: Saved) -> Held | None:
-        """The values of a tensor; None if they could not be read."""
+        """Return the values of a tensor; None if they could not be read."""
         if not saved.file:
             return None
         held = load(self.folder / saved.file, ())
@@ -102,7 +98,7 @@ class Trace(Struct):
 
     @property
     def open(self) -> Call | None:
-        """The dispatch that began and did not return."""
+        """Return the dispatch that began and did not return."""
         return next((call for call in reversed(self.calls) if call.outputs is None), None)
 
 
@@ -121,15 +117,11 @@ def run_module(
     """Run a function of a compiled module.
 
     Args:
-        side: its Python and device.
-        module: compiled.
-        folder: where its tensors go; made here.
-        function: of the module.
-        inputs: as `iree-run-module` takes them, or none for random ones of the declared types, equal on each call.
+        folder: for its tensors; created here.
+        inputs: as for `iree-run-module`, or none for random ones of the declared types, equal on each call.
         runs: how often, in one process.
-        limit_s: after so many seconds it is killed.
-        still_s: also after so many seconds in which no dispatch began or returned, once the function was called.
-        show: it also prints its dispatches on our standard output.
+        still_s: time limit without a dispatch beginning or returning, once the function was called.
+        show: also print its dispatches on our standard output.
     """
     folder.mkdir(parents=True)
     request: dict[str, Any] = {
@@ -157,7 +149,7 @@ def run_module(
 
 
 def _waited(process: subprocess.Popen[bytes], calls: Path, limit_s: float, still_s: float) -> str:
-    """Wait for the end; what is said if it does not come."""
+    """Wait for the end; return the failure if it does not come."""
     begun = changed = time.monotonic()
     size = 0
     while True:
@@ -176,12 +168,7 @@ def _waited(process: subprocess.Popen[bytes], calls: Path, limit_s: float, still
 
 
 def read_trace(folder: Path, failure: str) -> Trace:
-    """What a run wrote down.
-
-    Args:
-        folder: of the run.
-        failure: how it ended, if not well.
-    """
+    """Read the record of a run; `failure` says how it failed, or is ""."""
     trace = Trace(folder, failure=failure)
     decoder = msgspec.json.Decoder(ready(_Line))
     lines = (folder / _CALLS).read_bytes().splitlines() if (folder / _CALLS).exists() else []
@@ -204,7 +191,7 @@ def read_trace(folder: Path, failure: str) -> Trace:
 
 
 def _of_call(calls: list[Call], said: _Line) -> None:
-    """Inputs or outputs of a dispatch; in either order."""
+    """Add inputs or outputs of a dispatch, in either order."""
     same = [one for one in calls if one.name == said.call and one.run == said.run]
     if said.io == "inputs":
         late = next((one for one in same if not one.given), None)

@@ -1,8 +1,6 @@
-"""The whole comparison: compile both sides, run both, find the first dispatch that differs, and run it alone.
+"""The whole comparison: compile and run both sides, find the first dispatch that differs, and run it alone.
 
-One dispatch by itself: a module that makes this call only, compiled and run on both sides with the saved inputs.
-
-A dispatch as a module of its own: its source, its inputs in files, and the commands that compile and run it.
+To run a dispatch alone, a module with only that call is compiled and run on both sides with the saved inputs.
 """
 
 from __future__ import annotations
@@ -44,10 +42,10 @@ _BITS: Final = {
 
 
 def extract(side: Side, flow: Path, call: str, source: Path) -> str:
-    """Write a module that makes one call of a dispatch; gives why that can't be done, or "".
+    """Write a module with one call of a dispatch; return why that failed, or "".
 
     Args:
-        side: whose Python has IREE's parser.
+        side: its Python has IREE's parser.
         flow: the whole module in the flow phase.
         call: `EXECUTABLE::FUNCTION`.
         source: the file to write.
@@ -65,17 +63,13 @@ def _command(side: Side, source: Path) -> list[str]:
 
 
 def compile_alone(side: Side, source: Path, limit_s: float) -> Path:
-    """Compile such a module.
-
-    Raises:
-        SourceError: it does not compile.
-    """
+    """Compile such a module; raise SourceError on failure."""
     compile_module(_command(side, source), limit_s)
     return source.with_suffix(".vmfb")
 
 
 def save_inputs(trace: Trace, call: Call, folder: Path) -> tuple[str, ...]:
-    """Copy the inputs of a call into a folder; gives them as words of `--input`, as seen from there."""
+    """Copy the inputs of a call into a folder; return them as words of `--input`, relative to it."""
     words = []
     for number, saved in enumerate(call.inputs):
         kind, name = _BITS.get(saved.type), f"input{number}"
@@ -89,12 +83,12 @@ def save_inputs(trace: Trace, call: Call, folder: Path) -> tuple[str, ...]:
 
 
 def words_for(inputs: tuple[str, ...], folder: Path) -> list[str]:
-    """The same inputs, as seen from anywhere."""
+    """Return the same inputs with absolute paths."""
     return [word.replace("@", f"@{folder}/", 1) for word in inputs]
 
 
 def by_hand(side: Side, source: Path, inputs: tuple[str, ...]) -> tuple[str, str]:
-    """The commands that compile and run such a module, in its folder."""
+    """Return the commands that compile and run such a module, in its folder."""
     run = ["iree-run-module", f"--module={source.stem}.vmfb", f"--device={side.device}", "--function=main"]
     run += [f"--input={word}" for word in inputs]
     compiling = _command(side, Path(source.name))
@@ -102,7 +96,7 @@ def by_hand(side: Side, source: Path, inputs: tuple[str, ...]) -> tuple[str, str
 
 
 class Alone(Struct):
-    """What the dispatch does by itself.
+    """Result of the dispatch run alone.
 
     Attributes:
         differs: None if it could not be run alone.
@@ -110,7 +104,7 @@ class Alone(Struct):
         outputs: how its outputs differ.
         modules: the `.mlir` of each side.
         folder: of these, and of the inputs.
-        commands: what compiles and runs them by hand, in the folder.
+        commands: compile and run them by hand, in the folder.
         runs: how often each side made the call.
     """
 
@@ -135,18 +129,14 @@ def isolate(
     limit_s: float,
     still_s: float = math.inf,
 ) -> Alone:
-    """Run a dispatch alone on both sides, with the inputs that it had on the second.
+    """Run a dispatch alone on both sides, with its inputs from the second side.
 
     Args:
-        culprit: the dispatch.
-        sides: how to compile and run.
         flows: the modules of both sides in the flow phase.
-        expected: the second side's trace, whose inputs are taken.
-        folder: for the modules; made here.
-        tolerance: as for the whole.
+        expected: the second side's trace, with the inputs.
+        folder: for the modules; created here.
         runs: how often each side makes the call.
         limit_s: for each step.
-        still_s: as for the whole.
     """
     folder.mkdir(parents=True)
     if culprit.calls is None or any(not saved.file for saved in culprit.calls[1].inputs):
@@ -185,19 +175,17 @@ def isolate(
 
 
 class Request(Struct, frozen=True):
-    """What to compare.
+    """A request for a comparison.
 
     Attributes:
-        module: `.mlir` source, or a compiled `.vmfb` that was compiled with TRACE.
-        function: of it.
-        inputs: as `iree-run-module` takes them; none for random ones.
-        sides: two; equal ones are the search for what is not deterministic.
+        module: `.mlir` source, or a `.vmfb` compiled with TRACE.
+        inputs: as for `iree-run-module`; none for random ones.
+        sides: two; equal ones search for nondeterminism.
         runs: how often each side runs the function.
-        tolerance: what may differ.
-        folder: for everything that is made.
+        folder: for all files.
         limit_s: for each compilation and each run.
         reduce: also run the first dispatch that differs alone.
-        still_s: a run in which no dispatch begins or returns for so long is ended.
+        still_s: time limit of a run without a dispatch beginning or returning.
     """
 
     module: Path
@@ -213,16 +201,14 @@ class Request(Struct, frozen=True):
 
 
 class Whole(Struct):
-    """What was found.
+    """Result of a comparison.
 
     Attributes:
-        request: what was compared.
-        traces: of both sides.
         compared: the pair of runs that differ, else the first runs.
         program: the calls of both sides; empty for a compiled module.
-        exact: where the first that differs has inputs that differ too, within the tolerance: the dispatch before it
-            that made other bits of equal ones.
-        alone: the first dispatch that differs, by itself; None if that was not tried.
+        exact: the earlier dispatch that made different bits from equal ones, if the first that differs has inputs that
+            differ within the tolerance.
+        alone: the first dispatch that differs, run alone; None if not tried.
     """
 
     request: Request
@@ -234,20 +220,12 @@ class Whole(Struct):
 
     @property
     def failed(self) -> list[tuple[Side, Trace]]:
-        """The sides whose run did not end well."""
+        """Return the sides whose run failed."""
         return [(side, t) for side, t in zip(self.request.sides, self.traces, strict=True) if t.failure]
 
 
 def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
-    """Compare two sides.
-
-    Args:
-        request: what.
-        step: called with a sentence at the beginning of each step.
-
-    Raises:
-        SourceError: a side does not compile, or has no device.
-    """
+    """Compare two sides; `step` gets a sentence before each step; raise SourceError if one does not compile."""
     compiled = request.module.suffix == ".vmfb"
     modules: list[Path] = []
     flows: list[Path] = []
@@ -306,5 +284,5 @@ def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
 
 
 def _same_inputs(traces: Sequence[Trace]) -> tuple[str, ...]:
-    """What the first side made, so that the other gets the same."""
+    """Return the first side's inputs, so that the other gets the same."""
     return tuple(f"@{traces[0].folder / one.file}" for one in traces[0].inputs) if traces else ()

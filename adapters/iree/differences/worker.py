@@ -74,7 +74,7 @@ def _print(call, io, arrays):
 
 
 def _staged(device, view):
-    """The values of a buffer that the host can't map, copied by way of one that it can."""
+    """Return the values of a buffer that the host can't map, through a staging buffer."""
     import iree.runtime as rt
 
     source = view.get_buffer()
@@ -104,7 +104,7 @@ def _values(device, view):
 
 
 def _parameters(instance, words):
-    """The module that gives parameters of files; several files of a scope are one index."""
+    """Return the module that provides parameters from files; several files of a scope are one index."""
     import iree.runtime as rt
 
     scopes = {}
@@ -115,8 +115,8 @@ def _parameters(instance, words):
     return [rt.create_io_parameters_module(instance, *providers)] if providers else []
 
 
-def _taken(flag):
-    """Whether the runtime has a flag: the programs of the wheel have more of them."""
+def _has_flag(flag):
+    """Return whether the runtime has a flag: the wheel's programs have more."""
     import iree.runtime as rt
 
     try:
@@ -134,7 +134,7 @@ def _run(path):
     from worker_inputs import inputs_of  # type: ignore[import-not-found]  # beside this file
 
     files, at = _Files(request["folder"]), {"run": 0}
-    refused = [flag for flag in request.get("flags", ()) if not _taken(flag)]
+    refused = [flag for flag in request.get("flags", ()) if not _has_flag(flag)]
     if refused:
         files.line(refused=refused)
     device = rt.get_device(request["device"])

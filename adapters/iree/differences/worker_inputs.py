@@ -26,7 +26,7 @@ _NUMPY = {
 
 
 def inputs_of(specs, declaration, seed):
-    """The arguments of a function: arrays, and numbers where it takes numbers."""
+    """Return the arguments of a function: arrays, and numbers if it takes numbers."""
     random = np.random.default_rng(seed)
     declared = list(_TYPE.finditer(declaration.partition("(")[2].partition(") ->")[0]))
     if not specs:

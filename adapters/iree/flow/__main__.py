@@ -1,4 +1,4 @@
-"""One step of the guide as a program: `python -m livedbg.adapters.iree.flow STEP.json`; it writes what it finds."""
+"""One step of the guide as a program: `python -m livedbg.adapters.iree.flow STEP.json`; it writes its findings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from livedbg.model.errors import LivedbgError
 
 
 def main(path: str) -> int:
-    """Do a step."""
     from livedbg.adapters.iree.flow.compare import compare
     from livedbg.adapters.iree.flow.isolate import isolate
     from livedbg.adapters.iree.flow.reduce import reduce

@@ -1,4 +1,4 @@
-"""CMD as the user gave it: run inside of the first step, with its end, its errors and its results in words."""
+"""Run CMD as the user gave it, inside the first step, and describe its end, errors and results."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ _MOST: Final = 4 << 20
 
 
 class AsGiven(Struct, frozen=True):
-    """How it ended.
+    """The result of running CMD as given.
 
     Attributes:
         code: None if it did not end within the limit.
-        error: what it said, in words.
-        state: what a look at it said, if it did not end.
-        nans: which of its printed results have NaN, with how many.
+        error: its error message.
+        state: a report on it, if it did not end.
+        nans: (index, number of NaN) of its printed results.
         called: the program says that it called the function; False also for programs that do not say so.
-        unexpected: the first result that is not as `--expected_output` says, in its words.
+        unexpected: its message on the first result that differs from `--expected_output`.
     """
 
     code: int | None
@@ -72,7 +72,7 @@ def run_as_given(ground: Ground) -> AsGiven:
     try:
         code = process.wait(ground.ask.limit_s)
     except subprocess.TimeoutExpired:
-        state = _looked_at(process.pid)
+        state = _report_on(process.pid)
         _end(process)
         return AsGiven(None, state=state)
     out, err = (_new_text(path, size) for path, size in zip(streams, sizes, strict=True))
@@ -87,7 +87,7 @@ def run_as_given(ground: Ground) -> AsGiven:
 
 
 def saved_source(ground: Ground) -> tuple[str, tuple[str, ...]] | None:
-    """The source and the flags of what a Python program compiled last."""
+    """Return the source and the flags of what a Python program compiled last."""
     from livedbg.adapters.iree.flow.ground import of_compiler
 
     folder = ground.folder / "saved"
@@ -102,7 +102,7 @@ def saved_source(ground: Ground) -> tuple[str, tuple[str, ...]] | None:
 
 
 def error_words(text: str) -> str:
-    """The first failure of the runtime in words, else the line that tells of an error."""
+    """Return a sentence on the runtime's first failure, else the line with an error."""
     text = _ESCAPE.sub("", text)
     for found in book()[0].found(text[-100_000:], "iree"):
         if found.said.code == "status":
@@ -121,8 +121,8 @@ def _nans(out: str) -> Iterator[tuple[int, int]]:
             yield number, found.nans
 
 
-def _looked_at(pid: int) -> str:
-    """What `livedbg report` says of a process that does not end."""
+def _report_on(pid: int) -> str:
+    """Return what `livedbg report` says of a process that does not end."""
     command = [sys.executable, "-m", "livedbg", "report", str(pid), "--json"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_REPORT_S)

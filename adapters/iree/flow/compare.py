@@ -24,7 +24,6 @@ AGAINST: Final = ("--iree-llvmcpu-target-cpu=generic", "--iree-opt-level=O0")
 
 
 def compare(ground: Ground) -> None:
-    """Do the step."""
     book, source = ground.book, ground.source
     module = source or ground.traced
     if module is None:
@@ -48,7 +47,7 @@ def compare(ground: Ground) -> None:
 
 
 def sides(ground: Ground) -> tuple[Side, Side]:
-    """The program's own way, and another one: as given, else the CPU for a GPU, plain code for a CPU."""
+    """Return the program's own side, and another one: as given, else the CPU for a GPU, or plain code for a CPU."""
     given = ground.handed
     local = ground.device.startswith("local")
     named = given.get("against") or given.get("against-flags")
@@ -65,7 +64,7 @@ def sides(ground: Ground) -> tuple[Side, Side]:
 
 
 def tolerance(ground: Ground) -> Tolerance:
-    """What may differ: as given, else by type."""
+    """Return the tolerance: as given, else by type."""
     given = [ground.handed.get(name) for name in ("rtol", "atol")]
     rtol, atol = (float(one) if one else None for one in given)
     return Tolerance(rtol, atol)
@@ -108,7 +107,7 @@ def _judged(ground: Ground, whole: Whole) -> None:
 
 
 def _numbers(whole: Whole, first: CallDifference) -> Iterator[tuple[str, str]]:
-    """How the inputs and outputs of a dispatch differ, with the statistics of both sides."""
+    """Yield how the inputs and outputs of a dispatch differ, with the statistics of both sides."""
     assert first.calls is not None
     for kind, differences, tensors in (
         ("input", first.inputs, [call.inputs for call in first.calls]),

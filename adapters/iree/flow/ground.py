@@ -1,6 +1,6 @@
-"""What the steps of the guide work on: the program, its module's source, function and inputs.
+"""Input of the guide's steps: the program, and its module's source, function and inputs, from the command line.
 
-What a command line says of the module that it runs or compiles: IREE's own programs, or a Python program.
+CMD is one of IREE's own programs, or a Python program.
 """
 
 from __future__ import annotations
@@ -66,21 +66,18 @@ _TRACE: Final = b"hal.buffer_view.trace"
 
 
 class Program(Struct, frozen=True, kw_only=True):
-    """What CMD runs.
+    """The program of CMD.
 
     Attributes:
-        kind: which program it is.
-        python: that has the `iree.runtime` of the program.
+        python: with the `iree.runtime` of the program.
         known: it is the program's own Python.
-        modules: compiled.
         source: that it compiles.
-        flags: of the compiler, without those that say what is written where.
-        runtime_flags: of the runtime.
-        device: `local-task` if it names none, as diff-run's.
-        devices: how many it names; a run of a step has one.
+        flags: of the compiler, without output flags.
+        device: `local-task` if it names none, as for diff-run.
+        devices: number of named ones; a run of a step has one.
         function: "" if it names none.
-        parameters: files of parameters, `SCOPE=FILE` or `FILE`.
-        inputs: as `iree-run-module` takes them.
+        parameters: parameter files, `SCOPE=FILE` or `FILE`.
+        inputs: as for `iree-run-module`.
     """
 
     kind: Kind = "other"
@@ -98,7 +95,7 @@ class Program(Struct, frozen=True, kw_only=True):
 
 
 def program_of(argv: Sequence[str]) -> Program:
-    """What a command line runs."""
+    """Return the program of a command line."""
     name = Path(argv[0]).name
     kind = _KINDS.get(name, "other")
     if re.fullmatch(r"python[\d.]*", name):
@@ -106,11 +103,11 @@ def program_of(argv: Sequence[str]) -> Program:
     own = _interpreter(argv[0])
     python, known = own or sys.executable, bool(own)
     if kind == "compile":
-        source, flags = of_compiler(list(_words(argv[1:])))
+        source, flags = of_compiler(list(_flags_of(argv[1:])))
         return Program(kind=kind, python=python, known=known, source=source, flags=flags, device=device_of(flags))
     if kind == "other":
         return Program(kind="python" if argv[0].endswith(".py") else "other", python=python, known=known)
-    words = list(_words(argv[1:]))
+    words = list(_flags_of(argv[1:]))
     given = [(name, value) for word in words for name, _, value in [word.partition("=")]]
     last = dict(given)
     return Program(
@@ -128,7 +125,7 @@ def program_of(argv: Sequence[str]) -> Program:
 
 
 def of_compiler(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
-    """The source and the flags of a compiler's command line; "" where it reads its standard input."""
+    """Return the source and flags of a compiler's command line; "" for standard input."""
     bare = [at for at, word in enumerate(words) if not word.startswith("-") and words[at - 1] not in _COMPILER_VALUES]
     likely = [at for at in bare if words[at].endswith(_ENDS) or Path(words[at]).is_file()]
     source = (likely or bare)[-1] if bare else -1
@@ -143,15 +140,15 @@ def of_compiler(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
 
 
 def is_traced(module: Path) -> bool:
-    """Whether a module was compiled with `--iree-flow-trace-dispatch-tensors`."""
+    """Return whether a module was compiled with `--iree-flow-trace-dispatch-tensors`."""
     try:
         return _TRACE in module.read_bytes()
     except OSError:
         return False
 
 
-def _words(argv: Sequence[str]) -> Iterator[str]:
-    """Flags, also those of flag files; `-x=` is the same as `--x=`."""
+def _flags_of(argv: Sequence[str]) -> Iterator[str]:
+    """Yield flags, including those of flag files; `-x=` equals `--x=`."""
     for word in argv:
         if word.startswith("--flagfile="):
             try:
@@ -163,13 +160,13 @@ def _words(argv: Sequence[str]) -> Iterator[str]:
 
 
 def _parameter(word: str) -> str:
-    """`SCOPE=FILE` or `FILE`, for a process that runs elsewhere."""
+    """Return `SCOPE=FILE` or `FILE` with an absolute path."""
     scope, equals, path = word.rpartition("=")
     return f"{scope}{equals}{Path(path).resolve()}"
 
 
 def _interpreter(program: str) -> str:
-    """The Python of a script."""
+    """Return the Python of a script."""
     path = shutil.which(program)
     try:
         with Path(path or program).open("rb") as file:
@@ -182,7 +179,7 @@ def _interpreter(program: str) -> str:
 
 
 def device_of(flags: Sequence[str]) -> str:
-    """The device that a compiled module is for."""
+    """Return the device that a compiled module is for."""
     for flag in flags:
         name, _, value = flag.partition("=")
         if name in ("--iree-hal-target-device", "--iree-hal-target-backends"):
@@ -197,12 +194,7 @@ _WATCHED_S: Final = 30.0
 
 
 class Ground:
-    """What one step works on.
-
-    Args:
-        ask: the step.
-        book: for what it finds.
-    """
+    """Input of one step, and the book for its findings."""
 
     def __init__(self, ask: StepAsk, book: Notebook) -> None:
         self.ask = ask
@@ -214,11 +206,7 @@ class Ground:
 
     @cached_property
     def python(self) -> str:
-        """A Python with the runtime: that of the program, else ours.
-
-        Raises:
-            ToolMissing: neither has it.
-        """
+        """A Python with the runtime: that of the program, else ours; raises ToolMissing if neither has it."""
         try:
             return find_python(self.program.python)
         except ToolMissing:
@@ -226,61 +214,51 @@ class Ground:
 
     @cached_property
     def compiler(self) -> str:
-        """The compiler: the one that CMD is, or beside it, or ours.
-
-        Raises:
-            ToolMissing: there is none.
-        """
+        """The compiler: CMD itself, or next to it, or ours; raises ToolMissing if there is none."""
         found = shutil.which(self.ask.argv[0])
         beside = Path(found).with_name("iree-compile") if found else None  # or CMD itself
         return find_compiler(str(beside) if beside is not None and beside.exists() else None)
 
     @property
     def source(self) -> Path | None:
-        """The module's source: given, or on the command line."""
+        """Return the module's source: given, or on the command line."""
         named = self.handed.get("source") or self.program.source
         return Path(named) if named else None
 
     @property
     def module(self) -> Path | None:
-        """The compiled module that the program runs: the last one; those before it are loaded with it."""
+        """Return the compiled module that the program runs: the last one; earlier ones are loaded with it."""
         return Path(self.program.modules[-1]) if self.program.modules else None
 
     @property
     def traced(self) -> Path | None:
-        """That module, if it traces its dispatches already."""
+        """Return that module, if it traces its dispatches already."""
         return self.module if self.module is not None and is_traced(self.module) else None
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """The compiler's flags."""
         given = self.handed.get("flags")
         return tuple(shlex.split(given)) if given is not None else self.program.flags
 
     @property
     def device(self) -> str:
-        """The device that the program uses, or that its module is compiled for."""
+        """Return the device that the program uses, or that its module is compiled for."""
         if self.handed.get("device"):
             return self.handed["device"]
         return device_of(self.flags) if "flags" in self.handed else self.program.device
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """The inputs, or none: then they are random."""
+        """Return the inputs; () for random ones."""
         given = self.handed.get("input", "")
         return tuple(absolute(one.strip()) for one in given.split(";")) if given else self.program.inputs
 
     @property
     def random(self) -> bool:
-        """Whether the inputs are made up."""
         return not self.inputs
 
     def side(self, name: str = "A", device: str = "", flags: Sequence[str] | None = None) -> Side:
-        """How the program's module is compiled and run; or another way.
-
-        Raises:
-            LivedbgError: a tool or the device is missing.
-        """
+        """Return the program's compiler, runtime and flags, or changed ones; raise LivedbgError if one is missing."""
         device = device or self.device
         own = self.flags if flags is None else tuple(flags)
         compiler = self.compiler if self.source is not None else ""
@@ -292,14 +270,7 @@ class Ground:
         )
 
     def build(self, side: Side, out: Path, recipe: str = "", option: str = "", *more: str) -> list[str]:
-        """Compile the source, with a recipe.
-
-        Returns:
-            What is said of the recipe if it had no effect.
-
-        Raises:
-            SourceError: it does not compile.
-        """
+        """Compile the source with a recipe; return sentences if that had no effect; raise SourceError on failure."""
         folder = out.with_suffix(".files")
         folder.mkdir(exist_ok=True)
         known, _ = recipes() if recipe else ({}, [])
@@ -311,14 +282,7 @@ class Ground:
         return list(without_effect(made.parts, Ended([], (), began_s, folder)))
 
     def function(self, module: Path | None = None) -> str:
-        """The function that is run: named, or the only one.
-
-        Args:
-            module: compiled; made if there is none yet.
-
-        Raises:
-            LivedbgError: there are several, or the module can't be read.
-        """
+        """Return the function to run, named or the only one of a module; raise LivedbgError if there are several."""
         named = self.handed.get("function") or self.program.function
         if named:
             return named
@@ -343,19 +307,16 @@ class Ground:
         *,
         show: bool = False,
     ) -> Trace:
-        """Run a module, with the program's inputs or others; its tensors go into a folder below the step's.
+        """Run a module; its tensors go into a folder below the step's.
 
         Args:
-            side: how.
-            module: compiled.
             name: of the folder.
-            function: of the module.
             inputs: instead of the program's.
-            show: print the dispatches: they become tasks on the screen.
+            show: print the dispatches, which become tasks on the screen.
 
         Raises:
-            LivedbgError: the program uses several devices, or the function could not be called: what fails before
-                that is no fault of a dispatch.
+            LivedbgError: the program uses several devices, or the function could not be called: such a failure is no
+                fault of a dispatch.
         """
         if self.program.devices > 1 and not self.handed.get("device"):
             raise LivedbgError(

@@ -1,13 +1,10 @@
 """Step 2, isolate: the dispatch that does not return, fails, or makes the first NaN, by traces and by cuts.
 
-The function cut behind a dispatch, without traces: does it still happen? If traces hide it: which cut is first?
-
-The recipe `iree-break-dispatch` cuts: the function then returns the outputs of that dispatch.
-
-The dispatches of the module in the order of its program, with the source lines that they come from.
+A cut ends the function after a dispatch (recipe `iree-break-dispatch`): it then returns the outputs of that dispatch.
+It shows whether the fault occurs without traces; if traces hide it, a search finds the first cut with the fault.
 
 Invariants:
-    iree_isolate.O1. A dispatch is called the one that made a NaN only if all its inputs were read and have none.
+    iree_isolate.O1. A dispatch is said to have made a NaN only if all its inputs were read and have none.
 """
 
 from __future__ import annotations
@@ -40,35 +37,26 @@ class Dispatch(Struct, frozen=True):
 
 
 class Dispatches(Struct, frozen=True):
-    """The calls of a function.
-
-    Attributes:
-        flow: the module's text in the flow phase.
-        function: that makes them: torch's functions have their code in `NAME$async`.
-    """
+    """The calls of a function in the flow phase; torch's functions have their code in `NAME$async`."""
 
     flow: Path
     function: str = ""
     calls: tuple[Dispatch, ...] = ()
 
     def shown(self, name: str) -> str:
-        """A dispatch with its source."""
+        """Return a dispatch with its source."""
         found = next((one for one in self.calls if one.name == name and one.place), None)
         short = name.split("::", maxsplit=1)[0]
         return f"{short} ({found.place})" if found is not None else short
 
     def position(self, name: str) -> int | None:
-        """The number of its call in the function, as the compiler counts; None if it is called in several places."""
+        """Return the index of its call in the function, as the compiler counts; None if it has several calls."""
         found = [at for at, one in enumerate(self.calls) if one.name == name]
         return found[0] if len(found) == 1 else None
 
 
 def make_flow(ground: Ground, side: Side, function: str) -> Dispatches:
-    """Compile the source up to the flow phase, and read its dispatches.
-
-    Raises:
-        SourceError: it does not compile.
-    """
+    """Compile the source up to the flow phase, and read its dispatches; raise SourceError on failure."""
     flow = ground.folder / f"{side.name}.flow.mlir"
     if not flow.exists():
         command = [side.compiler, str(ground.source), *side.flags]
@@ -90,11 +78,11 @@ FAULTS: Final = {"hang": "it does not end", "nan": "its results have NaN", "fail
 
 
 class _Cut(Struct, frozen=True):
-    """What the function does that ends behind a dispatch.
+    """Result of the function cut after a dispatch.
 
     Attributes:
         fault: `hang`, `nan`, `fails` or "".
-        said: why it could not be tried, or what its failure was.
+        said: its failure, or why it could not be tried.
     """
 
     fault: str = ""
@@ -103,7 +91,7 @@ class _Cut(Struct, frozen=True):
 
 
 def told_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, name: str) -> None:
-    """Whether what a traced dispatch does happens without traces too."""
+    """Report whether a traced dispatch's fault occurs without traces too."""
     at = dispatches.position(name)
     if at is None:
         ground.book.say("cut", "It is called in several places: the function was not cut behind it.")
@@ -123,7 +111,7 @@ def told_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, 
 
 
 def first_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, fault: str) -> None:
-    """Traces show nothing, and step 1 did: search the first dispatch behind which it happens."""
+    """Find the first dispatch after which the fault occurs, if traces hide it."""
     book = ground.book
     book.say("traces", _HIDDEN)
     low, high = 0, len(dispatches.calls) - 1
@@ -147,7 +135,7 @@ def first_cut(ground: Ground, side: Side, function: str, dispatches: Dispatches,
 
 
 def _cut(ground: Ground, side: Side, function: str, dispatches: Dispatches, at: int) -> _Cut:
-    """Compile and run the function, cut behind a dispatch."""
+    """Compile and run the function, cut after a dispatch."""
     ground.book.doing(f"cutting {function} behind dispatch {at}")
     module = ground.folder / f"cut-{at}.vmfb"
     try:
@@ -168,7 +156,6 @@ LACKS: Final = "The module's source: tracing is a flag of the compiler, and only
 
 
 def isolate(ground: Ground) -> None:
-    """Do the step."""
     book = ground.book
     if ground.source is None and ground.traced is None:
         book.note.lacks = {"source": "FILE.mlir"}
@@ -202,7 +189,7 @@ def isolate(ground: Ground) -> None:
 
 
 def _of_trace(ground: Ground, trace: Trace, dispatches: Dispatches) -> str:
-    """What the traced run shows; gives the dispatch's name, or "" if none is at fault."""
+    """Report the result of the traced run; return the faulty dispatch's name, or ""."""
     book = ground.book
     returned = sum(call.outputs is not None for call in trace.calls)
     book.say("dispatches", f"{many(len(trace.calls), 'dispatch')} began, {returned} returned.")

@@ -1,4 +1,4 @@
-"""Step 4, reduce: the dispatch as a module of its own with its saved inputs, run alone: does it fail alone too?
+"""Step 4, reduce: run the dispatch alone, as a module of its own with its saved inputs: does it fail alone too?
 
 Invariants:
     iree_reduce.R1. "Alone too" is said only if the same fault was seen in the run of the dispatch alone.
@@ -34,7 +34,6 @@ _OUTSIDE: Final = (
 
 
 def reduce(ground: Ground) -> None:
-    """Do the step."""
     book = ground.book
     wanted = ground.handed.get("dispatch", "")
     if not wanted:
@@ -77,7 +76,7 @@ def _nothing(ground: Ground) -> None:
 
 
 def _whole(ground: Ground, function: str) -> Trace:
-    """The traced run of step 2, or a new one."""
+    """Return the traced run of step 2, or a new one."""
     folder = Path(ground.handed.get("trace", ""))
     if ground.handed.get("trace") and folder.is_dir():
         return read_trace(folder, "")
@@ -154,7 +153,7 @@ def _judged(ground: Ground, shown: str, fault: str, alone: Trace) -> None:
 
 
 def _both(ground: Ground, dispatches: Dispatches) -> None:
-    """A dispatch that differs: alone on both sides."""
+    """Run a dispatch that differs alone on both sides."""
     book, compared = ground.book, Path(ground.handed["compared"])
     traces = [read_trace(compared / f"{name}.trace", "") for name in "AB"]
     allowed = tolerance(ground)

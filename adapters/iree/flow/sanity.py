@@ -1,13 +1,11 @@
 """Step 1, sanity: the environment, the inputs against the function, CMD as it is, and once on the simplest device.
 
-What `livedbg doctor` checks for IREE, asked of the Python that the program uses.
-
-The inputs that a function declares, and those that it is given: where they do not fit.
+The environment checks are those of `livedbg doctor` for IREE, for the program's Python.
 
 Invariants:
-    iree_sanity.Y1. An input that does not fit is the cause only if CMD failed.
-    iree_sanity.I1. Only what both sides say is compared: a size that the function leaves open, or a file whose shape
-        is not read, fits.
+    iree_sanity.Y1. A mismatched input is the cause only if CMD failed.
+    iree_sanity.I1. Only sizes known on both sides are compared: a dynamic size, or a file whose shape is not read,
+    fits.
 """
 
 from __future__ import annotations
@@ -42,12 +40,12 @@ _WORDS: Final = {"b": "i1", "f": "f", "i": "i", "u": "i"}
 
 
 class Declared(Struct, frozen=True):
-    """One input.
+    """One declared input.
 
     Attributes:
-        shape: None for one that is left open.
-        type: of its elements; "" if it is not known.
-        tensor: else a number, or something of the runtime.
+        shape: None for a dynamic size.
+        type: of its elements; "" if not known.
+        tensor: False for a number, or an object of the runtime.
     """
 
     shape: tuple[int | None, ...] = ()
@@ -56,7 +54,7 @@ class Declared(Struct, frozen=True):
 
 
 def declared_inputs(declaration: str) -> list[Declared] | None:
-    """The inputs of `sync func @main(%input0: tensor<4xf32>) -> (…)`; None where nothing is declared."""
+    """Return the inputs of `sync func @main(%input0: tensor<4xf32>) -> (…)`; None if nothing is declared."""
     head, arrow, _ = declaration.partition(") ->")
     if not arrow:
         return None
@@ -64,12 +62,12 @@ def declared_inputs(declaration: str) -> list[Declared] | None:
 
 
 def shown(inputs: Sequence[Declared]) -> str:
-    """`4x?xf32, i32`."""
+    """Return `4x?xf32, i32`."""
     return ", ".join(_shown(one) for one in inputs) or "none"
 
 
 def misfits(declared: Sequence[Declared], specs: Sequence[str], function: str) -> Iterator[str]:
-    """A sentence for each input that does not fit."""
+    """Yield a sentence for each mismatched input."""
     if any(spec.startswith("*") for spec in specs):
         return  # how many inputs the file has is not read
     if len(declared) != len(specs):
@@ -89,7 +87,7 @@ def misfits(declared: Sequence[Declared], specs: Sequence[str], function: str) -
         )
         if wrong is not None:
             yield f"{who}: dimension {wrong} is {got.shape[wrong]}, not {wanted.shape[wrong]}."
-        elif got.type and wanted.type and _plain(got.type) != _plain(wanted.type):
+        elif got.type and wanted.type and _signless(got.type) != _signless(wanted.type):
             yield f"{who}: its elements are {got.type}, not {wanted.type}."
 
 
@@ -125,8 +123,8 @@ def _of_file(path: Path) -> Declared | None:
     return Declared(tuple(int(size) for size in shape), f"{kind}{bits}" if kind else "")
 
 
-def _plain(element: str) -> str:
-    """Signs are no matter: the runtime takes `i32` for `si32`."""
+def _signless(element: str) -> str:
+    """Return a type without signedness: the runtime accepts `i32` for `si32`."""
     return re.sub(r"^[su](?=i\d)", "", element)
 
 
@@ -148,13 +146,7 @@ print(json.dumps(found))
 
 
 def environment_lines(python: str, device: str, *, known: bool) -> Iterator[tuple[str, str]]:
-    """Versions, what the device needs, and what makes times unreliable.
-
-    Args:
-        python: of the program.
-        device: that it uses.
-        known: it is the program's, not ours.
-    """
+    """Yield versions of the program's (or our) Python, the device's requirements, and causes of unreliable times."""
     facts = [wheels(_versions(python), True), load(os.getloadavg()[0], cores())]
     if device.startswith("vulkan"):
         facts += [vulkan(os.environ, True), devices(lambda: hardware_of(python, device))]
@@ -190,14 +182,13 @@ _ONLY_ITS_END: Final = {
 
 
 def sanity(ground: Ground) -> None:
-    """Do the step."""
     book = ground.book
     book.doing("checking versions and drivers")
     book.note.lines += environment_lines(ground.program.python, ground.device, known=ground.program.known)
     if ground.program.kind in _ONLY_ITS_END:
         book.say("program", _ONLY_ITS_END[ground.program.kind])
     if ground.program.kind != "python":  # it may compile the source as it runs
-        book.note.lacks = _lacks(ground)
+        book.note.lacks = _missing_source(ground)
     module, function = _module(ground)
     wrong = _inputs(ground, module, function) if module is not None and function else []
     book.doing(f"running {Path(ground.ask.argv[0]).name} as it was given")
@@ -212,17 +203,17 @@ def sanity(ground: Ground) -> None:
     if not any(label == "found" for label, _ in book.note.lines):
         book.say("found", "Nothing wrong in what was checked here.")
     if ground.program.kind == "python" or book.note.cause:
-        book.note.lacks = {} if book.note.cause else _lacks(ground)
+        book.note.lacks = {} if book.note.cause else _missing_source(ground)
     book.write()
 
 
-def _lacks(ground: Ground) -> dict[str, str]:
-    """What the other steps need: they compile the module again, unless it has traces."""
+def _missing_source(ground: Ground) -> dict[str, str]:
+    """Return what the other steps need to compile the module again, unless it has traces."""
     return {"source": "FILE.mlir"} if ground.source is None and ground.traced is None else {}
 
 
 def _module(ground: Ground) -> tuple[Path | None, str]:
-    """A compiled module, and the function that is run."""
+    """Return a compiled module, and the function to run."""
     book = ground.book
     try:
         if ground.source is not None:
@@ -238,31 +229,30 @@ def _module(ground: Ground) -> tuple[Path | None, str]:
             book.say("modules", f"The steps look at the last one; loaded before it: {before}.")
         return module, ground.function(module)
     except LivedbgError as error:
-        book.say("module", _short(error))
+        book.say("module", _first_lines(error))
         return None, ""
 
 
 def _unreadable(ground: Ground, given: AsGiven) -> None:
-    """A module that does not compile, or can't be loaded, is the cause if CMD fails too."""
+    """Mark an unreadable module as the cause if CMD fails too."""
     book = ground.book
     if any(label == "module" for label, _ in book.note.lines) and ground.program.kind != "python":
         book.note.cause = bool(given.code)
         book.note.failed = True
 
 
-def _short(error: LivedbgError) -> str:
-    """The first lines of it."""
+def _first_lines(error: LivedbgError) -> str:
     lines = [line.strip() for line in str(error).split("\n") if line.strip()]
     return " ".join(lines[:2])
 
 
 def _inputs(ground: Ground, module: Path, function: str) -> list[str]:
-    """Sentences for the inputs that do not fit."""
+    """Return sentences on mismatched inputs."""
     book = ground.book
     try:
         declared = declared_inputs(functions_of(ground.python, module).get(function, ""))
     except LivedbgError as error:
-        book.say("module", _short(error))
+        book.say("module", _first_lines(error))
         return []
     if declared is None:
         book.say("inputs", f"{function} does not declare its inputs: they could not be checked.")
@@ -326,7 +316,7 @@ def _of_python(ground: Ground) -> None:
 
 
 def _simplest(ground: Ground, module: Path, function: str) -> None:
-    """Run it once where nothing is asynchronous."""
+    """Run it once on a synchronous device."""
     book = ground.book
     book.doing(f"running {function} on {_SIMPLEST}")
     try:
@@ -338,7 +328,7 @@ def _simplest(ground: Ground, module: Path, function: str) -> None:
             side = ground.side(device=_SIMPLEST)
         trace = ground.run(side, module, "simplest", function)
     except LivedbgError as error:
-        book.say(_SIMPLEST, f"It could not be run there: {_short(error)}")
+        book.say(_SIMPLEST, f"It could not be run there: {_first_lines(error)}")
         return
     _judged(ground, trace)
 

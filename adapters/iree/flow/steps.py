@@ -1,8 +1,7 @@
-"""The steps of IREE's guide: titles, options, the program of each, and what it left.
+"""The steps of IREE's guide: titles, options, programs, and their findings.
 
-After IREE's GPU debugging playbook: sanity, isolate, compare, reduce.
-
-What a step of the guide has found so far, in a file that its program writes and livedbg reads meanwhile.
+After IREE's GPU debugging playbook: sanity, isolate, compare, reduce. A step's program writes its findings so far into
+a file, which livedbg reads meanwhile.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ _NAME: Final = "found.json"
 
 
 class Note(Struct):
-    """What was found; as `livedbg.session.guide.StepFound`.
+    """Findings so far; as `livedbg.session.guide.StepFound`.
 
     Attributes:
-        doing: what the step does now; "" when it has ended.
-        trace: folder of the traced run that goes on; "" if there is none.
+        doing: current activity; "" at the end.
+        trace: folder of the running traced run; "" if there is none.
         places: the source of each dispatch, by its name.
     """
 
@@ -47,11 +46,7 @@ class Note(Struct):
 
 
 class Notebook:
-    """Collects what is found, and writes it down at once.
-
-    Args:
-        folder: of the step.
-    """
+    """Collects findings, and writes them at once into the step's folder."""
 
     def __init__(self, folder: Path) -> None:
         self.note = Note()
@@ -59,32 +54,32 @@ class Notebook:
         self.write()
 
     def doing(self, what: str) -> None:
-        """Say what the step does now."""
+        """Set the current activity."""
         self.note.doing = what
         self.write()
         if what:
             print(clean_line(what), flush=True)
 
     def say(self, label: str, sentence: str) -> None:
-        """Something was found."""
+        """Add a finding."""
         self.note.lines.append((label, sentence))
         self.write()
 
     def lacks(self, what: str, remedy: str) -> None:
-        """The step can't be done."""
+        """Note that the step can't be done."""
         self.note.undone = True
         self.say("missing", what)
         self.say("give it", remedy)
 
     def write(self) -> None:
-        """Write all of it; a reader sees the file whole, before or after."""
+        """Write the file atomically."""
         fresh = self._path.with_suffix(".new")
         fresh.write_bytes(msgspec.json.encode(self.note))
         fresh.rename(self._path)
 
 
 def read_note(folder: Path) -> Note | None:
-    """What a step wrote down; None if it has not begun, or was killed as it began."""
+    """Return the findings of a step; None if it has not begun, or was killed while beginning."""
     try:
         return msgspec.json.Decoder(ready(Note)).decode((folder / _NAME).read_bytes())
     except (OSError, msgspec.DecodeError):
@@ -125,7 +120,7 @@ class _Ask(msgspec.Struct):
 
 
 def plan(ask: StepAsk) -> Sequence[str]:
-    """The command of a step."""
+    """Return the command of a step."""
     path = ask.folder / _ASK
     path.write_bytes(
         msgspec.json.encode(_Ask(ask.number, ask.argv, dict(ask.handed), str(ask.folder.resolve()), ask.limit_s))
@@ -134,13 +129,13 @@ def plan(ask: StepAsk) -> Sequence[str]:
 
 
 def read_ask(path: Path) -> StepAsk:
-    """What the program of a step is asked to do."""
+    """Return the request of a step's program."""
     ask = msgspec.json.Decoder(ready(_Ask)).decode(path.read_bytes())
     return StepAsk(number=ask.number, argv=ask.argv, handed=ask.handed, folder=Path(ask.folder), limit_s=ask.limit_s)
 
 
 def read(run: StepRun) -> StepFound:
-    """What a step found, so far or in the end."""
+    """Return the findings of a step, so far or at the end."""
     note = read_note(run.output[0].parent)
     if note is None:
         return StepFound(lines=(("found", f"The step's program ended with {_last(run.output)}."),), failed=True)
@@ -165,7 +160,7 @@ def read(run: StepRun) -> StepFound:
 
 
 def _open(note: Note, lines: list[tuple[str, str]]) -> dict[str, str]:
-    """The dispatch that has begun in the traced run, which goes on; gives what it hands on."""
+    """Report the open dispatch of a running traced run; return the values for the next step."""
     from livedbg.adapters.iree.differences.trace import read_trace  # numpy
 
     trace = read_trace(Path(note.trace), "")
@@ -179,7 +174,6 @@ def _open(note: Note, lines: list[tuple[str, str]]) -> dict[str, str]:
 
 
 def _running(run: StepRun) -> str:
-    """Dispatches that run now."""
     now_ns = run.snapshot.now().mono_ns
     found = [
         f"{task.name} (for {(now_ns - task.since_mono_ns) / 1e9:.0f} s)" if task.since_mono_ns else task.name
@@ -190,7 +184,7 @@ def _running(run: StepRun) -> str:
 
 
 def _last(output: Sequence[Path]) -> str:
-    """The last line of its standard error."""
+    """Return the last line of its standard error."""
     try:
         lines = [line for line in output[-1].read_text(errors="replace").splitlines() if line.strip()]
     except OSError:

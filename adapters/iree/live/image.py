@@ -1,6 +1,4 @@
-"""One copy of the memory of a process in which a runtime keeps its objects: private anonymous memory that is there.
-
-The runtime in a process: the program or library of IREE that it has mapped, and its version.
+"""A copy of a process's private anonymous memory, where a runtime keeps its objects; and the mapped IREE runtime.
 
 Invariants:
     iree_image.I1. At most MOST bytes are copied; `cut` says that there were more.
@@ -32,14 +30,10 @@ _PIECE: Final = 1 << 20
 
 
 class Image:
-    """A copy.
-
-    Args:
-        pid: the process.
-        mappings: its mappings.
+    """A copy of memory.
 
     Raises:
-        OSError: the process is gone, or may not be read.
+        OSError: the process is gone or not permitted.
     """
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
@@ -71,16 +65,15 @@ class Image:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Return the number of bytes."""
         return sum(words.nbytes for _, words in self.pieces)
 
     def __contains__(self, address: int) -> bool:
-        """Whether an address is in the copy."""
         index = bisect_right(self.pieces, address, key=lambda piece: piece[0]) - 1
         return index >= 0 and address < self.pieces[index][0] + self.pieces[index][1].nbytes
 
     def places(self, values: Collection[int]) -> list[tuple[int, int]]:
-        """Where some values are: address and value, in rising order of address."""
+        """Return (address, value) of each occurrence of some values, in address order."""
         wanted = np.array(sorted(values), np.uint64)
         found: list[tuple[int, int]] = []
         for start, words in self.pieces if len(wanted) else ():
@@ -90,11 +83,7 @@ class Image:
         return found
 
     def pointers(self, ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Where pointers into some ranges are: address and value, in rising order of address.
-
-        Args:
-            ranges: begin and end of each, in rising order.
-        """
+        """Return (address, value) of pointers into some ranges (begin, end), both in address order."""
         found: list[tuple[int, int]] = []
         begins = np.array([begin for begin, _ in ranges], np.uint64)
         ends = np.array([end for _, end in ranges], np.uint64)
@@ -105,7 +94,7 @@ class Image:
         return found
 
     def bytes_at(self, address: int, size: int) -> bytes | None:
-        """Bytes of the copy, or of the process where the copy doesn't have them; None where nobody has."""
+        """Return bytes of the copy, or else of the process; None if unreadable."""
         index = bisect_right(self.pieces, address, key=lambda piece: piece[0]) - 1
         if index >= 0:
             start, words = self.pieces[index]
@@ -120,7 +109,7 @@ class Image:
             return None
 
     def unpack(self, form: struct.Struct, address: int) -> tuple[int, ...] | None:
-        """The fields of a structure; None where it can't be read."""
+        """Return the fields of a structure; None if it can't be read."""
         data = self.bytes_at(address, form.size) if 0 < address < 1 << 63 else None
         return None if data is None else form.unpack(data)
 
@@ -137,10 +126,8 @@ class Runtime(Struct, frozen=True):
 
     Attributes:
         path: of its file, as the process names it.
-        start: first address of its mappings.
-        end: the first address behind them.
-        code: its executable mappings, begin and end of each.
-        version: as its package says, e.g. `3.13.0`; "" where that isn't known.
+        code: begin and end of its executable mappings.
+        version: of its package, e.g. `3.13.0`; "" if not known.
     """
 
     path: str
@@ -150,12 +137,11 @@ class Runtime(Struct, frozen=True):
     version: str = ""
 
     def has_code(self, address: int) -> bool:
-        """Whether an address is in its code."""
         return any(start <= address < end for start, end in self.code)
 
 
 def runtime_in(pid: int, mappings: Sequence[Mapping]) -> Runtime | None:
-    """The runtime of a process; None where none is mapped."""
+    """Return the runtime of a process; None if none is mapped."""
     path = next((one.path for one in mappings if one.executable and _FILE.search(one.path)), None)
     if path is None:
         return None
@@ -165,7 +151,7 @@ def runtime_in(pid: int, mappings: Sequence[Mapping]) -> Runtime | None:
 
 
 def _version(pid: int, path: str) -> str:
-    """What `version.py` beside the file says: the wheels have one."""
+    """Return the version from `version.py` next to the file, as in wheels."""
     try:
         text = target_files.read_text(f"/proc/{pid}/root{Path(path).with_name('version.py')}")
     except OSError:

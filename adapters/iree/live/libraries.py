@@ -1,22 +1,18 @@
-"""The dispatches that a process has loaded: executable libraries of the llvm-cpu backend, read from its memory.
+"""Find the dispatches loaded in a process: executable libraries of the llvm-cpu backend, and code of Mesa's lavapipe.
 
-The runtime's own loader puts such a library, an ELF image, into anonymous memory: no file names it. Its only symbol is
+The runtime's own loader puts a library, an ELF image, into anonymous memory: no file names it. Its only symbol is
 `iree_hal_executable_library_query`, whose code loads the address of the library's table (runtime/src/iree/hal/local/
 executable_library.h). The table has the address, the name and the source line of each dispatch.
 
-Code that Mesa's lavapipe has compiled for dispatches: which address is in the code of which.
-
-The driver compiles a shader when it is first launched, into anonymous memory. Its object of the compiled variant
-(`lp_compute_shader_variant`, src/gallium/drivers/llvmpipe/lp_state_cs.h) has the address of the code, and behind it the
+Lavapipe compiles a shader at its first launch, into anonymous memory. Its object of the compiled variant
+(`lp_compute_shader_variant`, src/gallium/drivers/llvmpipe/lp_state_cs.h) has the address of the code, followed by the
 address of the shader; the pipeline (`lvp_pipeline`, whose address is the handle) has the address of the shader too. So
-a pipeline owns code if the same address, of no other pipeline, is in it and shortly behind a pointer to the code.
-
-Names of dispatches in native stacks: their code is an image in memory that no file backs and no symbol names.
+a pipeline owns code if an address that is in no other pipeline is also shortly after a pointer to the code.
 
 Invariants:
     iree_libraries.L1. A table of an unknown version is not read: its library is given without dispatches.
-    iree_libraries.L2. Each library is read once; a later look reads only the first bytes of each candidate.
-    iree_libraries.J1. Code that no pipeline, or more than one, can claim has no name.
+    iree_libraries.L2. Each library is read once; later scans read only the first bytes of each candidate.
+    iree_libraries.J1. Code claimed by no pipeline, or by several, has no name.
 """
 
 from __future__ import annotations
@@ -55,10 +51,10 @@ class Dispatch(Struct, frozen=True):
     """One exported function of a library.
 
     Attributes:
-        address: where its code begins.
-        ordinal: its number in the library.
-        source: `FILE:LINE`, or "" where the library has none.
-        device: name of the device that it is compiled for; "" of those that any local device runs.
+        address: of its code.
+        ordinal: index in the library.
+        source: `FILE:LINE`, or "".
+        device: device that it is compiled for; "" if any local device may run it.
     """
 
     address: int
@@ -69,14 +65,7 @@ class Dispatch(Struct, frozen=True):
 
 
 class Library(Struct, frozen=True):
-    """One executable library in a process's memory.
-
-    Attributes:
-        start: where it begins.
-        end: the first address behind it.
-        version: of its table.
-        dispatches: by address; none where the version is unknown (L1).
-    """
+    """One executable library in a process's memory: dispatches by address, none for an unknown version (L1)."""
 
     start: int
     end: int
@@ -85,7 +74,7 @@ class Library(Struct, frozen=True):
     dispatches: tuple[Dispatch, ...] = ()
 
     def at(self, address: int) -> Dispatch | None:
-        """The dispatch whose code an address is in."""
+        """Return the dispatch whose code contains an address."""
         if not self.start <= address < self.end:
             return None
         index = bisect_right(self.dispatches, address, key=lambda one: one.address) - 1
@@ -93,11 +82,7 @@ class Library(Struct, frozen=True):
 
 
 class Libraries:
-    """The executable libraries of one process.
-
-    Args:
-        pid: the process.
-    """
+    """The executable libraries of one process."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -105,11 +90,7 @@ class Libraries:
         self.found: tuple[Library, ...] = ()
 
     def look(self, mappings: Sequence[Mapped]) -> tuple[Library, ...]:
-        """Those that are loaded now.
-
-        Raises:
-            OSError: the process is gone, or may not be read.
-        """
+        """Return the loaded libraries; raise OSError if the process can't be read."""
         places = [mapping for mapping in mappings if _may_begin(mapping)]
         heads = memory.read_many(self._pid, [(mapping.start, 64) for mapping in places])
         known: dict[tuple[int, int], Library | None] = {}
@@ -123,7 +104,7 @@ class Libraries:
         return self.found
 
     def at(self, address: int) -> Dispatch | None:
-        """The dispatch whose code an address is in."""
+        """Return the dispatch whose code contains an address."""
         return next((one for library in self.found if (one := library.at(address)) is not None), None)
 
     def _read(self, start: int, head: bytes) -> Library | None:
@@ -136,7 +117,7 @@ class Libraries:
 
 
 def _may_begin(mapping: Mapped) -> bool:
-    """Anonymous memory, or the file of the system's loader (loaders/system_library_loader.c)."""
+    """Return whether it is anonymous memory, or the file of the system's loader (loaders/system_library_loader.c)."""
     anonymous = not mapping.path and not mapping.inode and mapping.permissions.startswith("r-")
     return anonymous or (mapping.offset == 0 and "iree_dylib" in mapping.path)
 
@@ -164,7 +145,7 @@ def _library(pid: int, start: int, head: bytes) -> Library | None:
 
 
 def _query(pid: int, start: int, dynamic: bytes) -> int | None:
-    """Where the query function is."""
+    """Return the address of the query function."""
     fields = dict(struct.iter_unpack("<qQ", dynamic))
     if _STRINGS not in fields or _SYMBOLS not in fields:
         return None
@@ -180,13 +161,15 @@ def _query(pid: int, start: int, dynamic: bytes) -> int | None:
 
 
 def _placed(start: int, value: int) -> int:
-    """The system's loader relocates these addresses, the runtime's own does not."""
+    """Return a runtime address: the system's loader relocates it, the runtime's own does not."""
     return value if value >= start else start + value
 
 
 def _table(pid: int, code: bytes, at: int) -> int | None:
-    """The library's table: what the query function loads the address of (`lea`, relative to the next instruction), and
-    whose first word points to a header that begins with a version."""
+    """Return the library's table: the operand of a `lea` (relative to the next instruction) in the query function.
+
+    Its first word must point to a header that begins with a version.
+    """
     for place in range(len(code) - 7):
         if code[place] & 0xFB == 0x48 and code[place + 1] == 0x8D and code[place + 2] & 0xC7 == 5:
             table: int = at + place + 7 + struct.unpack_from("<i", code, place + 3)[0]
@@ -201,7 +184,7 @@ def _table(pid: int, code: bytes, at: int) -> int | None:
 
 
 def _dispatches(pid: int, table: int) -> Iterator[Dispatch]:
-    """The export table: a count, and columns (iree_hal_executable_export_table_v0_t)."""
+    """Yield the export table: a count, and columns (iree_hal_executable_export_table_v0_t)."""
     count, _, *columns = struct.unpack("<II9Q", memory.read(pid, table + 24, 80))
     if not 0 < count <= _MOST_DISPATCHES:
         return
@@ -229,13 +212,7 @@ _LEAST, _MOST = 64, 16384  # bytes of a pipeline
 
 
 class Code(Struct, frozen=True):
-    """The code of one dispatch.
-
-    Attributes:
-        start: where it begins.
-        end: the first address behind it.
-        proof: the words that say so: their addresses and values.
-    """
+    """The code of one dispatch; `proof` has address and value of the words that prove it."""
 
     start: int
     end: int
@@ -244,20 +221,14 @@ class Code(Struct, frozen=True):
 
 
 def code_mappings(mappings: Sequence[Mapped]) -> tuple[tuple[int, int], ...]:
-    """Where a driver's code may be: anonymous memory that can be run."""
+    """Return where a driver's code may be: executable anonymous memory."""
     return tuple(
         (one.start, one.end) for one in mappings if one.permissions == "r-xp" and not one.inode and not one.path
     )
 
 
 def read_code(image: Image, places: Sequence[tuple[int, int]], pipelines: Mapping[int, Dispatch]) -> tuple[Code, ...]:
-    """The code of some pipelines, as far as it is compiled.
-
-    Args:
-        image: the memory.
-        places: where code may be: begin and end, in rising order.
-        pipelines: dispatches by the handle of their pipeline.
-    """
+    """Return the code of some pipelines, as far as compiled, in ranges of possible code in ascending order."""
     shaders = _words_of(image, pipelines)
     if not shaders or not places:
         return ()
@@ -281,7 +252,7 @@ def _codes(
     claims: Mapping[int, Mapping[int, tuple[tuple[int, int], ...]]],
     pipelines: Mapping[int, Dispatch],
 ) -> Iterator[Code]:
-    """What one pipeline alone claims (J1)."""
+    """Yield the code claimed by exactly one pipeline (J1)."""
     for number, start in enumerate(starts):
         handles = claims.get(start, {})
         if len(handles) != 1:
@@ -294,7 +265,7 @@ def _codes(
 
 
 def _words_of(image: Image, pipelines: Mapping[int, Dispatch]) -> dict[int, int]:
-    """The addresses that are in one of the pipelines only: by each, the handle."""
+    """Map the addresses that occur in a single pipeline to its handle."""
     words: dict[int, set[int]] = {}
     for handle in pipelines:
         head = image.unpack(_SIZE, handle - _SIZE.size)
@@ -307,7 +278,7 @@ def _words_of(image: Image, pipelines: Mapping[int, Dispatch]) -> dict[int, int]
 
 
 def _claim(image: Image, place: int, shaders: Mapping[int, int]) -> tuple[int, tuple[int, int]] | None:
-    """The pipeline whose shader is named first behind a pointer to code, and the word that names it."""
+    """Return the pipeline whose shader comes first after a pointer to code, and the word that names it."""
     data = image.bytes_at(place + 8, 8 * _NEAR) or b""
     for number, (word,) in enumerate(struct.iter_unpack("<Q", data)):
         if word in shaders:
@@ -322,7 +293,7 @@ _known: OrderedDict[int, tuple[Libraries, float]] = OrderedDict()
 
 
 def dispatch_code(pid: int, address: int) -> NamedCode | None:
-    """The dispatch whose code an address of a process is in."""
+    """Return the dispatch whose code contains an address of a process."""
     libraries, looked_s = _known.get(pid) or (Libraries(pid), -_AGAIN_S)
     if time.monotonic() - looked_s >= _AGAIN_S:  # modules are unloaded, and process numbers are given again
         try:

@@ -1,13 +1,11 @@
-"""Workers that repeat themselves: samples of threads that run a dispatch, by the kernel's clock.
+"""Detect workers in endless loops, by the kernel's clock samples; and find the dispatches on stacks.
 
-Samples are taken for a moment only when a dispatch stands, and again as long as it does.
-
-Which threads run which dispatch, by the stacks that were taken of them.
+Samples are taken for a moment only when a dispatch makes no progress, and again as long as it doesn't.
 
 Invariants:
-    iree_loops.Q1. A worker repeats itself only after `_ENOUGH` samples in one loop: where an outer loop, which counts
+    iree_loops.Q1. A worker repeats itself only after `_ENOUGH` samples in one loop: if an outer loop, which counts
         in a floating-point register, runs that loop for a few steps again and again, some are outside of it.
-    iree_loops.Q2. A thread that sleeps repeats nothing: it is not waited for.
+    iree_loops.Q2. A sleeping thread repeats nothing: it is not waited for.
 """
 
 from __future__ import annotations
@@ -46,7 +44,7 @@ class Loop(Struct, frozen=True):
 
     Attributes:
         dispatch: name of the dispatch whose code it is in.
-        samples: how many were the same as an earlier one.
+        samples: number of samples equal to an earlier one.
         since_ns: CLOCK_MONOTONIC of the first sample.
     """
 
@@ -56,12 +54,7 @@ class Loop(Struct, frozen=True):
 
 
 class Sampled(Struct):
-    """Where the newest samples of a thread were.
-
-    Attributes:
-        mono_ns: CLOCK_MONOTONIC of the newest one.
-        addresses: instructions of the dispatch, each once.
-    """
+    """The newest samples of a thread: CLOCK_MONOTONIC, and the instructions of the dispatch, each once."""
 
     dispatch: Dispatch
     mono_ns: int
@@ -69,14 +62,7 @@ class Sampled(Struct):
 
 
 class Loops:
-    """Workers of one process.
-
-    Args:
-        pid: the process.
-
-    Attributes:
-        sampled: by tid the dispatch in which the newest sample of the last look was, and where in it.
-    """
+    """Workers of one process; `sampled` maps tids to the dispatch of their newest sample, and where in it."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -86,13 +72,7 @@ class Loops:
     async def look(
         self, context: Context, threads: Mapping[int, str], at: Callable[[int], Dispatch | None]
     ) -> dict[int, Loop]:
-        """Sample some threads for a moment; gives those that repeat themselves, by tid.
-
-        Args:
-            context: of the session.
-            threads: identifiers of threads by tid.
-            at: the dispatch whose code an address is in.
-        """
+        """Sample some threads (by tid) in dispatches, which `at` finds; return those that repeat themselves."""
         self._repeats.keep(threads)
         self.sampled = {}
         if not supported() or context.request.options.get(SAMPLES) == "no":
@@ -145,7 +125,7 @@ class Loops:
 
 
 def sleeps(pid: int, tid: int) -> bool:
-    """Whether a thread waits, or has ended, right now."""
+    """Return whether a thread waits, or has ended, right now."""
     try:
         return read_stat(pid, tid).state is ThreadState.WAITING
     except OSError:
@@ -156,13 +136,13 @@ class OnStack(Struct, frozen=True):
     """A dispatch whose code a thread was in.
 
     Attributes:
-        thread: identifier of the thread.
+        thread: its id.
         taken_mono_ns: when its stack was taken.
-        address: where in the code it was.
+        address: in the code.
         seen_mono_ns: when a later sample found it there; 0 if none did.
-        before: the dispatch that its stack was in before a later sample found it in this one.
-        device: name of the device that runs it; "" where that isn't known.
-        lines: `FILE:LINE` of where samples found it, by the library's debug information.
+        before: the dispatch on its stack, if a later sample found it in this one.
+        device: name of the running device; "" if not known.
+        lines: `FILE:LINE` of samples, by the library's debug information.
     """
 
     thread: str
@@ -178,14 +158,7 @@ class OnStack(Struct, frozen=True):
 def dispatches_on_stacks(
     process: str, at: Callable[[int], Dispatch | None], snapshot: Snapshot, *, in_callers: str
 ) -> list[OnStack]:
-    """The innermost dispatch on the newest stack of each living thread of a process that runs.
-
-    Args:
-        process: the process.
-        at: the dispatch whose code an address is in.
-        snapshot: the state.
-        in_callers: name of the device that runs dispatches in the threads that call it; "" where that isn't known.
-    """
+    """Return the innermost dispatch on each living thread's newest stack; `at` finds one by address."""
     found = []
     for thread in snapshot.threads.values():
         stack = snapshot.stacks.get(thread.id)

@@ -1,21 +1,17 @@
-"""Queue operations that are alive in memory: what each waits for and what it will signal.
+"""Find live queue operations and semaphores in memory: what each waits for and signals.
 
 An operation of the local drivers (`iree_hal_task_queue_op_t`, runtime/src/iree/hal/drivers/local_task/task_queue.h) and
 a submission of the Vulkan driver hold a list of the semaphores that they signal: `iree_hal_semaphore_list_t`, a count
-and two arrays. They are found from the semaphores: arrays that hold one, then the lists that point to these arrays.
-
-Semaphores of the runtime and who waits for them, found in memory by their shape.
+and two arrays. They are found from the semaphores: arrays that contain one, then the lists that point to these arrays.
 
 `iree_async_semaphore_t` (runtime/src/iree/async/semaphore.h) begins every semaphore of the local and Vulkan drivers. No
-symbol leads to one, so memory is searched for what looks like it: a small reference count, a table of functions in the
-runtime's file whose first entries are code of it, and a pointer to what follows the structure.
-
-Identifiers of what a runtime has queued: tasks by what they run and a number, semaphores by address and value.
+symbol leads to one, so memory is searched for its shape: a small reference count, a vtable in the runtime's file whose
+first entries are code of it, and a pointer to just after the structure.
 
 Invariants:
-    iree_operations.P1. An operation is told only while somebody waits for a semaphore that it signals, or while it is
-        in the list of one that it waits for: memory that was freed holds others.
-    iree_operations.M1. A wait is told only if its list node points back to the semaphore.
+    iree_operations.P1. An operation is reported only while somebody waits for a semaphore that it signals, or while it
+        is in the list of one that it waits for: freed memory contains others.
+    iree_operations.M1. A wait is reported only if its list node points back to the semaphore.
 """
 
 from __future__ import annotations
@@ -42,13 +38,7 @@ _LOWEST_POINTER: Final = 4096
 
 
 class Waiter(Struct, frozen=True):
-    """Somebody who waits for a value: a list node, which its owner has in its own memory.
-
-    Attributes:
-        address: of the node.
-        minimum: the least value that ends the wait.
-        callback: the function that is called then.
-    """
+    """A waiter for a value of at least `minimum`: a list node in its owner's memory, and its callback."""
 
     address: int
     minimum: int
@@ -56,12 +46,12 @@ class Waiter(Struct, frozen=True):
 
 
 class Semaphore(Struct, frozen=True):
-    """One.
+    """A semaphore.
 
     Attributes:
-        value: that it has reached.
-        failed: it was failed: whoever waits gets the error.
-        table: address of its table of functions, the same for all of one driver.
+        value: the reached one.
+        failed: waiters get an error.
+        table: address of its vtable, the same for all of one driver.
     """
 
     address: int
@@ -72,7 +62,7 @@ class Semaphore(Struct, frozen=True):
 
 
 def find_semaphores(image: Image, runtime: Runtime) -> dict[int, Semaphore]:
-    """What looks like a semaphore, by address; memory that was freed may look so too."""
+    """Return possible semaphores by address; freed memory may look like one too."""
     tables: dict[int, bool] = {}
     found: dict[int, Semaphore] = {}
     for start, words in image.pieces:
@@ -107,7 +97,7 @@ def _is_table(image: Image, at: int, runtime: Runtime) -> bool:
 
 
 def _waiters(image: Image, semaphore: int, head: int) -> list[Waiter]:
-    """The nodes of its list, as far as they point back (M1)."""
+    """Return the nodes of its list, as far as they point back (M1)."""
     found: list[Waiter] = []
     at, before = head, 0
     while at >= _LOWEST_POINTER and len(found) < _MOST_WAITERS:
@@ -136,7 +126,7 @@ _NODE: Final = 48
 
 
 class Driver(StrEnum):
-    """Whose operation it is."""
+    """Driver of an operation."""
 
     LOCAL = "local"
     VULKAN = "vulkan"
@@ -158,14 +148,14 @@ class Point(Struct, frozen=True):
 
 
 class Operation(Struct, frozen=True):
-    """One.
+    """A queue operation.
 
     Attributes:
         kind: `execute` (a command buffer), `alloca`, …
-        signals: what it signals when it is done.
-        waits: what it waits for, without what is reached.
-        left: how many waits are left, as it counts them; None where it doesn't.
-        command_buffer: address of what it executes, else 0.
+        signals: points signalled at its end.
+        waits: awaited points that are not reached.
+        left: its own count of remaining waits; None if it has none.
+        command_buffer: address of the executed one, else 0.
         device: name of its device.
     """
 
@@ -180,18 +170,12 @@ class Operation(Struct, frozen=True):
 
     @property
     def blocked(self) -> bool:
-        """Whether it waits for a semaphore."""
+        """Return whether it waits for a semaphore."""
         return bool(self.waits) or (self.left or 0) > 0
 
 
 def find_operations(image: Image, semaphores: Mapping[int, Semaphore], *, vulkan: bool) -> dict[int, Operation]:
-    """Those that have not signalled all that they are to signal, by address.
-
-    Args:
-        image: the memory.
-        semaphores: by address.
-        vulkan: the process has loaded Vulkan too.
-    """
+    """Return the operations with pending signals, by address; `vulkan` if the process has loaded Vulkan too."""
     arrays = {place - 8 * back for place, _ in image.places(semaphores) for back in range(_SLOTS)}
     local: dict[int, Operation] = {}
     submitted: dict[int, Operation] = {}
@@ -206,11 +190,11 @@ def find_operations(image: Image, semaphores: Mapping[int, Semaphore], *, vulkan
     found = _with_waits(image, local, semaphores)
     # a list of waits lies before the list of signals
     found |= {at: one for at, one in submitted.items() if at + _LIST.size not in submitted}
-    return {at: one for at, one in found.items() if _alive(one, found, semaphores)}
+    return {at: one for at, one in found.items() if _is_referenced(one, found, semaphores)}
 
 
 def _points(image: Image, at: int, semaphores: Mapping[int, Semaphore]) -> tuple[Point, ...] | None:
-    """What a list of semaphores holds; None where there is no such list."""
+    """Return the points of a semaphore list; None if there is no such list."""
     fields = image.unpack(_LIST, at)
     if fields is None or fields[0] > _MOST_POINTS:
         return None
@@ -227,7 +211,7 @@ def _points(image: Image, at: int, semaphores: Mapping[int, Semaphore]) -> tuple
 
 
 def _local(image: Image, at: int, signals: tuple[Point, ...]) -> Operation | None:
-    """An operation of a local device: its scope begins with the name of the device, which tells it from others."""
+    """Return an operation of a local device, recognised by its scope, which begins with the device name."""
     address = at - _TASK_LIST
     head = image.unpack(_TASK, address + 8)
     state = image.unpack(_COUNT_AND_QUEUE, address + _TASK_WAITS)
@@ -254,7 +238,7 @@ def _local(image: Image, at: int, signals: tuple[Point, ...]) -> Operation | Non
 def _with_waits(
     image: Image, operations: dict[int, Operation], semaphores: Mapping[int, Semaphore]
 ) -> dict[int, Operation]:
-    """The list nodes of a semaphore's waiters say which operations wait for it."""
+    """Add the waits, from the list nodes of the semaphores' waiters."""
     waits: dict[int, list[Point]] = {}
     for semaphore in semaphores.values():
         for waiter in semaphore.waiters:
@@ -265,7 +249,7 @@ def _with_waits(
 
 
 def _vulkan(image: Image, at: int, signals: tuple[Point, ...], semaphores: Mapping[int, Semaphore]) -> Operation | None:
-    """A submission: its waits, its signals, and its kind, one behind the other."""
+    """Return a submission: its adjacent waits, signals, and kind."""
     waits = _points(image, at - _LIST.size, semaphores)
     kind = image.unpack(_KIND, at + _LIST.size)
     queue = image.unpack(_POINTER, at - _LIST.size - _VULKAN_QUEUE)
@@ -287,11 +271,11 @@ def _vulkan(image: Image, at: int, signals: tuple[Point, ...], semaphores: Mappi
     )
 
 
-def _alive(one: Operation, all_of_them: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]) -> bool:
-    """Whether somebody still knows of it (P1)."""
+def _is_referenced(one: Operation, all_of_them: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]) -> bool:
+    """Return whether somebody still refers to it (P1)."""
     if one.waits and all(_listed(one, point, semaphores) for point in one.waits):
         return True
-    return any(_wanted(point, one, all_of_them, semaphores) for point in one.signals)
+    return any(_is_awaited(point, one, all_of_them, semaphores) for point in one.signals)
 
 
 def _listed(one: Operation, point: Point, semaphores: Mapping[int, Semaphore]) -> bool:
@@ -303,10 +287,10 @@ def _listed(one: Operation, point: Point, semaphores: Mapping[int, Semaphore]) -
     )
 
 
-def _wanted(
+def _is_awaited(
     point: Point, one: Operation, operations: Mapping[int, Operation], semaphores: Mapping[int, Semaphore]
 ) -> bool:
-    """Somebody waits for a value that it signals."""
+    """Return whether somebody waits for a value that it signals."""
     semaphore = semaphores[point.semaphore]
     if any(semaphore.value < waiter.minimum <= point.value for waiter in semaphore.waiters):
         return True
@@ -318,11 +302,7 @@ def _others(one: Operation, operations: Mapping[int, Operation]) -> Iterator[Ope
 
 
 class Names:
-    """The names of one process's tasks: the same thing has the same number as long as it is there.
-
-    Args:
-        prefix: put before each name, where several processes have tasks.
-    """
+    """Task names of one process, with stable numbers, and a prefix if several processes have tasks."""
 
     def __init__(self, prefix: str = "") -> None:
         self._prefix = prefix
@@ -330,7 +310,7 @@ class Names:
         self._next: dict[str, int] = {}
 
     def task(self, name: str, key: Hashable) -> str:
-        """The identifier of a task: `task:iree/NAME#N`."""
+        """Return the id of a task: `task:iree/NAME#N`."""
         whole = name.replace("/", "_").replace(" ", "_")
         number = self._numbers.get((whole, key))
         if number is None:
@@ -339,5 +319,5 @@ class Names:
         return ids.task("iree", *filter(None, (self._prefix, f"{whole}#{number}")))
 
     def semaphore(self, host: str, pid: int, point: Point) -> str:
-        """The identifier of a value of a semaphore: each value is something else to wait for."""
+        """Return the id of a semaphore's value: each value is a separate object to wait for."""
         return f"{ids.lock('sem', host, pid, point.semaphore)}:{point.value}"

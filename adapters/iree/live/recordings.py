@@ -1,16 +1,14 @@
-"""What a command buffer of the local-task driver holds, and how far its workers have come.
+"""Read command buffers of the local-task driver, and the progress of their workers.
 
-A recording (runtime/src/iree/hal/drivers/local_task/block_isa.h) is a chain of blocks: commands, one behind the other,
-in regions that barriers separate. Workers take workgroups ("tiles") of the active region's commands; the processor's
-context says which block and which region that is, and how many tiles are left.
+A recording (runtime/src/iree/hal/drivers/local_task/block_isa.h) is a chain of blocks: consecutive commands in regions
+separated by barriers. Workers take workgroups ("tiles") of the active region's commands; the processor's context has
+the current block and region, and the number of remaining tiles.
 
-The commands of a command buffer: which may run now, how far they are, and what is shown of each.
-
-Dispatches on stacks that no operation in memory explains: of local-sync, of a runtime of another version, or of one
+Dispatches on stacks that no operation in memory explains are of local-sync, of a runtime of another version, or of one
 of several operations.
 
 Invariants:
-    iree_recordings.G1. A command is told only if it agrees with the library: its function is the dispatch with its
+    iree_recordings.G1. A command is reported only if it agrees with the library: its function is the dispatch with its
         ordinal.
 """
 
@@ -51,12 +49,12 @@ class Command(Struct, frozen=True):
     """One command of a recording.
 
     Attributes:
-        index: its number in the command buffer, as profiles count; -1 where it has none.
-        region: number of its region, over all blocks: those of one region may run at once.
-        dispatch: what it runs; None for a fill, copy or update.
+        index: its number in the command buffer, as profiles count; -1 for none.
+        region: number of its region, over all blocks: commands of one region may run concurrently.
+        dispatch: None for a fill, copy or update.
         kind: `dispatch`, `fill`, `copy`, `update`.
-        slot: of its counter of tiles, in its region.
-        tiles: how many workgroups it has; 0 where that isn't known.
+        slot: of its tile counter, in its region.
+        tiles: number of workgroups; 0 if not known.
     """
 
     region: int
@@ -68,15 +66,14 @@ class Command(Struct, frozen=True):
 
 
 class Progress(Struct, frozen=True):
-    """How far the workers are.
+    """Progress of the workers.
 
     Attributes:
         region: the active one.
-        epoch: rises with each region that is begun.
-        left: tiles of it that have not been finished.
-        taken: by the slot of a command of the active region, tiles that workers have taken so far.
-        workers: how many share the work.
-        done: the whole recording is.
+        epoch: increases with each begun region.
+        left: unfinished tiles of the region.
+        taken: tiles taken so far, by slot of the region's commands.
+        done: the whole recording is done.
     """
 
     region: int
@@ -91,9 +88,9 @@ class Recording(Struct, frozen=True):
     """One command buffer's commands in order.
 
     Attributes:
-        context: address of what its workers count in; 0 where none is seen.
-        blocks: by the address of each block the number of its first region.
-        progress: None where one worker alone runs it (it counts nothing), or none has begun.
+        context: address of the workers' counters; 0 if not seen.
+        blocks: number of its first region, by address of each block.
+        progress: None if a single worker runs it (it counts nothing), or none has begun.
     """
 
     commands: tuple[Command, ...]
@@ -103,7 +100,7 @@ class Recording(Struct, frozen=True):
 
 
 def read_recordings(image: Image, buffers: Sequence[int], libraries: Sequence[Library]) -> dict[int, Recording]:
-    """The recordings of some command buffers, by the buffer's address; without those that can't be read."""
+    """Return the recordings of some command buffers, by address; unreadable ones are left out."""
     dispatches = {one.address: one for library in libraries for one in library.dispatches}
     places = {buffer: at for buffer in buffers if (at := _recording_at(image, buffer, dispatches)) is not None}
     contexts = _contexts(image, set(places.values()))
@@ -116,7 +113,7 @@ def read_recordings(image: Image, buffers: Sequence[int], libraries: Sequence[Li
 
 
 def read_progress(image: Image, recordings: Mapping[int, Recording]) -> dict[int, Recording]:
-    """The same recordings, with how far they are now."""
+    """Return the recordings with their current progress."""
     return {
         buffer: structs.replace(one, progress=_progress(image, one.context, one.blocks))
         for buffer, one in recordings.items()
@@ -124,7 +121,7 @@ def read_progress(image: Image, recordings: Mapping[int, Recording]) -> dict[int
 
 
 def _recording_at(image: Image, buffer: int, dispatches: Mapping[int, Dispatch]) -> int | None:
-    """Where in a command buffer its recording is: two pointers, the second to a block that begins with a barrier."""
+    """Find the recording in a command buffer: two pointers, the second to a block that begins with a barrier."""
     data = image.bytes_at(buffer, _BUFFER) or b""
     for place in range(0, len(data) - _RECORDING.size, 8):
         _, block, count, most, _ = _RECORDING.unpack_from(data, place)
@@ -136,7 +133,7 @@ def _recording_at(image: Image, buffer: int, dispatches: Mapping[int, Dispatch])
 
 
 def _commands(image: Image, at: int, dispatches: Mapping[int, Dispatch]) -> tuple[dict[int, int], tuple[Command, ...]]:
-    """By the address of each block the number of its first region, and all commands."""
+    """Return the first region of each block, by block address, and all commands."""
     fields = image.unpack(_RECORDING, at)
     blocks: dict[int, int] = {}
     commands: list[Command] = []
@@ -178,7 +175,7 @@ def _in_block(data: bytes, region: int, dispatches: Mapping[int, Dispatch]) -> I
 
 
 def _contexts(image: Image, recordings: set[int]) -> dict[int, int]:
-    """By the address of a recording, the context of the processor that runs it."""
+    """Map each recording's address to the context of the processor that runs it."""
     found: dict[int, int] = {}
     for place, recording in image.places(recordings):
         fields = image.unpack(_CONTEXT, place)
@@ -213,7 +210,7 @@ _LINES: Final = 4
 
 
 def with_loops(task: Task, looping: Mapping[str, Loop]) -> Task:
-    """A running dispatch says in how many samples its workers repeated themselves, if all do."""
+    """Add the number of repeated samples to a running dispatch, if all of its workers repeat themselves."""
     threads = [place for place in task.where if place.startswith("thread:")]
     loops = [looping[thread] for thread in threads if thread in looping]
     if task.state is not TaskState.RUNNING or not loops or len(loops) < len(threads):
@@ -224,13 +221,13 @@ def with_loops(task: Task, looping: Mapping[str, Loop]) -> Task:
 
 
 def mark_of(recording: Recording | None) -> tuple[int, ...]:
-    """Changes when a worker begins or finishes workgroups."""
+    """Return a value that changes when a worker begins or finishes workgroups."""
     progress = recording.progress if recording is not None else None
     return (progress.epoch, progress.left, *progress.taken) if progress is not None else ()
 
 
 def begun(recording: Recording) -> tuple[int, int] | None:
-    """Workgroups that workers have taken, and all; None where these aren't known."""
+    """Return the taken workgroups, and all; None if not known."""
     progress, commands = recording.progress, [one for one in recording.commands if one.dispatch is not None]
     if progress is None or not all(one.tiles for one in commands) or len(commands) < len(recording.commands):
         return None
@@ -239,11 +236,11 @@ def begun(recording: Recording) -> tuple[int, int] | None:
 
 
 def active_in(recording: Recording, running: Sequence[OnStack], *, alone: bool) -> list[Command]:
-    """The commands of a recording that may run now; none where that isn't known.
+    """Return the commands of a recording that may run now; [] if not known.
 
     Args:
         recording: of an operation that has begun.
-        running: which threads run which dispatch.
+        running: the dispatches that threads run.
         alone: no other operation of its device has begun.
     """
     dispatches = [command for command in recording.commands if command.dispatch is not None]
@@ -257,7 +254,7 @@ def active_in(recording: Recording, running: Sequence[OnStack], *, alone: bool) 
 
 
 def one_of(recording: Recording) -> str:
-    """What may run of a recording, in its order: dispatches by name, and other commands by kind."""
+    """Return what may run of a recording, in order: dispatches by name, and other commands by kind."""
     counts = Counter(one.dispatch.name if one.dispatch is not None else one.kind for one in recording.commands)
     told = [f"{name} ({count} times)" if count > 1 else name for name, count in counts.items()]
     more = len(told) - _TOLD
@@ -283,7 +280,7 @@ def facts_of_command(command: Command, progress: Progress | None, device: str, *
 
 
 def lines_of(running: Sequence[OnStack]) -> str:
-    """The lines at which threads of a dispatch were found, `FILE:LINE, LINE`; "" for none."""
+    """Return the lines at which threads of a dispatch were found, `FILE:LINE, LINE`; "" for none."""
     files: dict[str, set[int]] = {}
     for line in (line for one in running for line in one.lines):
         file, _, number = line.rpartition(":")
@@ -293,12 +290,7 @@ def lines_of(running: Sequence[OnStack]) -> str:
 
 
 class Loose:
-    """Those of one process.
-
-    Args:
-        names: of its tasks.
-        owner: identifier of the process.
-    """
+    """Dispatches of a process (`owner`) that no operation explains."""
 
     def __init__(self, names: Names, owner: str) -> None:
         self._names = names
@@ -307,11 +299,10 @@ class Loose:
 
     @property
     def any(self) -> bool:
-        """Whether the last look found one."""
         return bool(self._alone)
 
     def shown(self, running: list[OnStack], tasks: dict[str, Task], looping: Mapping[str, Loop]) -> Iterator[Edge]:
-        """Dispatches on stacks that no operation in memory explains: local-sync, or a runtime of another version."""
+        """Add their tasks, and yield their edges."""
         shown = {task.kernel for task in tasks.values() if task.state is TaskState.RUNNING}
         known: dict[tuple[str, str], tuple[int, int]] = {}
         for on in running:

@@ -1,19 +1,18 @@
-"""One look at the runtime in a process: what is queued, what runs, and who waits.
+"""Scan the runtime in a process: queued and running operations, and waiters.
 
-What a submission of the Vulkan driver runs: the commands of its command buffer, with the names of the dispatches.
-
-A submission (runtime/src/iree/hal/drivers/vulkan/queue.c) points to a command buffer (command_buffer.c): a chain of
-blocks of records, each with its length and its type. The record of a dispatch has the executable, and its entry of the
-executable's table of pipelines (executable.h), which has the handle of the pipeline and the name of the function.
+A submission of the Vulkan driver (runtime/src/iree/hal/drivers/vulkan/queue.c) points to a command buffer
+(command_buffer.c): a chain of blocks of records, each with its length and its type. The record of a dispatch has the
+executable, and its entry of the executable's table of pipelines (executable.h), which has the handle of the pipeline
+and the name of the function.
 
 Invariants:
-    iree_shot.T1. A look that finds all as the last one did copies no memory: it reads again what it found then.
-    iree_shot.T2. Semaphores and queues are read only of versions whose layout is known.
-    iree_shot.T3. It looks for what has been queued since, unless none has run but the runtime's own threads; where
-        nothing was queued, or a recording had no context yet, unless none has run at all.
-    iree_shot.T4. An operation is the same as that of the look before only if nobody could have queued another one under
-        its address and values: a thread that waits for it has not run since, or none has but the runtime's own.
-    iree_shot.V1. A command buffer is read whole or not at all: its records fill its blocks, and each pipeline is
+    iree_shot.T1. A scan that finds everything unchanged copies no memory: it reads the known objects again.
+    iree_shot.T2. Semaphores and queues are read only for versions with a known layout.
+    iree_shot.T3. It searches for newly queued operations, unless only the runtime's own threads have run; if nothing
+        was queued, or a recording had no context yet, unless no thread at all has run.
+    iree_shot.T4. An operation is the same as in the scan before only if nobody could have queued another one with its
+        address and values: a thread that waits for it has not run since, or only the runtime's own have.
+    iree_shot.V1. A command buffer is read completely or not at all: its records fill its blocks, and each pipeline is
         in the table of its executable.
 """
 
@@ -60,7 +59,7 @@ class _Strange(Exception):
 def read_submissions(
     image: Image, buffers: Sequence[int], runtime: Runtime
 ) -> tuple[dict[int, Recording], dict[int, Dispatch]]:
-    """The recordings of some command buffers by their address, and their dispatches by the handle of the pipeline.
+    """Return the recordings of command buffers by address, and their dispatches by pipeline handle.
 
     The address of such a dispatch is that of its entry in the executable's table.
     """
@@ -102,7 +101,7 @@ def _commands(image: Image, buffer: int, runtime: Runtime, pipelines: dict[int, 
 
 
 def _records(data: bytes, size: int) -> Iterator[tuple[int, bytes]]:
-    """Type and payload of each."""
+    """Yield type and payload of each record."""
     at = 0
     if len(data) < size:
         raise _Strange
@@ -117,7 +116,7 @@ def _records(data: bytes, size: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _dispatch(image: Image, data: bytes, runtime: Runtime) -> tuple[int, Dispatch]:
-    """The handle of its pipeline, and its name."""
+    """Return the pipeline handle of a dispatch record, and the dispatch."""
     if len(data) < _RUN.size:
         raise _Strange
     executable, entry = _RUN.unpack_from(data)
@@ -135,7 +134,7 @@ def _dispatch(image: Image, data: bytes, runtime: Runtime) -> tuple[int, Dispatc
 
 
 def _is_object(fields: tuple[int, ...], runtime: Runtime) -> bool:
-    """Whether it begins like one of the runtime's objects: few references, and functions in the runtime's file."""
+    """Return whether it begins like a runtime object: few references, and a vtable in the runtime's file."""
     return 0 < fields[0] < 1 << 20 and runtime.start <= fields[1] < runtime.end
 
 
@@ -153,13 +152,13 @@ class HostWait(Struct, frozen=True):
 
 
 class Shot(Struct, frozen=True):
-    """What a look found.
+    """Result of a scan.
 
     Attributes:
         known: the layout of the runtime is known (T2).
-        host: threads that wait.
-        code: what a driver has compiled of the dispatches that are submitted.
-        same: addresses of the operations that the look before found too (T4).
+        host: waiting threads.
+        code: driver code of the submitted dispatches.
+        same: addresses of operations that the scan before found too (T4).
         cut: there was more memory than is searched.
     """
 
@@ -177,15 +176,7 @@ class Shot(Struct, frozen=True):
 
 
 class Reader:
-    """Looks at one process again and again.
-
-    Args:
-        pid: it.
-
-    Attributes:
-        libraries: dispatches by address, as of the last look.
-        copied: bytes of memory that were copied so far.
-    """
+    """Scans one process repeatedly; has its dispatches by address, and the bytes copied so far."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -197,11 +188,7 @@ class Reader:
         self.copied = 0
 
     def look(self) -> Shot | None:
-        """One look; None where no runtime is loaded.
-
-        Raises:
-            OSError: the process is gone, or may not be read.
-        """
+        """Scan once, None if no runtime is loaded; raise OSError if the process can't be read."""
         mappings = parse_maps(self._pid)
         runtime = runtime_in(self._pid, mappings)
         if runtime is None:
@@ -227,17 +214,17 @@ class Reader:
         return self._last
 
     def at(self, address: int) -> Dispatch | None:
-        """The dispatch whose code an address is in."""
+        """Return the dispatch whose code contains an address."""
         found = self.libraries.at(address)
         code = self._last.code if found is None and self._last is not None else ()
         return next((one.dispatch for one in code if one.start <= address < one.end), found)
 
     def moved(self) -> bool:
-        """Whether a semaphore or a queued operation has changed since the last look."""
+        """Return whether a semaphore or a queued operation has changed since the last scan."""
         return self._last is not None and bool(self._state) and self._read_state(self._last) != self._state
 
     def _moved(self, before: dict[int, int]) -> list[int] | None:
-        """The threads that have run since a look began and are not the runtime's own; None where that is not known."""
+        """Return other threads than the runtime's own that have run since a scan began; None if not known."""
         now = _ran(self._pid)
         if not before or not now:
             return None
@@ -272,20 +259,20 @@ class Reader:
         )
 
     def _again(self, last: Shot) -> Shot:
-        """The same, with how far the recordings are now."""
+        """Return the last scan with current progress of the recordings."""
         recordings = read_progress(Image(self._pid, ()), last.recordings)
         self._last = structs.replace(last, recordings=recordings, same=frozenset(last.operations))
         return self._last
 
     def _read_state(self, shot: Shot) -> tuple[bytes | None, ...]:
-        """The semaphores' values and lists, and the operations' counts."""
+        """Return the semaphores' values and lists, and the operations' counts."""
         wanted = [(at + _STATE_AT, _STATE.size) for at in shot.semaphores]
         wanted += [(at + 80, 80) for at in shot.operations]
         wanted += [(at, 8) for one in shot.code for at, _ in one.proof]
         return tuple(memory.read_many(self._pid, wanted))
 
     def _host_waits(self, semaphores: dict[int, Semaphore], mappings: list[Mapping]) -> tuple[HostWait, ...]:
-        """Waiters whose list node is on the stack of a thread."""
+        """Return the waiters whose list node is on the stack of a thread."""
         nodes = [
             (waiter, one.address) for one in semaphores.values() for waiter in one.waiters if one.value < waiter.minimum
         ]
@@ -306,7 +293,7 @@ class Reader:
 
 
 def _is_whole(shot: Shot) -> bool:
-    """Whether something was queued, and what has begun of it was found."""
+    """Return whether something was queued, and all of its begun parts were found."""
     return bool(shot.operations) and all(one.context or not one.blocks for one in shot.recordings.values())
 
 
@@ -316,13 +303,12 @@ def _same(
     host: Sequence[HostWait],
     moved: Collection[int] | None,
 ) -> frozenset[int]:
-    """Addresses of the operations that were there before (T4).
+    """Return the addresses of operations that were there before (T4).
 
     Args:
-        operations: of this look.
-        before: of the one before.
-        host: waits that both found.
-        moved: threads that have run meanwhile and are not the runtime's own; None where that is not known.
+        before: operations of the scan before.
+        host: waits that both scans found.
+        moved: threads other than the runtime's own that have run meanwhile; None if not known.
     """
     alike = {at for at, one in operations.items() if at in before and before[at].signals == one.signals}
     if moved is None or not moved:
@@ -341,7 +327,7 @@ def _points(one: Operation) -> Iterator[Point]:
 
 
 def _ran(pid: int) -> dict[int, int]:
-    """Nanoseconds for which each thread has run; nothing where the kernel does not count them."""
+    """Return the run time of each thread in nanoseconds; {} if the kernel does not count it."""
     found = {}
     for tid in thread_ids(pid):
         with contextlib.suppress(OSError):
@@ -354,12 +340,11 @@ def _has_vulkan(mappings: Sequence[Mapping]) -> bool:
 
 
 def _buffers(operations: dict[int, Operation], driver: Driver) -> list[int]:
-    """The command buffers of one driver's operations."""
     return sorted({one.command_buffer for one in operations.values() if one.driver is driver and one.command_buffer})
 
 
 def _stack_pointer(pid: int, tid: int) -> int:
-    """Of a thread that waits in a system call; 0 of others."""
+    """Return the stack pointer of a thread in a blocking system call; 0 for others."""
     try:
         words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text("ascii").split()
     except OSError:

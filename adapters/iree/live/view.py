@@ -1,15 +1,15 @@
-"""What the looks at one process say, as tasks, semaphores and edges of the stream.
+"""Convert scans of one process to tasks, semaphores and edges.
 
-Which dispatch of an operation has run since when, where workgroups are not counted: by the stacks that found it.
+If workgroups are not counted, an operation's running dispatch, and since when, comes from the stacks that found it.
 
 Invariants:
-    iree_view.W1. An operation is put on the stream only if two looks in a row found it: a program that gets on shows
-        next to nothing.
-    iree_view.W2. A running dispatch has as its beginning the first look since which no workgroup was begun or finished;
-        where workgroups are not counted, the first stack since which no other dispatch of its operation was seen.
-    iree_view.W3. Where the command buffers of several operations have the dispatch that runs, none is said to run it.
-    iree_view.W4. What has the address and signals of an operation of the look before, and may be another one
-        (iree_shot.T4), was found once: it begins with this look, and will have a name of its own.
+    iree_view.W1. An operation is published only if two consecutive scans found it: a program that makes progress
+        emits next to nothing.
+    iree_view.W2. A running dispatch begins with the first scan since which no workgroup was begun or finished;
+        if workgroups are not counted, with the first stack since which no other dispatch of its operation was seen.
+    iree_view.W3. If the command buffers of several operations have the running dispatch, none is said to run it.
+    iree_view.W4. An object with the address and signals of an operation of the last scan that may be another one
+        (iree_shot.T4) counts as found once: it begins with this scan, and will get a name of its own.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from livedbg.model import Edge, EdgeKind, Process, Resource, Task, TaskState, id
 
 
 class Turn(Struct, frozen=True):
-    """The dispatch that runs.
+    """The running dispatch.
 
     Attributes:
         since_ns: CLOCK_MONOTONIC of the first stack since which no other one was seen.
-        before: name of the one that was seen before it; "" if none was.
+        before: name of the previous one; "" if none was seen.
     """
 
     index: int
@@ -57,24 +57,23 @@ class Turn(Struct, frozen=True):
 
 
 class Turns:
-    """The operations of one process."""
+    """The running dispatches of one process's operations."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, Turn] = {}
 
     def keep(self, operations: Collection[Hashable]) -> None:
-        """Forget those that are no more."""
         self._known = {at: turn for at, turn in self._known.items() if at in operations}
 
     def seen(self, operation: Hashable, index: int, name: str, running: Sequence[OnStack], since_ns: int) -> Turn:
-        """An operation runs one of its commands.
+        """Note that an operation runs one of its commands.
 
         Args:
-            operation: what tells it from others.
+            operation: its key.
             index: number of the command.
             name: of its dispatch.
-            running: the stacks that say so; none where it is the only command.
-            since_ns: the first look at the operation.
+            running: stacks as evidence; none if it is the only command.
+            since_ns: the first scan of the operation.
         """
         turn = self._known.get(operation)
         if turn is None or turn.index != index:
@@ -95,7 +94,7 @@ _MOST_COMMANDS: Final = 500
 
 
 class Shown(NamedTuple):
-    """What stands now."""
+    """Entities to publish now."""
 
     tasks: dict[str, Task]
     resources: dict[str, Resource]
@@ -104,13 +103,13 @@ class Shown(NamedTuple):
 
 
 class _Seen(Struct):
-    """An operation as the looks found it.
+    """An operation over several scans.
 
     Attributes:
-        since_ns: CLOCK_MONOTONIC of the first look.
-        looks: how many.
-        mark: how far its recording was.
-        mark_since_ns: since when it is no further.
+        since_ns: CLOCK_MONOTONIC of the first scan.
+        looks: number of scans.
+        mark: progress of its recording.
+        mark_since_ns: time of the last progress.
     """
 
     signals: tuple[Point, ...]
@@ -121,13 +120,7 @@ class _Seen(Struct):
 
 
 class View:
-    """The looks at one process.
-
-    Args:
-        host: its host.
-        process: it.
-        prefix: of its tasks' names, where several processes have tasks.
-    """
+    """The scans of one process; its tasks' names have a prefix if several processes have tasks."""
 
     def __init__(self, host: str, process: Process, prefix: str = "") -> None:
         self._host = host
@@ -140,7 +133,6 @@ class View:
         self._shot: Shot | None = None
 
     def take(self, shot: Shot, mono_ns: int) -> None:
-        """One more look."""
         for address, known in self._seen.items():
             if known.looks > 1 and address not in shot.same:
                 self._ended[address, known.signals] += 1
@@ -156,17 +148,11 @@ class View:
         self._seen, self._shot = seen, shot
 
     def still(self, mono_ns: int) -> bool:
-        """Whether something has stood since an earlier look, or runs that no queue explains."""
+        """Return whether something has made no progress since an earlier scan, or runs unexplained by any queue."""
         return self._loose.any or any(seen.looks > 1 and seen.mark_since_ns < mono_ns for seen in self._seen.values())
 
     def shown(self, running: list[OnStack], outsiders: Outsiders, looping: Mapping[str, Loop] = NO_LOOPS) -> Shown:
-        """What to put on the stream.
-
-        Args:
-            running: which threads run which dispatch.
-            outsiders: threads that may signal a semaphore.
-            looping: threads that repeat themselves, by identifier.
-        """
+        """Return what to publish, given the running dispatches, possible signallers, and looping threads."""
         tasks: dict[str, Task] = {}
         edges: list[Edge] = []
         points: set[Point] = set()
@@ -195,7 +181,7 @@ class View:
         return Shown(tasks, resources, tuple(edges), dict(self._counted()))
 
     def _counted(self) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
-        """How many workgroups of each command buffer are begun, of how many."""
+        """Yield the begun and total workgroups of each command buffer."""
         for one in self._shot.operations.values() if self._shot is not None else ():
             recording = self._shot.recordings.get(one.command_buffer) if self._shot is not None else None
             done = begun(recording) if recording is not None and not one.blocked else None
@@ -203,15 +189,17 @@ class View:
                 yield (self._task(one), WORKGROUPS), done
 
     def _ends_in(self, point: Point, standing: Mapping[int, Operation], shot: Shot) -> bool:
-        """Whether a thread's wait is for an operation that stands, or for nobody."""
+        """Return whether a thread waits for a stuck operation, or for a point that nobody signals."""
         return point in shot.waits.missing or shot.waits.producers.get(point) in standing
 
     def _task(self, one: Operation) -> str:
         return self._names.task(one.kind, self._generation(one))
 
     def _generation(self, one: Operation) -> tuple[int, tuple[Point, ...], int]:
-        """What tells an operation from one that was shown before, with its address and signals. Others share their
-        names, so that the names of a program that gets on do not become more and more."""
+        """Return a key that distinguishes an operation from former ones with its address and signals.
+
+        Other operations share their names, so that a program that makes progress doesn't create ever more names.
+        """
         return one.address, one.signals, self._ended[one.address, one.signals]
 
     def _sem(self, point: Point) -> str:
@@ -224,7 +212,7 @@ class View:
         return Edge(kind=EdgeKind.WAITS_FOR, source=source, target=self._sem(point), evidence=text)
 
     def _active(self, standing: Mapping[int, Operation], running: list[OnStack]) -> dict[int, tuple[Command, ...]]:
-        """By operation, the commands that may run now; none where that isn't known (W3)."""
+        """Map operations to the commands that may run now; () if not known (W3)."""
         assert self._shot is not None or not standing
         found: dict[int, tuple[Command, ...]] = {}
         counted = set[int]()
@@ -280,7 +268,6 @@ class View:
         tasks: dict[str, Task],
         edges: list[Edge],
     ) -> None:
-        """The dispatches of a command buffer that are not done."""
         operation, seen = self._task(one), self._seen[one.address]
         progress = None if one.blocked else recording.progress
         first = min((command.region for command in active), default=0)

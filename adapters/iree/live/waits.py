@@ -1,16 +1,15 @@
-"""Who waits for which value of a semaphore, and which queued operation will signal it.
+"""Find which queued operation will signal an awaited semaphore value, and which outside threads may.
 
-A timeline semaphore reaches a value when *any* signal at or above it comes. So the one to wait for is the smallest
-queued signal that is large enough; and where that one itself depends on the wait, nobody signals the value.
+A timeline semaphore reaches a value with *any* signal at or above it. So the producer is the smallest queued signal
+that is large enough; if that one itself depends on the wait, nobody signals the value.
 
-Threads of a process that may signal a semaphore: those that run the user's code and don't wait for one.
-
-Workers of the runtime signal what the queue says, and pools of mathematical libraries signal nothing. What is known of
-a thread is its name and its stack; one without a stack may do anything.
+Outside threads are those of the process that run user code and don't wait for a semaphore. Workers of the runtime
+signal only queued work, and pools of mathematical libraries signal nothing. Threads are judged by name and stack; one
+without a stack may do anything.
 
 Invariants:
-    iree_waits.A1. A cycle is made of signals of exactly the values that are waited for: from a larger one that depends
-        on the wait follows a missing signal, no cycle.
+    iree_waits.A1. A cycle consists of signals of exactly the awaited values: a larger signal that depends on the wait
+        means a missing signal, not a cycle.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ from livedbg.text.patterns import lazy_re
 
 
 class Waits(Struct, frozen=True):
-    """What the operations of a process wait for.
+    """The waits of a process's operations.
 
     Attributes:
-        producers: by each point that is waited for, the address of the operation that will signal it.
+        producers: awaited point -> address of the operation that will signal it.
         missing: points that no queued operation signals.
-        later: of these, the signal above it that depends on it: its value.
+        later: for some of these, the value of the signal above it that depends on it.
     """
 
     producers: dict[Point, int] = field(default_factory=dict)
@@ -41,12 +40,7 @@ class Waits(Struct, frozen=True):
 
 
 def waits_of(operations: Mapping[int, Operation], wanted: frozenset[Point]) -> Waits:
-    """Who will signal what operations and others wait for.
-
-    Args:
-        operations: the queued ones, by address.
-        wanted: points that somebody else waits for: a thread of the host.
-    """
+    """Return who will signal the points that operations and host threads (`wanted`) wait for."""
     signals: dict[int, list[tuple[int, int]]] = {}
     for one in operations.values():
         for point in one.signals:
@@ -72,8 +66,7 @@ def waits_of(operations: Mapping[int, Operation], wanted: frozenset[Point]) -> W
 
 
 def ends_by_itself(point: Point, waits: Waits, operations: Mapping[int, Operation]) -> bool:
-    """Whether work in flight will reach a value, if it ends: no value that is missing is waited for on the way, and
-    no circle is."""
+    """Return whether work in flight will reach a value: no missing value and no cycle is on the way."""
     todo, before = [(point, frozenset[Point]())], set[Point]()
     while todo:
         one, way = todo.pop()
@@ -86,7 +79,6 @@ def ends_by_itself(point: Point, waits: Waits, operations: Mapping[int, Operatio
 
 
 def _depends(start: int, point: Point, operations: Mapping[int, Operation], producers: Mapping[Point, int]) -> bool:
-    """Whether an operation goes on only when a point is reached."""
     todo, seen = [start], set()
     while todo:
         address = todo.pop()
@@ -109,7 +101,7 @@ _INSIDE: Final = lazy_re(
 
 
 def is_own(thread: Thread) -> bool:
-    """Whether a thread is one of the runtime's or the driver's own."""
+    """Return whether a thread is the runtime's or the driver's own."""
     return is_own_name(thread.name)
 
 
@@ -119,7 +111,7 @@ def is_own_name(name: str) -> bool:
 
 
 def is_worker(thread: Thread) -> bool:
-    """Whether it is a worker of a local-task device."""
+    """Return whether it is a worker of a local-task device."""
     return thread.name.startswith("iree-worker")
 
 
@@ -127,9 +119,9 @@ class Outsiders(NamedTuple):
     """Threads that may signal a semaphore.
 
     Attributes:
-        threads: their identifiers.
-        names: in a user's words, as far as they are known yet.
-        wait: each of them waits for work that is in flight: what that work does decides.
+        threads: their ids.
+        names: for users, as far as known yet.
+        wait: each of them waits for work in flight, which then decides.
     """
 
     threads: tuple[str, ...] = ()
@@ -138,13 +130,11 @@ class Outsiders(NamedTuple):
 
 
 def outsiders_of(process: str, stuck: Collection[str], waiting: Collection[str], snapshot: Snapshot) -> Outsiders:
-    """Those of a process.
+    """Return the outside threads of a process.
 
     Args:
-        process: the process.
         stuck: threads that wait for a value that no work in flight will reach.
-        waiting: threads that wait for a value that work in flight will reach, if it ends.
-        snapshot: the state.
+        waiting: those whose value it will reach.
     """
     behind = _behind(stuck, snapshot)
     found = [
@@ -162,7 +152,7 @@ def outsiders_of(process: str, stuck: Collection[str], waiting: Collection[str],
 
 
 def _behind(waiting: Collection[str], snapshot: Snapshot) -> set[str]:
-    """The waiting threads, and those that wait for one of them: to join it, or for a lock that it holds."""
+    """Return the waiting threads, and those that wait for them, by a join or for a lock that they hold."""
     holders: dict[str, set[str]] = {}
     waits: dict[str, set[str]] = {}
     for edge in snapshot.waits.values():
@@ -182,7 +172,7 @@ def _behind(waiting: Collection[str], snapshot: Snapshot) -> set[str]:
 
 
 def _inside(stack: Stack | None) -> bool:
-    """Whether all of a stack is code that signals nothing by itself."""
+    """Return whether a stack consists of code that signals nothing by itself."""
     if stack is None or not stack.frames:
         return False
     return all(frame.language == "native" and _INSIDE.match(frame.module or "0x") for frame in stack.frames)

@@ -1,16 +1,13 @@
-"""Looks at the runtimes of a session's processes, and puts on the stream what stands.
+"""Scan the runtimes of a session's processes, and publish operations that make no progress.
 
-Dispatches that are queued or run in a process, with what waits for their results by the dispatch graph.
-
-Lines of instructions of dispatches, by the debug information of their library in the module's file.
-
-The loader copies a library's segments only, so its debug information is in the module's file: an ELF image somewhere in
-it, the same as that in memory. IREE's compiler writes lines of operations only where it dumps the executables
-(`--iree-hal-dump-executable-files-to`): lines of the dumped sources. Without that all instructions have the line of the
-function and no file, and nothing is told.
+Lines of instructions come from the debug information of a dispatch's library in the module's file. The loader copies a
+library's segments only, so its debug information is in the module's file: an ELF image somewhere in it, equal to that
+in memory. IREE's compiler writes lines of operations only if it dumps the executables
+(`--iree-hal-dump-executable-files-to`): lines of the dumped sources. Otherwise all instructions have the line of the
+function and no file, and nothing is reported.
 
 Invariants:
-    iree_lines.I1. An image is believed only if its code is that in memory, byte by byte.
+    iree_lines.I1. An image is used only if its code is that in memory, byte by byte.
 """
 
 from __future__ import annotations
@@ -56,11 +53,7 @@ _BASE: Final = 1 << 32  # where images lie for drgn
 
 
 class Lines:
-    """Those of one process.
-
-    Args:
-        pid: it.
-    """
+    """Source lines of one process's dispatches."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -68,11 +61,7 @@ class Lines:
         self._lines: dict[tuple[str, int, int], str] = {}
 
     def at(self, library: Library, address: int, mappings: Sequence[Mapped]) -> str:
-        """`FILE:LINE` of an instruction; "" where that isn't known.
-
-        Raises:
-            OSError: the process is gone, or may not be read.
-        """
+        """Return `FILE:LINE` of an instruction, "" if not known; raise OSError if the process can't be read."""
         place = (library.name, library.start, address)
         if place not in self._lines:
             key = (library.start, library.name)
@@ -84,7 +73,7 @@ class Lines:
 
 
 def _images(pid: int, library: Library, mappings: Sequence[Mapped]) -> Iterator[bytes]:
-    """The images in the module files of a process that have the code of a library."""
+    """Yield the images in a process's module files that have the code of a library."""
     for path in _files(pid, mappings):
         try:
             with target_files.open_binary(path) as file:
@@ -100,7 +89,7 @@ def _images(pid: int, library: Library, mappings: Sequence[Mapped]) -> Iterator[
 
 
 def _files(pid: int, mappings: Sequence[Mapped]) -> list[Path]:
-    """Files of modules: those that are mapped, and those of the command line."""
+    """Return module files: mapped ones, and those of the command line."""
     root = Path(f"/proc/{pid}/root")
     found = [root / one.path.lstrip("/") for one in mappings if one.path.endswith(".vmfb")]
     for word in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
@@ -119,7 +108,7 @@ def _image(data: bytes, at: int) -> bytes | None:
 
 
 def _is_in_memory(pid: int, library: Library, image: bytes) -> bool:
-    """Whether its code is that of the library (I1)."""
+    """Return whether its code is that of the library (I1)."""
     table, count = struct.unpack_from("<Q", image, 32)[0], struct.unpack_from("<H", image, 56)[0]
     if table + count * _PROGRAM.size > len(image):
         return False
@@ -136,7 +125,7 @@ def _is_in_memory(pid: int, library: Library, image: bytes) -> bool:
 
 
 def _line(image: bytes, address: int) -> str:
-    """What the image's debug information says of an instruction."""
+    """Return the line of an instruction by the image's debug information."""
     try:
         import drgn  # not on every platform
     except ImportError:
@@ -161,7 +150,7 @@ def _line(image: bytes, address: int) -> str:
 
 
 def with_graph(graph: DispatchGraph, shown: Shown) -> Shown:
-    """The same, with the tasks and edges of the graph behind each dispatch that runs."""
+    """Add the graph's tasks and edges behind each running dispatch."""
     dispatches = {name: task for name, task in shown.tasks.items() if task.kernel and dispatch_facts(task).dispatch}
     counts = Counter(task.kernel for task in dispatches.values())
     known = {task.kernel: name for name, task in dispatches.items() if task.kernel and counts[task.kernel] == 1}
@@ -184,8 +173,6 @@ _NEEDED: Final = "livedbg launch --recipe iree-replay -- COMMAND   (the runtime 
 
 
 class _Watched(Struct):
-    """One process."""
-
     process: Process
     reader: Reader
     view: View
@@ -198,13 +185,7 @@ class _Watched(Struct):
 
 
 class LiveWatch:
-    """The runtimes of one session.
-
-    Args:
-        statuses: of this source.
-        graph: gives the dispatch graph of the module, if there is one.
-        sources: gives the dumped sources of its dispatches, by name.
-    """
+    """The runtimes of one session, with the dispatch graph and sources that the arguments return."""
 
     def __init__(
         self,
@@ -220,7 +201,7 @@ class LiveWatch:
         self._looked_s = time.monotonic()
 
     async def sampled(self, context: Context) -> bool:
-        """Wait for what the second look of a session that samples once is to know; whether there is a runtime."""
+        """Prepare the second scan of a session that samples once; return whether there is a runtime."""
         if self._watched:
             await self._stacks(context)
             for watched in self._watched.values():
@@ -228,10 +209,10 @@ class LiveWatch:
         return bool(self._watched)
 
     async def _stacks(self, context: Context) -> None:
-        """Wait for a stack of each thread that runs: it says which dispatch that is in, and who may signal.
+        """Wait for a stack of each running thread: it shows its dispatch, or that it may signal.
 
-        A worker that sleeps meanwhile has ended its dispatch, and may never get one. Where a semaphore or an operation
-        has changed, no stack is waited for: a thread without one may do anything.
+        A worker that sleeps meanwhile has ended its dispatch, and may never get one. If a semaphore or an operation has
+        changed, no stack is waited for: a thread without one may do anything.
         """
         idle, moving = set[str](), set[str]()
 
@@ -253,7 +234,7 @@ class LiveWatch:
             await until(context, seen, _STACKS_S)
 
     async def look(self, context: Context, processes: Sequence[Process]) -> float:
-        """One look at each; gives the pause to the next one."""
+        """Scan each process; return the pause until the next scan."""
         alive = {process.id: process for process in processes}
         for name in self._watched.keys() - alive.keys():
             context.emit(*self._watched.pop(name).shown.clear(context.stamp()))
@@ -315,7 +296,7 @@ class LiveWatch:
         self._statuses.only(context, process.id, _problems(shot))
 
     async def _sample(self, watched: _Watched, context: Context) -> None:
-        """Sample the threads that run a dispatch, if that was not done lately."""
+        """Sample the threads that run a dispatch, if that was not done recently."""
         running = _running(watched, context.snapshot())
         if running and time.monotonic() >= watched.sampled_s + _SAMPLES_S:
             threads = {_number(one.thread): one.thread for one in running}
@@ -324,7 +305,7 @@ class LiveWatch:
 
 
 def _sampled(one: OnStack, samples: Mapping[int, Sampled], lines: Mapping[int, str]) -> OnStack:
-    """A thread that samples found in a dispatch later: in the same one, or gone on to another."""
+    """Update a thread's dispatch from later samples: in the same one, or moved on to another."""
     sampled = samples.get(_number(one.thread))
     if sampled is None:
         return structs.replace(one, lines=tuple(filter(None, (lines.get(one.address),))))
@@ -337,7 +318,7 @@ def _sampled(one: OnStack, samples: Mapping[int, Sampled], lines: Mapping[int, s
 
 
 def _sourced(tasks: Mapping[str, Task], sources: Callable[[], Mapping[str, Dumped]]) -> dict[str, Task]:
-    """Dispatches without a source of their own have that of the dumped file."""
+    """Add the dumped file as source of dispatches without a source."""
     found = dict(tasks)
     for name, task in tasks.items():
         facts = dispatch_facts(task)
@@ -349,7 +330,7 @@ def _sourced(tasks: Mapping[str, Task], sources: Callable[[], Mapping[str, Dumpe
 
 
 def _lines(watched: _Watched, running: Sequence[OnStack]) -> dict[int, str]:
-    """By address, the lines of the instructions at which threads were found in dispatches of a library."""
+    """Return the lines of the instructions at which threads were found in dispatches, by address."""
     addresses = {one.address for one in running}
     addresses.update(address for sampled in watched.loops.sampled.values() for address in sampled.addresses)
     places = {at: library for at in addresses for library in watched.reader.libraries.found if library.at(at)}
@@ -365,8 +346,11 @@ def _running(watched: _Watched, snapshot: Snapshot) -> list[OnStack]:
 
 
 def _in_callers(process: Process, shot: Shot, snapshot: Snapshot) -> str:
-    """The device that runs dispatches in the threads that call it: local-sync, if there are semaphores of a device and
-    no workers of another one. Modules with the inline HAL have neither."""
+    """Return the device that runs dispatches in the calling threads.
+
+    It is local-sync if there are semaphores of a device and no workers of another one. Modules with the inline HAL have
+    neither.
+    """
     living = [one for one in snapshot.threads.values() if one.process == process.id and not one.exited]
     return "local-sync" if shot.semaphores and not any(map(is_worker, living)) else ""
 
@@ -376,7 +360,7 @@ def _number(name: str) -> int:
 
 
 def _problems(shot: Shot) -> dict[str, tuple[str, str]]:
-    """What can't be seen of a process: by code a sentence and a remedy."""
+    """Return what can't be seen of a process: code -> sentence and remedy."""
     if not shot.known:
         version = f"of IREE {shot.runtime.version}" if shot.runtime.version else "of this build of IREE"
         sentence = f"Queues and semaphores {version} are not read: only the layout of 3.13 is known. Dispatches are."

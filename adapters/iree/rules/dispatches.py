@@ -1,11 +1,4 @@
-"""Dispatches that run: which one, where, since when no workgroup was begun, and what waits behind it.
-
-Operations whose command buffer is known, and of which it is not known what runs of it.
-
-What traced tensors say: the dispatch that has not returned, and the first one that made NaN.
-
-Failures of IREE and of Vulkan, as logs tell them.
-"""
+"""Rules for IREE dispatches: long-running ones, submissions, traced tensors, and logged failures of IREE and Vulkan."""
 
 from __future__ import annotations
 
@@ -43,17 +36,16 @@ class RunningDispatch:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a dispatch."""
         for task in state.tasks_in(TaskState.RUNNING):
             if task.system == _SYSTEM and dispatch_facts(task).dispatch and task.since_mono_ns is not None:
                 moved = _moved(task, state)
-                found = _runs(self.name, task, moved, state) if moved else _stands(self.name, task, state)
+                found = _runs(self.name, task, moved, state) if moved else _stuck_finding(self.name, task, state)
                 if found is not None:
                     yield found
 
 
 def _moved(task: Task, state: RuleInput) -> str:
-    """What was seen of progress lately, in words; "" where none was."""
+    """Return a text on recent progress; "" if there was none."""
     since_ns = state.snapshot.now().mono_ns - (task.since_mono_ns or 0)
     if dispatch_facts(task).after and since_ns < state.settings.task_stall_ns:
         ago = f", {duration(since_ns)} ago" if since_ns >= _SHORT_NS else ""
@@ -79,8 +71,8 @@ def _runs(rule: str, task: Task, moved: str, state: RuleInput) -> Finding:
     )
 
 
-def _stands(rule: str, task: Task, state: RuleInput) -> Finding | None:
-    """No workgroup was begun or finished since it is watched."""
+def _stuck_finding(rule: str, task: Task, state: RuleInput) -> Finding | None:
+    """Return the finding if no workgroup was begun or finished since it is watched."""
     snapshot = state.snapshot
     still_ns = snapshot.now().mono_ns - (task.since_mono_ns or 0)
     longest = longest_wait(task.id, state)
@@ -133,7 +125,7 @@ def _severity(long: bool, loops: bool) -> Severity:
 
 
 def _placed(task: Task) -> Iterable[Evidence]:
-    """What its lines are."""
+    """Yield the origin of its lines."""
     source, lines = dispatch_facts(task).source, dispatch_facts(task).lines
     if lines:
         yield Evidence(kind="file", source="debug information in the module's file", text=f"its threads are at {lines}")
@@ -148,7 +140,7 @@ def _placed(task: Task) -> Iterable[Evidence]:
 
 
 def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
-    """The inputs of its execution, where the module traces them."""
+    """Yield the inputs of its execution, if the module traces them."""
     for other in state.tasks_in(TaskState.RUNNING):
         facts = dispatch_facts(other)
         if facts.traced == dispatch_facts(task).dispatch and facts.inputs:
@@ -191,7 +183,7 @@ def _next(task: Task, state: RuleInput) -> tuple[str, ...]:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (RunningDispatch(), RunningSubmission(), MadeNaN(), TracedDispatch(), VulkanLogged())
 
 
@@ -202,7 +194,7 @@ _NEXT: Final = (
 
 
 class RunningSubmission:
-    """A submission in flight of which one of some dispatches runs."""
+    """A submission in flight of which one of several dispatches runs."""
 
     name = "iree-submission"
     doc = (
@@ -213,7 +205,6 @@ class RunningSubmission:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding an operation."""
         running = [task for task in state.tasks_in(TaskState.RUNNING) if task.system == "iree"]
         named = {(one.owner, dispatch_facts(one).device) for one in running if dispatch_facts(one).dispatch}
         for task in running:
@@ -259,7 +250,7 @@ _TRACE: Final = (
 
 
 class MadeNaN:
-    """The first dispatch that made NaN of inputs that have none."""
+    """The first dispatch that made NaN from inputs without NaN."""
 
     name = "iree-made-nan"
     doc = (
@@ -269,7 +260,6 @@ class MadeNaN:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a log."""
         for said in state.snapshot.diagnostics.values():
             if said.system == _SYSTEM and said.code == _CODE:
                 facts = dispatch_facts(said)
@@ -288,7 +278,7 @@ class MadeNaN:
 
 
 class TracedDispatch:
-    """The dispatch whose inputs were traced, and whose outputs were not."""
+    """The dispatch whose inputs were traced, but not its outputs."""
 
     name = "iree-traced-dispatch"
     doc = (
@@ -297,7 +287,6 @@ class TracedDispatch:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a log."""
         for task in state.tasks_in(TaskState.RUNNING):
             if task.system == _SYSTEM and dispatch_facts(task).traced:
                 yield self._finding(task, state)
@@ -325,7 +314,7 @@ class TracedDispatch:
 
 
 def _dumped_source(task: Task) -> str:
-    """Where its dumped source is, and for what it was compiled."""
+    """Return the place of its dumped source, and the compilation target."""
     backend = dispatch_facts(task).backend
     told = ", ".join(filter(None, (dispatch_facts(task).source, f"compiled for {backend}" if backend else "")))
     return f" ({told})" if told else ""
@@ -343,7 +332,7 @@ class VulkanLogged:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """The lost device first; one finding an error."""
+        """Yield a lost device first; one finding for each error."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "iree"]
         lost = [one for one in said if one.code == "vulkan-device-lost"]
         failed = [one for one in said if one.code == "status"]

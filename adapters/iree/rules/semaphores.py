@@ -1,9 +1,4 @@
-"""Waits for a value of a semaphore that no queued operation will signal.
-
-For how long threads have waited behind something, by the kernel's clock.
-
-Queue operations that wait for each other, while a thread could still signal one of the semaphores.
-"""
+"""Rules for semaphore values that no queued operation will signal, and for wait cycles that a thread may still end."""
 
 from __future__ import annotations
 
@@ -20,9 +15,9 @@ from livedbg.model.snapshot import Snapshot
 
 
 def longest_wait(entity: str, state: RuleInput) -> tuple[Thread, int] | None:
-    """The thread that has waited longest of those that wait for something, directly or through others.
+    """Return the thread that has waited longest, directly or indirectly, for something.
 
-    One whose wait has a time limit of its own wakes by itself, and does not count.
+    A wait with a time limit wakes by itself, and does not count.
     """
     todo, seen = [entity], set[str]()
     found: list[tuple[int, str, Thread]] = []
@@ -44,7 +39,7 @@ _SHOWN: Final = 3
 
 
 class MissingSignal:
-    """A value of a semaphore that is waited for, and that nothing in the queue signals."""
+    """An awaited value of a semaphore that nothing in the queue signals."""
 
     name = "iree-missing-signal"
     doc = (
@@ -58,7 +53,7 @@ class MissingSignal:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a value that is missing."""
+        """Yield one finding for each missing value."""
         for resource in state.snapshot.resources.values():
             if semaphore_facts(resource).missing:
                 waiters = state.graph.waiters_of(resource.id)
@@ -67,7 +62,7 @@ class MissingSignal:
 
 
 def who_could_signal(resource: Resource, snapshot: Snapshot) -> str:
-    """`signaller could signal it`; "" for nobody. Names of threads may be known later than the semaphore is."""
+    """Return `signaller could signal it`; "" for nobody. Threads' names may be known later than the semaphore."""
     threads = [snapshot.threads.get(one) for one in semaphore_facts(resource).outsiders]
     names = [one.title or str(one.tid) for one in threads if one is not None]
     return f"{', '.join(names)} could signal it" if names else resource.outside
@@ -115,7 +110,7 @@ def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleI
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (MissingSignal(), OpenCircle())
 
 
@@ -123,7 +118,7 @@ _SHOWN_OF_CIRCLE: Final = 6
 
 
 class OpenCircle:
-    """A circle of waits that a thread of the process could still end."""
+    """A wait cycle that a thread of the process could still end."""
 
     name = "iree-circle"
     doc = (
@@ -133,13 +128,13 @@ class OpenCircle:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a circle."""
+        """Yield one finding for each cycle."""
         told: set[str] = set()
         for resource in state.snapshot.resources.values():
             outside = who_could_signal(resource, state.snapshot)
             if not outside or semaphore_facts(resource).wanted is None or resource.id in told:
                 continue
-            circle = _circle(resource.id, state)
+            circle = _cycle(resource.id, state)
             longest = longest_wait(resource.id, state)
             if not circle or longest is None or longest[1] < state.settings.thread_stall_ns:
                 continue
@@ -162,8 +157,7 @@ class OpenCircle:
             )
 
 
-def _circle(start: str, state: RuleInput) -> list[str]:
-    """From a semaphore along what it waits for, until it comes again; [] if it does not."""
+def _cycle(start: str, state: RuleInput) -> list[str]:
     came_from: dict[str, str] = {}
     todo = [start]
     while todo:

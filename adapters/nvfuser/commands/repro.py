@@ -22,7 +22,7 @@ _FAILS = 11
 
 @dataclass(slots=True)
 class _Repro:
-    """A script, what it is, and the errors that it is to show."""
+    """A script, its description, and the expected errors."""
 
     text: str
     what: str
@@ -75,7 +75,7 @@ def command(
 
 
 def _whole(material: Material, source: Path) -> _Repro:
-    """The script as it is there; without one, the first segment that failed."""
+    """Return the original script, or else one for the first failed segment."""
     failed = material.failed_groups()
     errors = [part for found in material.errors for part in parts_of(found.failure)]
     if not material.scripts:

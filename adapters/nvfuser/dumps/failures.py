@@ -1,8 +1,8 @@
-"""nvFuser's error texts: what failed, in which group, where it was thrown, with which C++ stack.
+"""Parse nvFuser's error texts: failure, group, place and C++ stack.
 
 The form: NVIDIA/Fuser csrc/exceptions.cpp (`nvfError`, whose `what()` ends with its backtrace) and
 csrc/runtime/fusion_kernel_runtime.cpp: when groups are compiled in parallel, one error has the messages of all threads,
-each behind `Error from segmentation group N:`; at run time the one that failed is rethrown with the same words.
+each after `Error from segmentation group N:`; at run time the failed one is rethrown with the same words.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class Failure(Struct):
     """One error.
 
     Attributes:
-        group: the segmentation group that it is about, where it is said.
+        group: its segmentation group, if given.
         lines: its message, cut at some length.
-        notes: those lines further down that say what is wrong (a compiler's errors).
+        notes: later lines that name the cause (a compiler's errors).
         function, file, line: where it was thrown.
-        exception: type of the Python exception that it came as.
+        exception: type of the Python exception.
         at_line: number of its first line in its log.
-        parts: the messages of the single groups, where it is the one that gathers them.
-        ours: nvFuser threw it (and not a library below).
-        complete: its text was there to its end.
+        parts: the messages of the single groups, if it collects them.
+        ours: nvFuser threw it, not a library below.
+        complete: its text was complete.
     """
 
     group: int | None = None
@@ -76,24 +76,24 @@ class Failure(Struct):
 
     @property
     def message(self) -> str:
-        """The message without the stack."""
+        """Return the message without the stack."""
         return "\n".join(self.lines).strip()
 
     @property
     def place(self) -> str:
-        """`csrc/index_compute.cpp:1983`, where it was thrown, or ""."""
+        """Return `csrc/index_compute.cpp:1983`, or ""."""
         return f"{short_path(self.file)}:{self.line}" if self.file else ""
 
     @property
     def thrown(self) -> str:
-        """` (thrown in compile at csrc/runtime/executor.cpp:98)`, as far as it is known and the summary lacks it."""
+        """Return ` (thrown in compile at csrc/runtime/executor.cpp:98)`, as far as known and not in the summary."""
         if not self.file or (not self.function and str(self.line) in self.summary):
             return ""
         return f" (thrown in {self.function} at {self.place})" if self.function else f" (at {self.place})"
 
     @property
     def summary(self) -> str:
-        """The one line that says most."""
+        """Return the most telling line."""
         if self.notes and MARK not in self.notes[0]:
             return reason_of(self.notes[:1])
         found = asserted_in(self.message)
@@ -101,26 +101,20 @@ class Failure(Struct):
 
 
 def short_path(path: str) -> str:
-    """A path of nvFuser's sources from `csrc` on."""
+    """Return a path of nvFuser's sources from `csrc` on."""
     cut = path.find("csrc/")
     return path[cut:] if cut >= 0 else path.rpartition("/")[2]
 
 
 def begins(line: str) -> bool:
-    """Whether a line begins or holds an error text."""
+    """Return whether a line begins or contains an error text."""
     if "Error from segmentation group" in line or "INTERNAL ASSERT FAILED at" in line or _RAISED.search(line):
         return _QUOTED.match(line) is None and "\\nException raised from " not in line  # what quotes one is none
     return False
 
 
 class FailureReader:
-    """Reads the lines of one error text.
-
-    Args:
-        line: the first line, which `begins`.
-        number: its number.
-        before: the lines just above, the nearest last; a check's message is there.
-    """
+    """Reads the lines of one error text, given its first line and the lines above, which may have a check's message."""
 
     def __init__(self, line: str, number: int | None, before: list[str]) -> None:
         self._first = number
@@ -139,7 +133,7 @@ class FailureReader:
         self.feed(line, number)
 
     def feed(self, line: str, number: int | None) -> bool:
-        """Take a line; False when it belongs to the error text no more."""
+        """Process a line; return False if it is not part of the error text."""
         self._count += 1
         if self._count > _LONGEST:
             return False
@@ -162,7 +156,7 @@ class FailureReader:
         return True
 
     def end(self) -> Failure | None:
-        """The error that was read; None where it is none of nvFuser's."""
+        """Return the error; None if it is not nvFuser's."""
         parts = self._parts
         found = self._outer or (parts[0] if len(parts) == 1 else Failure(at_line=self._first) if parts else None)
         if found is None:
@@ -173,7 +167,7 @@ class FailureReader:
         return found if ours else None
 
     def _sums_up(self) -> bool:
-        """Whether its end is still to come: what others print meanwhile is passed over."""
+        """Return whether its end is still to come: other output in between is ignored."""
         return self._outer is not None and bool(self._parts) and not self._outer.complete
 
     def _begin_group(self, group: int, rest: str, number: int | None) -> None:
@@ -251,7 +245,7 @@ def _frame(match: re.Match[str]) -> Frame:
 
 
 def _above(before: list[str]) -> list[str]:
-    """Of the lines above `Exception raised from`, those of its message."""
+    """Return the message lines above `Exception raised from`."""
     found: list[str] = []
     for line in reversed(before):
         if (what := _WHAT.match(line)) is not None:
@@ -265,12 +259,12 @@ def _above(before: list[str]) -> list[str]:
 
 
 def groups_in(failure: Failure) -> set[int]:
-    """The groups whose kernels a message names (`nvfuser_reduction_f0_c1_r0_g1`)."""
+    """Return the groups whose kernels a message names (`nvfuser_reduction_f0_c1_r0_g1`)."""
     return {int(match[1][:9]) for line in (*failure.notes, *failure.lines) for match in _KERNEL.finditer(line)}
 
 
 def parts_of(failure: Failure) -> Iterator[Failure]:
-    """The errors of single groups that one error reports, or itself where it reports none."""
+    """Yield the errors of single groups in an error, or the error itself."""
     if failure.parts:
         yield from failure.parts
     else:

@@ -1,13 +1,11 @@
-"""Tensors and expressions of nvFuser's fusion IR, from their printed form.
+"""Parse tensors, expressions, scalars and data types of nvFuser's printed fusion IR.
 
 The form: NVIDIA/Fuser csrc/tensor_view.cpp (`TensorView::toString`), csrc/ir/internal_base_nodes.cpp
 (`IterDomain::toString`), csrc/ir/internal_nodes.cpp (`…Op::toString`). Up to 2023 a tensor's name had no type, and a
-space came after the bracket.
+space followed the bracket.
 
-Scalars and data types of the IR: literals, extents, known expressions; names of types in the IR and in torch.
-
-Nothing is executed: `ast` parses an expression and a walk evaluates it; operators that are not in the small table below
-make it unknown. Source of the types: NVIDIA/Fuser csrc/type.cpp (`data_type2string`, `aten_to_data_type`),
+Nothing is executed: `ast` parses a scalar expression and a walk evaluates it; operators that are not in the small table
+below make it unknown. Source of the types: NVIDIA/Fuser csrc/type.cpp (`data_type2string`, `aten_to_data_type`),
 python/python_direct/enum.cpp.
 """
 
@@ -43,8 +41,8 @@ class Axis(Struct, frozen=True):
 
     Attributes:
         kind: `i` iteration, `r` reduction, `b` broadcast, `s` stride, `?` symbolic, …
-        extent: its extent as printed: a number, a symbol (`i0`) or an expression.
-        expanded: what a broadcast axis is expanded to, or "".
+        extent: as printed: a number, a symbol (`i0`) or an expression.
+        expanded: extent of an expanded broadcast axis, or "".
         name: its number.
         root: it came out of a reshape (`rf`).
     """
@@ -61,8 +59,8 @@ class Tensor(Struct, frozen=True):
 
     Attributes:
         number: of its name: 3 for `T3_g_float[…]`.
-        dtype: as nvFuser spells it (`float`, `__bfloat`), or "" where it isn't said.
-        body: its axes as printed; most are never asked for.
+        dtype: as nvFuser spells it (`float`, `__bfloat`), or "" if not printed.
+        body: its axes as printed; parsed only on demand.
     """
 
     number: int
@@ -72,51 +70,45 @@ class Tensor(Struct, frozen=True):
 
     @property
     def axes(self) -> tuple[Axis, ...]:
-        """All its axes."""
         return tuple(axis for axis in map(_axis, split_top(self.body)) if axis is not None)
 
     @property
     def logical(self) -> tuple[Axis, ...]:
-        """The axes that it has for who reads it: without those that were reduced."""
+        """Return the axes that a consumer sees: without the reduced ones."""
         return tuple(axis for axis in self.axes if axis.kind != "r")
 
 
 class Expression(Struct, frozen=True):
-    """One expression of a group; it is taken apart when somebody asks.
-
-    Attributes:
-        number: its name, the `(N)` below it.
-        text: as printed.
-    """
+    """One expression of a group, parsed on demand; `number` is its name, the `(N)` below it."""
 
     number: int
     text: str
 
     @property
     def outputs(self) -> tuple[Tensor, ...]:
-        """What it defines."""
+        """Return the defined tensors."""
         left, sign, _ = _halves(self.text)
         return tuple(tensors_in(left)) if sign else ()
 
     @property
     def operation(self) -> str:
-        """`relu`, `reduction`, `Set`, `+`, …; "" where its form is not known."""
-        return _taken_apart(self.text)[0]
+        """Return `relu`, `reduction`, `Set`, `+`, …; "" for an unknown form."""
+        return _parsed(self.text)[0]
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """What the operation is given, as printed."""
-        given = _taken_apart(self.text)[1]
+        """Return the arguments as printed."""
+        given = _parsed(self.text)[1]
         return tuple(split_top(given)) if isinstance(given, str) else given
 
 
 def parse_tensor(text: str) -> Tensor | None:
-    """The first tensor in a text."""
+    """Return the first tensor in a text, or None."""
     return next(iter(tensors_in(text)), None)
 
 
 def tensors_in(text: str) -> list[Tensor]:
-    """All tensors in a text, in order."""
+    """Return all tensors in a text, in order."""
     found: list[Tensor] = []
     position = 0
     while len(text) <= _LIMIT:
@@ -143,7 +135,7 @@ def _axis(text: str) -> Axis | None:
 
 
 def _closing(text: str, opening: int) -> int:
-    """Where the bracket at `opening` closes; the end of the text where it doesn't."""
+    """Return where the bracket at `opening` closes; the end of the text if it doesn't."""
     if text[opening] == "[" and (plain := _AXES.match(text, opening + 1)) is not None:
         return plain.end() - 1
     closing = [_OPEN[text[opening]]]
@@ -159,7 +151,7 @@ def _closing(text: str, opening: int) -> int:
 
 
 def split_top(text: str) -> list[str]:
-    """A list's items: split at commas outside of all brackets."""
+    """Split a list at commas outside of all brackets."""
     found, depth, begin = [], 0, 0
     for match in _BRACKET_OR_COMMA.finditer(text):
         sign = match[0]
@@ -175,13 +167,13 @@ def split_top(text: str) -> list[str]:
 
 
 def parse_expression(number: int, text: str) -> Expression:
-    """An expression from its printed lines (without the `(N)` below them)."""
+    """Return an expression from its printed lines (without the `(N)` below them)."""
     return Expression(number, text[:_LIMIT].strip("\n"))
 
 
 @lru_cache(maxsize=64)
-def _taken_apart(text: str) -> tuple[str, str | tuple[str, ...]]:
-    """Operation and arguments of an expression; what asks for one often asks for the other."""
+def _parsed(text: str) -> tuple[str, str | tuple[str, ...]]:
+    """Return operation and arguments of an expression; cached for both."""
     _, sign, right = _halves(text)
     return _operation(right.strip()) if sign else ("", ())
 
@@ -193,7 +185,7 @@ def _halves(text: str) -> tuple[str, str, str]:
 
 
 def _outside_brackets(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """The first match of a pattern for brackets and signs that is a sign outside of all brackets."""
+    """Return the first match of a sign outside of all brackets; the pattern matches brackets and signs."""
     depth = 0
     for match in pattern.finditer(text):
         if match[0] in "([{":
@@ -206,14 +198,14 @@ def _outside_brackets(pattern: re.Pattern[str], text: str) -> re.Match[str] | No
 
 
 def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
-    """The operation, and its arguments, or the list that they are in."""
+    """Return the operation, and its arguments or the unsplit list of them."""
     body = right.rstrip(";").rstrip()
     match = re.match(r"([A-Za-z_][\w.:<>]*)\s?\(", body)
     if match is not None:
         end = _closing(body, match.end() - 1)
         if not body[end + 1 :].strip():
             return match[1], body[match.end() : end]
-    spread = _spread(body)
+    spread = _binary_operation(body)
     if spread is not None:
         return spread
     if body and body[0] in "-!~":
@@ -221,8 +213,8 @@ def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
     return "", (body,)
 
 
-def _spread(body: str) -> tuple[str, tuple[str, ...]] | None:
-    """`A + B`, the operator outside of all brackets with spaces around it."""
+def _binary_operation(body: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return a binary operation: `A + B`, the operator outside of all brackets with spaces around it."""
     match = _outside_brackets(_BRACKET_OR_OPERATOR, body)
     if match is None:
         return None
@@ -277,12 +269,7 @@ _C10: Final = {
 
 
 def number_of(text: str, known: Mapping[str, Number]) -> Number | None:
-    """What a text of the IR comes to, or None where that is not known.
-
-    Args:
-        text: `16`, `float(0.5)`, `i0`, `( ceilDiv(i0, 4) )`, `true`, …
-        known: values of names.
-    """
+    """Return the value of `16`, `float(0.5)`, `i0`, `( ceilDiv(i0, 4) )` … by known names; None if not known."""
     text = _LITERAL.sub(lambda match: _plain(match[1]), text.strip())
     if text in {"true", "false"}:
         return text == "true"
@@ -325,7 +312,7 @@ class Dtype(NamedTuple):
 
     Attributes:
         bindings: member of `DataType`.
-        torch: name in torch, or "" where torch has none.
+        torch: name in torch, or "" for none.
         kind: `float`, `int`, `bool` or `complex`.
     """
 
@@ -356,5 +343,5 @@ DTYPES: Final = {
 
 
 def dtype_of_torch(name: str) -> str:
-    """The IR's name of a type as a list of arguments prints it (`c10::BFloat16`)."""
+    """Return the IR's name of a type in an argument list (`c10::BFloat16`)."""
     return _C10.get(name, name)

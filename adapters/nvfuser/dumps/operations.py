@@ -1,7 +1,7 @@
-"""The bindings' calls for expressions of the IR: `T2 = fd.ops.add(T0, T1)`.
+"""Translate IR expressions to calls of the Python bindings: `T2 = fd.ops.add(T0, T1)`.
 
 Sources: NVIDIA/Fuser python/python_direct/ops.cpp (names and arguments), csrc/type.cpp (names in the IR),
-csrc/ir/internal_nodes.cpp (what is printed). What is not covered is said (`Uncovered`), never guessed.
+csrc/ir/internal_nodes.cpp (printed forms). Unsupported expressions raise `Uncovered`, nothing is guessed.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ _LITERAL_TYPE: Final = lazy_re(r"\s*([a-z_][\w:<>]*)\(")
 
 
 class Uncovered(Exception):
-    """An expression that no call is known for; the text says which and why."""
+    """An expression without a known call; the text names it and the reason."""
 
 
 def literal(value: Number) -> str:
-    """A number as Python source."""
+    """Return a number as Python source."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
@@ -82,10 +82,10 @@ class Writer:
 
     Attributes:
         known: values of numbers and extents.
-        domains: axes of the fusion's tensors, where they were printed.
-        defined: tensors that are there, by number, as they were printed last.
-        variables: numbers that are variables of the definition (inputs, and what is made of them).
-        lines: what was written.
+        domains: axes of the fusion's tensors, if printed.
+        defined: defined tensors by number, as last printed.
+        variables: numbers that are variables of the definition (inputs, and values computed from them).
+        lines: the result.
     """
 
     known: dict[str, Number]
@@ -95,11 +95,7 @@ class Writer:
     lines: list[str] = field(default_factory=list)
 
     def write(self, expression: Expression) -> None:
-        """Write one expression.
-
-        Raises:
-            Uncovered: it can't be written.
-        """
+        """Write one expression; raise Uncovered if it can't be translated."""
         try:
             if not expression.outputs:
                 self._scalar(expression)
@@ -112,7 +108,7 @@ class Writer:
         self.defined.update((tensor.number, tensor) for tensor in expression.outputs)
 
     def _scalar(self, expression: Expression) -> None:
-        """`i185 = 0 + 16;`: a number that is known now, or a variable."""
+        """Write `i185 = 0 + 16;`: a known number, or a variable."""
         name, _, right = expression.text.partition(" = ")
         name, right = name.strip(), " ".join(right.split()).rstrip(";")
         if not _SCALAR.match(name):
@@ -144,7 +140,7 @@ class Writer:
         return self.value(expression.arguments[number], expression)
 
     def value(self, text: str, expression: Expression) -> str:
-        """An operand as Python source."""
+        """Return an operand as Python source."""
         tensor = parse_tensor(text)
         if tensor is not None:
             if tensor.number not in self.defined:
@@ -173,7 +169,7 @@ class Writer:
     # operations with forms of their own
 
     def reduction(self, expression: Expression) -> str:
-        """`reduction( T, op = add, initial value = …, allreduce = false )`."""
+        """Translate `reduction( T, op = add, initial value = …, allreduce = false )`."""
         out = expression.outputs[0]
         about = dict(part.split(" = ", 1) for part in expression.arguments[1:] if " = " in part)
         name = _REDUCTIONS.get(about.get("op", ""))
@@ -185,12 +181,12 @@ class Writer:
         return f"{name}({self._value(expression, 0)}, dims={dims}, keepdim=False{dtype})"
 
     def broadcast(self, expression: Expression) -> str:
-        """`broadcast( T, flags = {false, true} )`."""
+        """Translate `broadcast( T, flags = {false, true} )`."""
         flags = [flag == "true" for flag in _braces(expression.arguments[1])]
         return f"broadcast({self._value(expression, 0)}, is_broadcast_dim={flags})"
 
     def squeeze(self, expression: Expression) -> str:
-        """`squeeze( T, flags = {false, true} )`."""
+        """Translate `squeeze( T, flags = {false, true} )`."""
         dims = [number for number, flag in enumerate(_braces(expression.arguments[1])) if flag == "true"]
         source = parse_tensor(expression.arguments[0])
         wide = source is not None and any(source.logical[n].expanded for n in dims if n < len(source.logical))
@@ -198,7 +194,7 @@ class Writer:
         return f"squeeze({self._value(expression, 0)}, dims={dims}{more})"
 
     def permute(self, expression: Expression) -> str:
-        """`Set.Permute( T, cache_op=Streaming )`: the tensor's transforms say which axis goes where."""
+        """Translate `Set.Permute( T, cache_op=Streaming )`, with the axes from the tensor's transforms."""
         domain = self.domains.get(expression.outputs[0].number)
         if domain is None or not domain.root or sorted(domain.root) != sorted(domain.logical):
             raise Uncovered(f"{_said(expression)}: which axes it exchanges is not printed")
@@ -206,27 +202,27 @@ class Writer:
         return f"permute({self._value(expression, 0)}, dims={dims})"
 
     def expand(self, expression: Expression) -> str:
-        """`T1 = expand( T0 )`: to the sizes of what it defines."""
+        """Translate `T1 = expand( T0 )`, to the sizes of its output."""
         return f"expand({self._value(expression, 0)}, shape={self._sizes(expression.outputs[0], expression)})"
 
     def reshape(self, expression: Expression) -> str:
-        """`T1 = reshape( T0 )`: to the sizes of what it defines."""
+        """Translate `T1 = reshape( T0 )`, to the sizes of its output."""
         return f"reshape({self._value(expression, 0)}, new_shape={self._sizes(expression.outputs[0], expression)})"
 
     def full(self, expression: Expression) -> str:
-        """`full({8, 16}, float(3))`."""
+        """Translate `full({8, 16}, float(3))`."""
         shape = [self._size(size, expression) for size in _braces(expression.arguments[0])]
         dtype = _dtype(expression.outputs[0], expression)
         return f"full(shape={shape}, fill_value={self._value(expression, 1)}, dtype={dtype})"
 
     def iota(self, expression: Expression) -> str:
-        """`iota(16, 0, 2, int64_t)`."""
+        """Translate `iota(16, 0, 2, int64_t)`."""
         values = [self._value(expression, number) for number in range(3)]
         length, start, step = values
         return f"iota(length={length}, start={start}, step={step}, dtype={_dtype(expression.outputs[0], expression)})"
 
     def select(self, expression: Expression) -> str:
-        """`select( T, axis = iS3{8}, index = i11 )`."""
+        """Translate `select( T, axis = iS3{8}, index = i11 )`."""
         source = parse_tensor(expression.arguments[0])
         axis = re.search(r"axis = [a-zA-Z.]*?(\d{1,18})\{", expression.arguments[1])
         axes = source.logical if source is not None and axis is not None else ()
@@ -237,7 +233,7 @@ class Writer:
         return f"select({self._value(expression, 0)}, index={index}, dim={places[0]})"
 
     def slice(self, expression: Expression) -> str:
-        """`slice( T, { {0, 4, 1} {2, 10, 1} } )`."""
+        """Translate `slice( T, { {0, 4, 1} {2, 10, 1} } )`."""
         ranges = re.findall(r"\{([^{}]*)\}", expression.arguments[1])
         parts = [[self._size(word, expression) for word in split_top(text)] for text in ranges]
         if not parts or any(len(part) != 3 for part in parts):
@@ -249,13 +245,13 @@ class Writer:
         )
 
     def pad(self, expression: Expression) -> str:
-        """`pad( T, {3, 4, 1, 2} )`: widths of the outermost axis first; the bindings take the innermost first."""
+        """Translate `pad( T, {3, 4, 1, 2} )`: printed outermost axis first; the bindings take the innermost first."""
         widths = [self._size(word, expression) for word in _braces(expression.arguments[1])]
         pairs = [widths[n : n + 2] for n in range(0, len(widths), 2)]
         return f"pad({self._value(expression, 0)}, pad_widths={[width for pair in reversed(pairs) for width in pair]})"
 
     def cat(self, expression: Expression) -> str:
-        """`cat( T1, T2, 1 )`, of tensors that are padded already."""
+        """Translate `cat( T1, T2, 1 )`, of already padded tensors."""
         values = [self._value(expression, number) for number in range(len(expression.arguments) - 1)]
         dim = self._size(expression.arguments[-1], expression)
         return f"cat([{', '.join(values)}], dim={dim}, manual_padding=True)"

@@ -1,4 +1,4 @@
-"""Collects what a reproduction needs from logs, folders and recordings: scripts, dumps of segments, errors."""
+"""Collect the material for a reproduction from logs, folders and recordings: scripts, dumps of segments, errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KEPT: Final = 1_000  # statements of one kind; the newest win
 
 @dataclass(slots=True)
 class Cut:
-    """A fusion that was cut into groups, with what was said of it before and after."""
+    """A segmented fusion, with related statements before and after."""
 
     fusion: SegmentedFusion
     where: str
@@ -50,7 +50,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An error, and where it is."""
+    """An error, and its place."""
 
     failure: Failure
     where: str
@@ -59,13 +59,13 @@ class Found:
 
 @dataclass(slots=True)
 class Material:
-    """All that is there.
+    """All material.
 
     Attributes:
-        scripts: with where each is.
-        definitions: of segments that no dump came before, by group.
-        python: the interpreter of the debugged process, where a recording says it.
-        problems: files that could not be read to their end.
+        scripts: with the place of each.
+        definitions: of segments without a preceding dump, by group.
+        python: the interpreter of the debugged process, from a recording.
+        problems: files that could not be read completely.
     """
 
     scripts: list[tuple[Script, str]] = field(default_factory=list)
@@ -76,12 +76,12 @@ class Material:
     problems: list[str] = field(default_factory=list)
 
     def failed_groups(self) -> list[int]:
-        """The groups that errors name, in their order."""
+        """Return the groups in errors, in order."""
         groups = (group for found in self.errors for part in parts_of(found.failure) for group in _groups_of(part))
         return list(dict.fromkeys(groups))
 
     def cut_with(self, group: int) -> Cut | None:
-        """The dump that a group is to be taken from: the one in which it failed, else the newest that has it."""
+        """Return the dump for a group: the one in which it failed, else the newest that has it."""
         for found in reversed(self.errors):
             if found.cut is not None and any(group in _groups_of(part) for part in parts_of(found.failure)):
                 return found.cut
@@ -89,11 +89,7 @@ class Material:
 
 
 def gather(path: Path) -> Material:
-    """Read a log, all logs below a folder, or a recording.
-
-    Raises:
-        SourceError: it is not there, or can't be read at all.
-    """
+    """Read a log, all logs below a folder, or a recording; raise SourceError if it can't be read."""
     material = Material()
     if is_recording(path):
         _recording(path, material)
@@ -109,17 +105,17 @@ def gather(path: Path) -> Material:
         except SourceError as error:
             material.problems.append(error.message)
         reader.close()
-    _late(material)
+    _pair_up(material)
     return material
 
 
 def _groups_of(part: Failure) -> list[int]:
-    """The group that an error names, or whose kernel its message names."""
+    """Return the group that an error names, or whose kernel its message names."""
     return [part.group] if part.group is not None else sorted(groups_in(part))
 
 
 class _Gatherer:
-    """Puts one log's statements in their places."""
+    """Sorts one log's statements."""
 
     def __init__(self, material: Material, name: str) -> None:
         self._material = material
@@ -127,7 +123,6 @@ class _Gatherer:
         self._of: dict[str, _State] = {}
 
     def take(self, said: Said) -> None:
-        """Take a statement."""
         state = self._of.setdefault(said.prefix, _State())
         statement = said.statement
         where = f"{self._name}:{statement.line}" if statement.line is not None else self._name
@@ -159,7 +154,6 @@ class _Gatherer:
                 material.errors = [*material.errors[-_KEPT:], Found(statement.failure, where, state.cut)]
 
     def close(self) -> None:
-        """The log is at its end."""
         for state in self._of.values():
             self._material.definitions.update(state.definitions)
 
@@ -173,8 +167,8 @@ class _State:
     definitions: dict[int, str] = field(default_factory=dict)
 
 
-def _late(material: Material) -> None:
-    """Output and errors may lie in different files, and in any order: what lacks a counterpart gets the newest."""
+def _pair_up(material: Material) -> None:
+    """Pair up parts from different files, in any order: a part without a counterpart gets the newest."""
     for cut in material.cuts:
         if cut.script is None and material.scripts:
             cut.script = material.scripts[-1][0]
@@ -198,7 +192,7 @@ def _recording(path: Path, material: Material) -> None:
             gatherers[source].take(Said(writer, statement))
     for gatherer in gatherers.values():
         gatherer.close()
-    _late(material)
+    _pair_up(material)
 
 
 def _lines(path: Path, material: Material) -> Iterator[tuple[str, str, str, int | None]]:

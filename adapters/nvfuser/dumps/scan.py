@@ -1,14 +1,9 @@
-"""From lines of output to nvFuser's statements: a pure state machine, fed one line at a time.
+"""Parse lines of output into nvFuser's statements: a pure state machine, fed one line at a time.
 
-What no statement begins with is passed over: of the byte strings `triggers.TRIGGERS` each beginning holds one, so that
-a reader may skip to the next while `idle`.
+Each beginning of a statement contains one of `triggers.TRIGGERS`, so a reader may skip to the next one while `idle`.
 
-Reads reproduction scripts of nvFuser from output, with and without the imports above them.
-
-Statements of several lines: each reader takes lines until they are no more its own.
-
-A reader is fed the line that its block begins with first. `feed` gives False for the first line that is not its; `end`
-gives the statement, also of a block that was cut.
+Statements of several lines have a block reader, which is first fed the line that begins the block. `feed` returns False
+for the first line after it; `end` returns the statement, also for a truncated block.
 """
 
 from __future__ import annotations
@@ -53,25 +48,25 @@ _DOMAINS_END: Final = "} // {Re-written complete fusion}"
 
 
 class Block(Protocol):
-    """A statement that is being read."""
+    """A statement being read."""
 
     def feed(self, line: str, number: int | None) -> bool:
-        """Take a line; False when it is not of this statement."""
+        """Process a line; return False if it is not of this statement."""
         ...
 
     def end(self) -> Statement | None:
-        """The statement, as far as it was there; None where it turned out to be none."""
+        """Return the statement, as far as read; None if it turned out to be none."""
         ...
 
 
 class LongBlock(Block, Protocol):
-    """A block of many lines, most of which it takes as they are."""
+    """A block of many lines, most of which it takes unparsed."""
 
     stops: ClassVar[tuple[str, ...]]
     """What a line begins with that is to be fed; those before it may be taken at once."""
 
     def take(self, lines: list[str]) -> int:
-        """Take lines of which none is to be fed; gives how many were taken."""
+        """Take lines that need no `feed`; return how many were taken."""
         ...
 
 
@@ -86,7 +81,6 @@ class SegmentedBlock:
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
-        """See Block."""
         if self._over or len(self._lines) > _SEGMENT_LINES or (self._lines and line.startswith(BEGIN)):
             return False
         self._lines.append(line)
@@ -94,13 +88,11 @@ class SegmentedBlock:
         return True
 
     def take(self, lines: list[str]) -> int:
-        """See LongBlock."""
         taken = 0 if self._over else min(len(lines), max(0, _SEGMENT_LINES - len(self._lines)))
         self._lines += lines[:taken]
         return taken
 
     def end(self) -> Statement | None:
-        """See Block."""
         fusion = parse_segments(self._lines)
         return Segmented(fusion, self._line) if fusion.groups else None
 
@@ -116,7 +108,6 @@ class ConsideredBlock:
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
-        """See Block."""
         if self._first:
             self._first = False
             return True
@@ -142,13 +133,12 @@ class ConsideredBlock:
         return True
 
     def end(self) -> Statement | None:
-        """See Block."""
         self._said.defines = frozenset(self._defines)
         return self._said if self._said.rejected or self._said.accepted else None
 
 
 def _of_fusion(line: str) -> bool:
-    """Whether a line may come between the head and the schedulers' answers."""
+    """Return whether a line may be between the head and the schedulers' answers."""
     return not line.strip() or line[0] in " (%}T" or " = " in line
 
 
@@ -160,7 +150,6 @@ class WholeBlock:
         self._lines = 0
 
     def feed(self, line: str, number: int | None) -> bool:
-        """See Block."""
         self._lines += 1
         if self._lines <= 2 and (self._lines == 1 or line.startswith("Inputs:")):
             return True
@@ -171,7 +160,6 @@ class WholeBlock:
         return False
 
     def end(self) -> Statement | None:
-        """See Block."""
         return self._said if self._said.inputs else None
 
 
@@ -187,7 +175,6 @@ class DomainsBlock:
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
-        """See Block."""
         if self._over or line.startswith(BEGIN):
             return False
         self.take([line])
@@ -195,7 +182,6 @@ class DomainsBlock:
         return True
 
     def take(self, lines: list[str]) -> int:
-        """See LongBlock."""
         if self._over:
             return 0
         for line in lines:
@@ -215,7 +201,6 @@ class DomainsBlock:
         self._tensor, self._parts = None, {}
 
     def end(self) -> Statement | None:
-        """See Block."""
         self._keep()
         return self._said if self._said.tensors else None
 
@@ -229,7 +214,6 @@ class ArgumentsBlock:
         self._first = True
 
     def feed(self, line: str, number: int | None) -> bool:
-        """See Block."""
         if self._first:
             self._first = False
             return True
@@ -243,7 +227,6 @@ class ArgumentsBlock:
         return True
 
     def end(self) -> Statement | None:
-        """See Block."""
         return self._said
 
 
@@ -256,14 +239,12 @@ class FailedBlock:
         self._before = before
 
     def feed(self, line: str, number: int | None) -> bool:
-        """See Block."""
         if self._reader is None:
             self._reader = FailureReader(line, number, self._before)
             return True
         return self._reader.feed(line, number)
 
     def end(self) -> Statement | None:
-        """See Block."""
         failure = self._reader.end() if self._reader is not None else None
         return Failed(failure, self._line) if failure is not None else None
 
@@ -283,12 +264,7 @@ _DEVICE: Final = lazy_re(r"^#\s+\d{1,18}: (.*)$")
 
 
 class ScriptBlock:
-    """A reproduction script, or a definition alone.
-
-    Args:
-        number: line of its beginning.
-        group: the segment that it defines, where the line above said so.
-    """
+    """A reproduction script with or without its imports, or a definition alone, maybe of a segment."""
 
     def __init__(self, number: int | None, group: int | None = None) -> None:
         self._line = number
@@ -297,7 +273,6 @@ class ScriptBlock:
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
-        """See Block."""
         if self._over or len(self._lines) > _SCRIPT_LINES or line.startswith("```") or not _CODE.match(line):
             return False
         alone = self._lines and self._lines[0].startswith("def ")
@@ -308,7 +283,6 @@ class ScriptBlock:
         return True
 
     def end(self) -> Statement | None:
-        """See Block."""
         text = "\n".join(self._lines).strip("\n") + "\n"
         generation = next((match[1] for line in self._lines if (match := _IMPORT.match(line))), "")
         if not generation and text.startswith("def ") and _WHOLE.search(text) is not None:
@@ -339,7 +313,7 @@ _SCRIPT: Final = lazy_re(
 
 
 def kernel_in(line: str, number: int | None) -> list[Kernel]:
-    """The kernels whose code a line announces (threads that compile at once may tear the line)."""
+    """Return the kernels whose code a line announces (concurrent compiler threads may garble the line)."""
     if "PRINTING: " in line:
         found = [(match, match[1]) for match in _FILE.finditer(line)]
         return [Kernel(m[2], m[3], int(m[4]), int(m[5]), int(m[6]), int(m[7]), number, file) for m, file in found]
@@ -358,24 +332,16 @@ class Scanner:
 
     @property
     def idle(self) -> bool:
-        """No statement is being read: lines without a trigger may be left out."""
+        """Return whether no statement is being read: lines without a trigger may be skipped."""
         return self._block is None and self._group is None
 
     @property
     def long(self) -> LongBlock | None:
-        """The statement that is being read, where it takes most lines as they are."""
+        """Return the current statement if it takes most lines unparsed."""
         return self._block if isinstance(self._block, SegmentedBlock | DomainsBlock) else None
 
     def feed(self, line: str, number: int | None = None) -> Sequence[Statement]:
-        """Take a line.
-
-        Args:
-            line: without its end and without a launcher's prefix.
-            number: its number.
-
-        Returns:
-            The statements that are whole now.
-        """
+        """Process a line (without its end or a launcher's prefix); return the completed statements."""
         found: list[Statement] = []
         if self._block is not None:
             if self._block.feed(line, number):
@@ -386,15 +352,7 @@ class Scanner:
         return found
 
     def feed_lines(self, lines: list[str], number: int) -> tuple[int, list[Statement]]:
-        """Take lines until no statement is being read any more.
-
-        Args:
-            lines: as for `feed`.
-            number: of the first.
-
-        Returns:
-            How many were taken, and the statements that are whole.
-        """
+        """Process lines until no statement is being read; return how many were taken, and the completed statements."""
         found: list[Statement] = []
         for count, line in enumerate(lines):
             if self._block is None or not self._block.feed(line, number + count):
@@ -406,13 +364,13 @@ class Scanner:
         return len(lines), found
 
     def finish(self) -> list[Statement]:
-        """No line comes any more, or lines were left out: the statement that was being read, as far as it goes."""
+        """End the current statement, as no line follows or lines were skipped."""
         block, self._block = self._block, None
         statement = block.end() if block is not None else None
         return [statement] if statement is not None else []
 
     def above(self, lines: list[str]) -> None:
-        """The lines above the next one, where lines were left out."""
+        """Set the lines above the next one, after lines were skipped."""
         self._before.clear()
         self._before.extend(lines)
 

@@ -1,6 +1,6 @@
-"""Runs a reproduction script in a process of its own, and compares its failure with the original one.
+"""Run a reproduction script in a process of its own, and compare its failure with the original one.
 
-Checks reproduction scripts without running them: do they parse, which inputs do they make.
+Scripts can also be checked without running them: by parsing, and by their inputs.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _FRAME: Final = lazy_re(r"^(?:frame #|<omitting|\s|Exception raised from)")
 
 @dataclass(frozen=True, slots=True)
 class Rerun:
-    """How a script ended.
+    """The result of running a script.
 
     Attributes:
-        status: exit status; below 0: the signal that ended it; None: the time limit did.
+        status: exit status; negative: the signal that ended it; None: the time limit did.
         failures: nvFuser's errors in its output.
-        last: the last line of its output that says something.
+        last: the last meaningful line of its output.
     """
 
     status: int | None
@@ -48,16 +48,7 @@ class Rerun:
 
 
 def run_script(script: Path, python: str, timeout_s: float) -> Rerun:
-    """Run a script; its kernels' dumps go to a folder that is removed afterwards.
-
-    Args:
-        script: the script.
-        python: the interpreter.
-        timeout_s: after which it is ended.
-
-    Raises:
-        ToolMissing: the interpreter can't be started.
-    """
+    """Run a script, its kernels' dumps in a folder that is removed; raise ToolMissing if Python can't be started."""
     with tempfile.TemporaryDirectory(prefix="livedbg-repro-") as folder:
         output = Path(folder, "output.log")
         with output.open("wb") as file:
@@ -99,7 +90,7 @@ def _last(output: Path) -> str:
 
 
 def alike(one: Failure, other: Failure) -> bool:
-    """Whether two errors are the same but for addresses, numbers and the names of kernels."""
+    """Return whether two errors are the same except for addresses, numbers and the names of kernels."""
     return _plain(one.summary) == _plain(other.summary) and (one.function, one.file) == (other.function, other.file)
 
 
@@ -108,16 +99,7 @@ def _plain(text: str) -> str:
 
 
 def compare(before: list[Failure], rerun: Rerun, limit_s: float) -> tuple[str, str]:
-    """Whether it still fails.
-
-    Args:
-        before: the errors that it is to show again.
-        rerun: how it ended now.
-        limit_s: the time limit.
-
-    Returns:
-        `same`, `different`, `passed` or `limit`; and a sentence.
-    """
+    """Return how a run compares with the expected errors: `same`, `different`, `passed` or `limit`, and a sentence."""
     now = [part for failure in rerun.failures for part in parts_of(failure)]
     if any(alike(old, new) for old in before for new in now):
         new = next(new for new in now if any(alike(old, new) for old in before))
@@ -137,11 +119,11 @@ def compare(before: list[Failure], rerun: Rerun, limit_s: float) -> tuple[str, s
 
 @dataclass(frozen=True, slots=True)
 class ScriptInput:
-    """One input that a script makes.
+    """One input of a script.
 
     Attributes:
         source: its expression.
-        size, stride: of a tensor; the stride where it is said.
+        size, stride: of a tensor; the stride only if given.
         value: of a number.
     """
 
@@ -152,7 +134,7 @@ class ScriptInput:
 
 
 def check(text: str) -> str:
-    """Why a script is no valid Python, or ""; it is parsed, never run."""
+    """Return why a script is no valid Python, or ""; it is parsed, never run."""
     try:
         _parsed(text)
     except SyntaxError as error:
@@ -163,7 +145,7 @@ def check(text: str) -> str:
 
 
 def inputs_of(text: str) -> list[ScriptInput]:
-    """The inputs in a script's list `inputs = […]`; empty where there is none."""
+    """Return the inputs in a script's list `inputs = […]`; [] if there is none."""
     try:
         tree = _parsed(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

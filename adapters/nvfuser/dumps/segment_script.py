@@ -1,4 +1,4 @@
-"""Writes a script that runs one segment: a fusion definition of its expressions, inputs of its shapes and types."""
+"""Write a script that runs one segment: a fusion definition of its expressions, with inputs of its shapes and types."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Built:
     """A script for one segment.
 
     Attributes:
-        text: the script, or "" where `uncovered` says why there is none.
-        notes: what was assumed.
-        uncovered: what could not be written.
+        text: the script, or "" if `uncovered`.
+        notes: assumptions.
+        uncovered: why it could not be written.
     """
 
     text: str = ""
@@ -38,12 +38,7 @@ class Built:
 
 
 def build_segment(cut: Cut, number: int) -> Built:
-    """A script for one group of a fusion that was cut.
-
-    Args:
-        cut: the dump.
-        number: the group's id.
-    """
+    """Return a script for a group of a dumped, segmented fusion."""
     group = cut.fusion.groups[number]
     built = Built()
     if number in cut.definitions:
@@ -79,7 +74,7 @@ def build_segment(cut: Cut, number: int) -> Built:
 
 
 def _from_definition(cut: Cut, group: Group, built: Built) -> Built:
-    """From the definition that nvFuser itself printed (`python_definition_segments`)."""
+    """Use the definition that nvFuser itself printed (`python_definition_segments`)."""
     text = cut.definitions[group.number]
     name = _NAMES.search(text)
     if name is None:
@@ -115,13 +110,13 @@ def _from_definition(cut: Cut, group: Group, built: Built) -> Built:
 
 
 def _fits(size: tuple[int, ...], kind: str, shape: list[int], dtype: str) -> bool:
-    """Whether a tensor of some size and type can be what is defined with a shape (-1: any size) and a type."""
+    """Return whether a tensor's size and type match a definition's shape (-1: any size) and type."""
     same = len(size) == len(shape) and kind in DTYPES and DTYPES[kind].bindings == dtype
     return same and all(wanted in {-1, extent} for extent, wanted in zip(size, shape, strict=True))
 
 
 def _listed(cut: Cut, group: Group, built: Built) -> list[tuple[tuple[int, ...], str]]:
-    """(size, type) of the tensors that the dump lists as the group's inputs."""
+    """Return (size, type) of the group's input tensors in the dump."""
     sizes = _Sizes(cut, group, built)
     try:
         return [(sizes.size(tensor), tensor.dtype) for tensor in group.inputs]
@@ -157,7 +152,7 @@ def _script(cut: Cut, group: Group, body: list[str], function: str, inputs: list
 
 
 def head_of(cut: Cut) -> Iterator[str]:
-    """The versions and devices that the original script named, as comments."""
+    """Yield the versions and devices named in the original script, as comments."""
     if cut.script is not None:
         for line in cut.script.text.split("\n"):
             if not line.startswith("#"):
@@ -166,7 +161,7 @@ def head_of(cut: Cut) -> Iterator[str]:
 
 
 class _Sizes:
-    """Sizes of the fusion that was cut: from the script's inputs, and from what each launch was given."""
+    """Sizes in the segmented fusion: from the script's inputs, and from launch arguments."""
 
     def __init__(self, cut: Cut, group: Group, built: Built) -> None:
         self.known: dict[str, Number] = {}
@@ -197,7 +192,7 @@ class _Sizes:
                 self._learn(said, one.size)
 
     def _from_arguments(self, group: Group | None, said: Arguments) -> None:
-        """The arguments of a launch give a tensor's size where only one can be meant."""
+        """Learn a tensor's size from launch arguments, if only one fits."""
         launched = _launched(said)
         for tensor in group.inputs if group is not None else ():
             fitting = {size for size, dtype in launched if dtype == tensor.dtype and len(size) == len(tensor.logical)}
@@ -211,11 +206,7 @@ class _Sizes:
                 self.known.setdefault(text, extent)
 
     def size(self, tensor: Tensor) -> tuple[int, ...]:
-        """Its size.
-
-        Raises:
-            Uncovered: it can't be known.
-        """
+        """Return its size; raise Uncovered if it can't be known."""
         found = []
         for axis in tensor.logical:
             text = axis.expanded or axis.extent
@@ -232,7 +223,7 @@ class _Sizes:
         return tuple(found)
 
     def define(self, tensor: Tensor) -> str:
-        """The arguments of its `define_tensor`: the script's own for an input of the whole fusion."""
+        """Return the arguments of its `define_tensor`: the script's own for an input of the whole fusion."""
         if tensor.number in self._defined:
             return self._defined[tensor.number]
         domain = self._domains.get(tensor.number)
@@ -246,7 +237,6 @@ class _Sizes:
         return f"shape={shape}, contiguity={contiguity}, dtype=DataType.{_bindings(tensor.dtype)}, is_cpu=False{more}"
 
     def make(self, tensor: Tensor) -> str:
-        """Source that makes it."""
         known = self._sources.get(tensor.number)
         if known is not None:
             return known.source
@@ -263,7 +253,7 @@ class _Sizes:
         return f"torch.testing.make_tensor(({span},), {about}).as_strided({size}, {stride})"
 
     def _stride(self, tensor: Tensor, size: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Its strides where they are not the usual ones: memory in another order, or a broadcast that was expanded."""
+        """Return its strides if unusual: memory in another order, or an expanded broadcast."""
         domain = self._domains.get(tensor.number)
         order = self._order(tensor, domain)
         if not order and not any(axis.expanded for axis in tensor.logical):
@@ -279,7 +269,7 @@ class _Sizes:
         return tuple(stride)
 
     def _order(self, tensor: Tensor, domain: Domain | None) -> list[int]:
-        """`stride_order` of the bindings: for each axis how far out it lies in memory, 0 the innermost; or []."""
+        """Return the bindings' `stride_order`: for each axis its position in memory, 0 the innermost; or []."""
         if domain is None or not domain.allocation or domain.allocation == domain.logical:
             return []
         memory = [axis for axis in domain.allocation if axis[0] != "r"]
@@ -289,7 +279,6 @@ class _Sizes:
         return [len(axes) - 1 - memory.index(axis) for axis in axes]
 
     def scalar(self, name: str, dtype: str) -> str:
-        """Source of a number's value."""
         value = self.known.get(name)
         if value is None:
             kind = DTYPES[dtype].kind if dtype in DTYPES else "float"
@@ -299,12 +288,12 @@ class _Sizes:
 
 
 def _definitions(text: str) -> list[str]:
-    """The arguments of each `define_tensor` of a script, on one line each, as nvFuser prints them."""
+    """Return the arguments of each `define_tensor` of a script, on one line each, as nvFuser prints them."""
     return [match[2] for match in _DEFINED.finditer(text) if match[1] == "tensor"]
 
 
 def _flag(domain: Domain | None, tensor: Tensor, place: int) -> bool:
-    """Whether an axis lies without a gap before the next one, as far as that was printed."""
+    """Return whether an axis is contiguous with the next one, as far as printed."""
     if domain is None or len(domain.contiguity) != len(domain.allocation or domain.logical):
         return True
     axes = [axis for axis in domain.logical if axis[0] != "r"]
@@ -315,7 +304,7 @@ def _flag(domain: Domain | None, tensor: Tensor, place: int) -> bool:
 
 
 def _launched(said: Arguments | None) -> list[tuple[tuple[int, ...], str]]:
-    """(size, type) of the tensors that a launch was given."""
+    """Return (size, type) of the tensors of a launch."""
     found = []
     for line in said.inputs if said is not None else ():
         match = _SHAPE.search(line)

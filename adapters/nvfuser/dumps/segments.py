@@ -1,7 +1,7 @@
-"""The dump of a segmented fusion: its groups, and which depends on which.
+"""Parse the dump of a segmented fusion: its groups, and their dependencies.
 
 The form: NVIDIA/Fuser csrc/fusion_segmenter.cpp (`operator<<(…, const SegmentedFusion*)`, `detailGroupPrint`). Edges
-name no group: they say scheduler and expressions of both ends, by which the groups are found. Up to 2023 neither the
+name no group, but scheduler and expressions of both ends, by which the groups are found. Up to 2023 neither the
 edges had a scheduler nor the details an id; such groups are numbered in the order of the details.
 """
 
@@ -31,10 +31,10 @@ class Group(Struct):
 
     Attributes:
         number: its group id.
-        scheduler: `pointwise`, `reduction`, …; "none" where it is not said.
-        scalars: inputs that are numbers: (name, type).
-        stated: the dump said its id; else it was counted.
-        complete: its details were there to their end.
+        scheduler: `pointwise`, `reduction`, …; "none" if not printed.
+        scalars: numeric inputs: (name, type).
+        stated: the id was printed; if not, it was counted.
+        complete: its details are complete.
     """
 
     number: int
@@ -48,17 +48,16 @@ class Group(Struct):
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The numbers of its expressions."""
         return frozenset(expression.number for expression in self.expressions)
 
     @property
     def defines(self) -> frozenset[int]:
-        """The numbers of the tensors that its expressions define."""
+        """Return the numbers of the defined tensors."""
         return frozenset(tensor.number for expression in self.expressions for tensor in expression.outputs)
 
 
 class GroupEdge(NamedTuple):
-    """One group needs another's output; `tensor` is the output's number, where it is said."""
+    """A dependency of one group on another's output; `tensor` is the output's number, if printed."""
 
     producer: int
     consumer: int
@@ -66,12 +65,12 @@ class GroupEdge(NamedTuple):
 
 
 class SegmentedFusion(Struct):
-    """A fusion that was cut into groups.
+    """A fusion divided into groups.
 
     Attributes:
-        groups: by number, in the dump's order (producers first). A number below 0: its id was not there.
+        groups: by number, in the dump's order (producers first). A negative number stands for a missing id.
         loose: edges whose ends are unknown, as printed.
-        complete: the dump was there to its end.
+        complete: the dump is complete.
     """
 
     groups: dict[int, Group] = field(default_factory=dict)
@@ -80,11 +79,11 @@ class SegmentedFusion(Struct):
     complete: bool = False
 
     def behind(self, number: int) -> set[int]:
-        """The groups that need a group, directly or through others."""
+        """Return the groups that need a group, directly or indirectly."""
         return _reach(number, [(edge.producer, edge.consumer) for edge in self.edges])
 
     def before(self, number: int) -> set[int]:
-        """The groups that a group needs."""
+        """Return the groups that a group needs, directly or indirectly."""
         return _reach(number, [(edge.consumer, edge.producer) for edge in self.edges])
 
 
@@ -103,11 +102,7 @@ def _reach(number: int, arcs: list[tuple[int, int]]) -> set[int]:
 
 
 def parse_segments(lines: Iterable[str]) -> SegmentedFusion:
-    """The groups and edges of a dump.
-
-    Args:
-        lines: from `Segmented_Fusion{` on; a dump that was cut gives what it holds.
-    """
+    """Parse the groups and edges of a dump from `Segmented_Fusion{` on; it may be truncated."""
     fusion = SegmentedFusion()
     edges: list[str] = []
     heads: list[tuple[str, frozenset[int]]] = []
@@ -135,7 +130,7 @@ def parse_segments(lines: Iterable[str]) -> SegmentedFusion:
         _keep(fusion, group)
     for scheduler, numbers in heads:
         if not any(known.numbers == numbers for known in fusion.groups.values()):
-            _lost(fusion, scheduler, numbers)
+            _add_incomplete(fusion, scheduler, numbers)
     _connect(fusion, edges)
     return fusion
 
@@ -153,14 +148,14 @@ def _keep(fusion: SegmentedFusion, group: Group) -> None:
     fusion.groups[group.number] = group
 
 
-def _lost(fusion: SegmentedFusion, scheduler: str, numbers: frozenset[int]) -> None:
-    """A group of the list whose details are missing: its id is not known; numbers from below 0 stand for that."""
+def _add_incomplete(fusion: SegmentedFusion, scheduler: str, numbers: frozenset[int]) -> None:
+    """Add a listed group whose details are missing: it gets a negative number, since its id is not known."""
     number = min([-1, *(known - 1 for known in fusion.groups)])
     fusion.groups[number] = Group(number, scheduler, [Expression(n, "") for n in sorted(numbers)])
 
 
 def _detail(group: Group, part: str, line: str, held: list[str]) -> str:
-    """One line of a group's details; gives the part that it belongs to."""
+    """Process one line of a group's details; return its part."""
     stated = _ID.match(line) if line.startswith("group id: ") else None
     if stated is not None:
         group.number, group.stated = int(stated[1]), True
@@ -193,7 +188,7 @@ _TYPES: Final = ("] float", "] double", "] __half", "] __bfloat", "] bool", "] i
 
 
 def _numbers(text: str) -> frozenset[int]:
-    """Numbers of expressions; one of more than 18 digits is damage."""
+    """Return numbers of expressions; one of more than 18 digits is damage."""
     return frozenset(int(word) for word in text.replace(" ", "").split(",") if 0 < len(word) < 19)
 
 

@@ -1,8 +1,8 @@
-"""Reads nvFuser's statements from a file that may be huge, mixed, truncated, and still growing.
+"""Read nvFuser's statements from a file that may be huge, mixed, truncated, and still growing.
 
 Blocks are searched for the beginnings of statements (Aho-Corasick); lines are split only from there to the end of the
-statement. Where the first block shows that lines are wrapped (livedbg.logs.wrapping), all of them are read. Ranks that
-share a file are distinguished by the prefix of their launcher. Memory: one block, one statement.
+statement. If the first block shows wrapped lines (livedbg.logs.wrapping), all lines are read. Ranks that share a file
+are distinguished by the prefix of their launcher. Memory: one block, one statement.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _MAY_HAVE_PREFIX: Final = lazy_re(r"[\[(\d]").match  # most lines have none, and
 
 
 class Said(NamedTuple):
-    """A statement, and which of those that share the file wrote it (`rank 0`), or ""."""
+    """A statement with its writer in a shared file (`rank 0`), or ""."""
 
     prefix: str
     statement: Statement
 
 
 class StatementReader:
-    """Takes the blocks of one file in order."""
+    """Reads the blocks of one file in order."""
 
     def __init__(self) -> None:
         self._matcher = BytesAhoCorasick(TRIGGERS)
@@ -60,7 +60,7 @@ class StatementReader:
         self._wrapped: bool | None = None  # None: no block came
 
     def feed(self, data: bytes) -> list[Said]:
-        """Take a block; gives the statements that are whole."""
+        """Process a block; return the completed statements."""
         piece = self._rest + data
         cut = piece.rfind(b"\n") + 1
         if not cut and len(piece) > _LONGEST:
@@ -69,10 +69,7 @@ class StatementReader:
         return self._lines(piece[:cut]) if cut else []
 
     def end(self) -> list[Said]:
-        """Nothing more comes now: the statements that are being read, as far as they go.
-
-        They are forgotten: what comes later begins anew.
-        """
+        """End all current statements, as nothing more comes now; later input starts new ones."""
         found = self._lines(self._rest + b"\n") if self._rest else []
         self._rest = b""
         for prefix in sorted(self._busy):
@@ -81,7 +78,6 @@ class StatementReader:
         return found
 
     def _unwrapped(self, body: bytes) -> list[Said]:
-        """Read all lines."""
         found: list[Said] = []
         for raw in body.split(b"\n")[:-1]:
             for plain in self._door.open(Line(line_text(raw), 0, self._number)):
@@ -137,13 +133,13 @@ class StatementReader:
         self._above = [*self._above, *body[start:end].split(b"\n")[:-1]][-LINES_BEFORE:]
 
     def _many(self, plain: str, prefixed: list[int], position: int, found: list[Said]) -> int:
-        """Take the next lines without a prefix at once, for the one statement that is being read has none; their end.
+        """Take the following lines without a prefix at once for the current statement; return their end.
 
         Args:
             plain: the lines.
-            prefixed: where lines begin that may have a prefix, and the end.
-            position: where the next line begins.
-            found: gets the statements that are whole.
+            prefixed: starts of lines that may have a prefix, and the end.
+            position: start of the next line.
+            found: receives the completed statements.
         """
         scanner = self._scanners[""]
         long = scanner.long
@@ -191,11 +187,7 @@ class StatementReader:
 
 
 def read_statements(path: Path) -> Iterator[Said]:
-    """All statements of a file, to its present end.
-
-    Raises:
-        SourceError: it can't be read.
-    """
+    """Yield all statements of a file, to its present end; raise SourceError if it can't be read."""
     reader, problem = StatementReader(), ""
     try:
         with target_files.open_binary(path) as file:

@@ -1,4 +1,4 @@
-"""What nvFuser's output says, statement by statement."""
+"""Statements in nvFuser's output."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _AXES: Final = 1_000  # of a tensor
 
 
 class Segmented(Struct, frozen=True):
-    """A fusion was cut into groups (`NVFUSER_DUMP=segmented_fusion`)."""
+    """A fusion was segmented (`NVFUSER_DUMP=segmented_fusion`)."""
 
     fusion: SegmentedFusion
     line: int | None
@@ -26,9 +26,9 @@ class Considered(Struct):
     """The segmenter asked all schedulers about some expressions (`segmenter_logging`).
 
     Attributes:
-        defines: numbers of the tensors that the expressions define; empty: the whole fusion, uncut.
-        rejected: (scheduler, why not).
-        accepted: the scheduler that took them, or "".
+        defines: numbers of the tensors that the expressions define; empty for the whole fusion.
+        rejected: (scheduler, reason).
+        accepted: the accepting scheduler, or "".
     """
 
     line: int | None
@@ -38,12 +38,7 @@ class Considered(Struct):
 
 
 class Kernel(Struct, frozen=True):
-    """A kernel's code is there, and is being compiled.
-
-    Attributes:
-        name: `nvfuser_reduction_f0_c1_r0_g1`.
-        file: the file that its code was written to, or "".
-    """
+    """A kernel (`nvfuser_reduction_f0_c1_r0_g1`) whose code was generated and is being compiled."""
 
     name: str
     scheduler: str
@@ -56,10 +51,10 @@ class Kernel(Struct, frozen=True):
 
 
 class Arguments(Struct):
-    """A kernel is about to be launched with these (`kernel_args`).
+    """Arguments of a kernel that is about to be launched (`kernel_args`).
 
     Attributes:
-        group: None where the arguments are those of a whole fusion (`fusion_args`).
+        group: None for the arguments of a whole fusion (`fusion_args`).
         inputs, outputs: as printed: `Tensor: shape: [64, 128], dtype: float, …`.
     """
 
@@ -87,7 +82,7 @@ class Failed(Struct, frozen=True):
 
 
 class BadOption(Struct, frozen=True):
-    """nvFuser doesn't know a word in one of its variables; `variable` is `DUMP`, `ENABLE`, `DISABLE` or `PROF`."""
+    """An unknown word in an option variable; `variable` is `DUMP`, `ENABLE`, `DISABLE` or `PROF`."""
 
     variable: str
     option: str
@@ -99,9 +94,8 @@ class Script(Struct, frozen=True):
 
     Attributes:
         generation: `nvfuser_direct` or `nvfuser` (the older bindings).
-        versions: `torch`, `cuda`, `nvfuser` -> version, as far as its header says.
+        versions: of `torch`, `cuda`, `nvfuser`, as far as its header has them.
         devices: names of the GPUs.
-        complete: it was there to its end.
     """
 
     text: str
@@ -113,8 +107,7 @@ class Script(Struct, frozen=True):
 
 
 class Definition(Struct, frozen=True):
-    """A Python definition without a script around it: of the fusion (`python_definition`), or of one segment
-    (`python_definition_segments`, until February 2026)."""
+    """A Python definition without a script: `python_definition`, formerly `python_definition_segments` too."""
 
     text: str
     group: int | None
@@ -122,43 +115,38 @@ class Definition(Struct, frozen=True):
 
 
 class Whole(Struct):
-    """The inputs of the fusion that is being cut, in the order of its arguments.
-
-    Attributes:
-        inputs: tensors, and names of numbers (`d10`).
-    """
+    """The inputs of the fusion being segmented, in argument order: tensors, and names of numbers (`d10`)."""
 
     line: int | None
     inputs: list[Tensor | str] = field(default_factory=list)
 
 
 class Domain(Struct, frozen=True):
-    """The axes of a tensor as the whole fusion's transforms print them, each its kind and number (`i3`), in order.
+    """The axes of a tensor as printed in the whole fusion's transforms: kind and number (`i3`).
 
-    Attributes:
-        said: of `logical`, `root`, `allocation` and `contiguity`, as printed; few are ever asked for.
+    `said` has `logical`, `root`, `allocation` and `contiguity` as printed; they are parsed on demand.
     """
 
     said: tuple[str, str, str, str] = ("", "", "", "")
 
     @property
     def logical(self) -> tuple[str, ...]:
-        """As who reads it sees them."""
+        """Return the axes that a consumer sees."""
         return _axes(self.said[0])
 
     @property
     def root(self) -> tuple[str, ...]:
-        """Before a permutation or reshape; empty where it has none."""
+        """Return the axes before a permutation or reshape; () if there is none."""
         return _axes(self.said[1])
 
     @property
     def allocation(self) -> tuple[str, ...]:
-        """As it lies in memory, outermost first; empty where that is the logical order."""
+        """Return the axes in memory order, outermost first; () if that is the logical order."""
         return _axes(self.said[2])
 
     @property
     def contiguity(self) -> tuple[str, ...]:
-        """For each axis in memory: `t`, `f`, or `n` (none: it is a broadcast)."""
+        """Return for each axis in memory: `t`, `f`, or `n` (none, for a broadcast)."""
         return tuple(self.said[3].split()[:_AXES])
 
 
@@ -167,7 +155,7 @@ def _axes(said: str) -> tuple[str, ...]:
 
 
 class Domains(Struct):
-    """The axes of the tensors of the fusion that was cut, by number."""
+    """The axes of the segmented fusion's tensors, by number."""
 
     line: int | None
     tensors: dict[int, Domain] = field(default_factory=dict)

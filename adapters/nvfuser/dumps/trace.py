@@ -1,12 +1,11 @@
-"""NVFUSER_TRACE: which passes began and have not ended, by thread, read while the file is being written.
+"""Read an NVFUSER_TRACE file while it is being written: the open passes of each thread.
 
-The form: NVIDIA/Fuser csrc/instrumentation.cpp: one event a line, unbuffered, `B` as a scope begins and `E` as it is
-left (by an exception too), microseconds since the trace's start. `tid` is the lower half of `pthread_self()`.
+The form: NVIDIA/Fuser csrc/instrumentation.cpp: one event a line, unbuffered, `B` at the beginning of a scope and `E`
+at its end (by an exception too), microseconds since the trace's start. `tid` is the lower half of `pthread_self()`.
 
 Invariants:
-    trace.T1. Any bytes can be fed, in pieces of any size: what is no event is passed over.
-    trace.T2. Memory depends on the threads and on how deep their passes lie in each other, not on the length of the
-        file.
+    trace.T1. Any bytes can be fed, in pieces of any size: anything that is no event is ignored.
+    trace.T2. Memory depends on the number of threads and the nesting of passes, not on the length of the file.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _REST: Final = 1_000  # bytes that an event has at most
 
 
 class OpenPass(NamedTuple):
-    """A pass that began and has not ended; `begun_us` is since the start of the trace."""
+    """An open pass; `begun_us` is since the start of the trace."""
 
     name: str
     begun_us: int
@@ -39,10 +38,9 @@ class ThreadTrace(Struct):
 
     Attributes:
         tid: the lower half of its `pthread_self()`.
-        open: the passes that it is in, outermost first.
+        open: its open passes, outermost first.
         last_us: time of its newest event.
-        last: name of the pass of that event.
-        events: how many it had.
+        last: pass of that event.
         unmatched: ends without a beginning (the file's beginning is missing).
     """
 
@@ -56,19 +54,18 @@ class ThreadTrace(Struct):
 
 
 def is_trace(head: bytes) -> bool:
-    """Whether a file that begins so is such a trace, be it without its first lines."""
+    """Return whether a file with this head is such a trace, even without its first lines."""
     return head.startswith(_HEAD) or len(_EVENT.findall(head[:4096])) >= 3
 
 
 class TraceReader:
-    """Takes a trace in pieces.
+    """Reads a trace in pieces.
 
     Attributes:
         threads: by (pid, tid).
-        ended: the process ended the trace as it exited.
-        events: how many there were.
+        ended: the process ended the trace at its exit.
         last_us: time of the newest event.
-        dropped: threads beyond a number that nobody has.
+        dropped: number of threads beyond the limit.
     """
 
     def __init__(self) -> None:
@@ -81,7 +78,6 @@ class TraceReader:
         self._names: dict[bytes, str] = {}
 
     def feed(self, data: bytes) -> None:
-        """Take a piece."""
         piece = self._rest + data
         end = 0
         for match in _EVENT.finditer(piece):

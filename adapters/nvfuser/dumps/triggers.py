@@ -1,4 +1,4 @@
-"""The byte strings of which each beginning of a statement of nvFuser's holds one: what has none is passed over."""
+"""Byte strings of which each beginning of an nvFuser statement contains one; other lines can be skipped."""
 
 from __future__ import annotations
 

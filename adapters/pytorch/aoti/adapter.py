@@ -1,11 +1,11 @@
-"""Shows the kernels of an AOTInductor model as tasks while a thread is in one: which runs, what waits for its buffers.
+"""Shows the kernels of an AOTInductor model as tasks while a thread runs one, and which kernels wait for its buffers.
 
 Invariants:
-    aoti_adapter.P1. No target is stopped or changed: stacks that others took, and the generated code beside the model's
-        library are read.
-    aoti_adapter.P2. While a session goes on, a call is a task only if the thread was in it in two stacks, one after the
-        other, or has been in one wait for a second: a model that runs through its calls puts nothing on the stream.
-        A session that samples once says where a thread is now.
+    aoti_adapter.P1. No target is stopped or changed: stacks taken by other adapters, and the generated code next to the
+        model's library are read.
+    aoti_adapter.P2. In a continuous session, a call is a task only if the thread was in it in two consecutive stacks,
+        or has been in one wait for a second: a model that runs through its calls emits nothing. A session that samples
+        once shows where a thread is now.
 """
 
 from __future__ import annotations
@@ -31,12 +31,7 @@ _LIBRARY: Final = ".wrapper.so"
 
 
 class _Seen(NamedTuple):
-    """A thread's newest stack.
-
-    Attributes:
-        frame: of generated code.
-        since_mono_ns: of the first of the stacks, one after the other, that were in the same call.
-    """
+    """A thread's newest stack in generated code, and the time of the first consecutive one in the same call."""
 
     stack: Stack
     frame: Frame | None
@@ -60,11 +55,10 @@ class ModelsAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When stacks of processes are taken."""
         return bool(request.processes) and request.stacks == "native"
 
     async def begin(self, context: Context) -> bool:
-        """A session that samples once waits for the stacks of those that call a model, if there is one."""
+        """In a session that samples once, wait for the stacks of threads that call a model, if there is one."""
         if not context.request.once:
             return True
         found = await self._has_model(context)
@@ -89,7 +83,6 @@ class ModelsAdapter(PolledAdapter):
         await until(context, seen)
 
     async def look(self, context: Context) -> float:
-        """Look at the new stacks."""
         snapshot = context.snapshot()
         if snapshot.stacks is self._stacks_seen and not any(seen.frame for seen in self._seen.values()):
             return _LOOK_S
@@ -119,7 +112,7 @@ class ModelsAdapter(PolledAdapter):
 
     @staticmethod
     def _followed(before: _Seen | None, stack: Stack) -> _Seen:
-        """What a stack says, with when the thread was first seen in the same call."""
+        """Return a stack with the time since when the thread is in the same call."""
         if before is not None and before.stack is stack:
             return before
         found = in_generated(stack)
@@ -129,7 +122,6 @@ class ModelsAdapter(PolledAdapter):
         return _Seen(stack, frame, before.since_mono_ns)
 
     async def _model(self, process: Process, frame: Frame) -> Model | None:
-        """The model whose generated code a frame is in."""
         name = Path(frame.file or "").name
         key = (process.id, process.start_ticks, name)
         if key not in self._models:
@@ -142,7 +134,7 @@ def _place(frame: Frame) -> tuple[str | None, int | None]:
 
 
 def _since_ns(seen: _Seen, snapshot: Snapshot) -> int | None:
-    """Since when a thread is known to be in one call; None where that was seen once."""
+    """Return since when a thread is known to be in one call; None if that was seen once."""
     activity = snapshot.activity.get(seen.stack.thread)
     waits_ns = activity.waiting_since_mono_ns if activity is not None else None
     known = [seen.since_mono_ns] if seen.since_mono_ns < seen.stack.taken_mono_ns else []
@@ -152,14 +144,12 @@ def _since_ns(seen: _Seen, snapshot: Snapshot) -> int | None:
 
 
 def _needs_native(stack: Stack | None) -> bool:
-    """Whether a stack has Python frames alone, and calls a model."""
     if stack is None or stack.layer != "python":
         return False
     return any((frame.file or "").endswith(CALLS) for frame in stack.frames)
 
 
 def _libraries(process: Process) -> set[str]:
-    """The libraries of models that a process has mapped."""
     try:
         return {mapping.path for mapping in parse_maps(process.pid) if mapping.path.endswith(_LIBRARY)}
     except OSError:
@@ -167,7 +157,7 @@ def _libraries(process: Process) -> set[str]:
 
 
 def _read(process: Process, file: str) -> Model | None:
-    """The generated code lies beside the library, where the package was unpacked, or still where it was compiled."""
+    """Read the generated code next to the library, where the package was unpacked, or where it was compiled."""
     name = Path(file).name
     beside = [str(Path(path).with_name(name)) for path in sorted(_libraries(process))]
     found = (in_folder(Path(f"/proc/{process.pid}/root{path}")) for path in (*beside, file) if path.startswith("/"))

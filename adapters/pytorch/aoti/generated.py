@@ -1,11 +1,11 @@
-"""The generated C++ of an AOTInductor model: its calls of kernels in order, with what each reads and writes.
+"""The generated C++ of an AOTInductor model: its kernel calls in order, with what each reads and writes.
 
-Sources: torch/_inductor/codegen/{cpp_wrapper_cpu,cpp_wrapper_gpu,debug_utils}.py of torch 2.13. Seen with code for the
-CPU; calls of Triton kernels are read as those files write them.
+Sources: torch/_inductor/codegen/{cpp_wrapper_cpu,cpp_wrapper_gpu,debug_utils}.py of torch 2.13. Tested with CPU code;
+calls of Triton kernels are read as those files write them.
 
 Invariants:
     aoti_generated.G1. A buffer that is moved or viewed keeps its maker: the call that wrote it last.
-    aoti_generated.G2. A call is found by its exact line: the lines between are none.
+    aoti_generated.G2. A call is found by its exact line only.
 """
 
 from __future__ import annotations
@@ -60,15 +60,14 @@ class Call(Struct, frozen=True, kw_only=True):
 
     Attributes:
         index: among the calls, from 0.
-        line: of the file, from 1.
-        function: that is called.
-        name: as the printers name the kernel: the function's, where they don't.
+        line: in the file, from 1.
+        name: the kernel's name as the printers show it, or else the function.
         operator: a custom operator (`myops::gather`), or "".
         handle: the provenance handle (`cpp_fused_0:2`), or "".
-        aten: the operators that it came from, as the generated code says.
+        aten: the operators it was generated from.
         reads: buffers, inputs and constants.
         writes: buffers.
-        makers: for each that it reads and a call wrote: name and that call's index.
+        makers: for each buffer that it reads and a call wrote: name and that call's index.
     """
 
     index: int
@@ -84,12 +83,12 @@ class Call(Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> str:
-        """What a user calls it."""
+        """Return its name for users."""
         return self.operator or self.name
 
     @property
     def kernel(self) -> str:
-        """The kernel's function in the generated sources."""
+        """Return the kernel's function in the generated sources."""
         return self.function.removeprefix("call_")
 
 
@@ -97,13 +96,12 @@ class Generated(Struct, frozen=True, kw_only=True):
     """One model's generated code.
 
     Attributes:
-        path: of the file, as it was written or lies in a package.
-        calls: in the order of the code.
+        path: of the file, as it was written or as it is named in a package.
         inputs: names by number.
-        constants: the model's own names (`a.weight`) by those of the code.
+        constants: name in the code -> the model's own name (`a.weight`).
         expected: by input: what it was compiled for, such as `float32 [4, 32]`.
         checks_nan: it checks for NaN and infinity.
-        signature: by input: its path in the model's arguments, such as `scale`, or `[1][0]` for one by position.
+        signature: by input: its path in the model's arguments, such as `scale`, or `[1][0]` for a positional one.
     """
 
     path: str
@@ -115,22 +113,16 @@ class Generated(Struct, frozen=True, kw_only=True):
     signature: Mapping[int, str] = field(default_factory=dict)
 
     def at_line(self, line: int) -> Call | None:
-        """The call of a line (G2)."""
+        """Return the call at a line (G2)."""
         return next((call for call in self.calls if call.line == line), None)
 
     def named(self, kernel: str) -> tuple[Call, ...]:
-        """The calls of a kernel, by any of its names."""
+        """Return the calls of a kernel, by any of its names."""
         return tuple(call for call in self.calls if kernel in (call.name, call.function, call.kernel, call.operator))
 
 
 def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
-    """Read a `.wrapper.cpp`.
-
-    Args:
-        path: of it.
-        text: of it.
-        nodes: the `.wrapper.json` beside it: the calls of custom operators.
-    """
+    """Parse a `.wrapper.cpp`; `nodes` is the `.wrapper.json` next to it, with the calls of custom operators."""
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if _START.search(line)), len(lines))
     body = "\n".join(lines[start:])
@@ -152,7 +144,7 @@ def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
 
 
 def _signature(text: str, count: int) -> dict[int, str]:
-    """Return where inputs are in the tree of arguments: by keyword or position (torch.utils._pytree)."""
+    """Return the paths of inputs in the argument tree: by keyword or position (torch.utils._pytree)."""
     tree = text.partition('in_spec_ = R"(')[2].partition(')";')[0]
     try:
         positional, named = msgspec.json.decode(tree)[1]["children_spec"] if tree else ({}, {})
@@ -163,7 +155,6 @@ def _signature(text: str, count: int) -> dict[int, str]:
 
 
 def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Return the paths of a tree's leaves."""
     if not tree or tree["type"] is None:
         yield from [path] if tree else ()
         return
@@ -177,7 +168,7 @@ def _leaves(tree: Mapping[str, Any], path: str) -> Iterator[str]:
 
 
 def _expected(text: str, inputs: Mapping[int, str]) -> dict[int, str]:
-    """What the checks of inputs compare with."""
+    """Return the types and shapes that the input checks compare with, by input."""
     types = {match[1]: match[2] for match in _WANTED_TYPE.finditer(text)}
     sizes: dict[int, dict[int, str]] = {}
     for match in _WANTED.finditer(text):
@@ -191,7 +182,7 @@ def _expected(text: str, inputs: Mapping[int, str]) -> dict[int, str]:
 
 
 def _operators(nodes: bytes) -> Sequence[_Operator]:
-    """Of each call through the proxy executor: operator, tensors that it reads, tensors that it writes."""
+    """Return each proxy executor call: operator, tensors read, tensors written."""
     try:
         listed = msgspec.json.decode(nodes)["nodes"] if nodes else ()
         return [
@@ -271,7 +262,7 @@ def _buffers(
     maker: Mapping[str, int],
     known: set[str],
 ) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    """Custom operator, what a call reads, and what it writes."""
+    """Return the custom operator of a call, what it reads, and what it writes."""
     arguments = line[line.index("(", line.index(function)) :]
     named = [name for name in _BUFFER.findall(arguments) if name]
     named += [word for word in re.findall(r"\w+", arguments) if word in known and word not in named]
@@ -297,8 +288,10 @@ def _buffers(
 def _of_triton(
     function: str, arguments: str, lines: Sequence[str], there: set[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """By the names of the parameters where its launch is defined. A kernel that the user wrote has other names: what is
-    there before it is read, and any buffer may be written."""
+    """Return reads and writes of a Triton call, by the parameter names of its launcher.
+
+    A user's kernel has other names: then buffers that exist already are read, and any may be written.
+    """
     given = [word.strip() for word in arguments.strip("();").split(",")]
     begin = next((number for number, line in enumerate(lines) if re.search(rf"\bvoid {function}\(", line)), None)
     kinds: list[str] = []

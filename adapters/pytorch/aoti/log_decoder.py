@@ -1,8 +1,8 @@
-"""Reads AOTInductor's value printer in logs: the first NaN or infinity, and the kernel after which it is there.
+"""Decode AOTInductor's value printer in logs: find the first NaN or infinity and the kernel that shows it.
 
 Invariants:
-    aoti_logs.G1. What a buffer holds before a launch counts only if an earlier launch wrote it, or it is an input.
-    aoti_logs.G2. Infinity alone is a note: models mean theirs, as masks do.
+    aoti_logs.G1. A buffer's content before a launch counts only if an earlier launch wrote it, or it is an input.
+    aoti_logs.G2. Infinity alone is a note: models use it on purpose, as in masks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,7 @@ INFINITE: Final = "aoti-infinite"
 _WRITERS: Final = 256
 
 
-class _Bad(Struct, frozen=True):
-    """What is to be said of a bad value."""
-
+class _BadValue(Struct, frozen=True):
     code: str
     sentence: str
     value: Value
@@ -43,7 +41,7 @@ class _Stream(Struct):
 
 
 class PrintedDecoder(LogDecoder):
-    """Makes a diagnostic of the first bad value of each kind."""
+    """Reports the first bad value of each kind as a diagnostic."""
 
     name = "pytorch"
     triggers: ClassVar[tuple[bytes, ...]] = (
@@ -55,11 +53,9 @@ class PrintedDecoder(LogDecoder):
         self._streams: dict[tuple[str, str], _Stream] = {}
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._sources[source.id] = source
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record."""
         source = self._sources.get(record.source)
         writer = record.writer
         if source is None or (len(self._streams) >= _WRITERS and (record.source, writer) not in self._streams):
@@ -82,11 +78,11 @@ class PrintedDecoder(LogDecoder):
         return found, ()
 
 
-def _line(stream: _Stream, line: str, at: int | None) -> _Bad | None:
-    """Take one line; gives what is to be said where the first bad one of its kind is complete."""
+def _line(stream: _Stream, line: str, at: int | None) -> _BadValue | None:
+    """Process one line; return a bad value if it is the first of its kind and complete."""
     begun = begins(line)
     if begun is not None:
-        _over(stream, begun)
+        _complete_value(stream, begun)
         stream.value, stream.line = begun, at
         return None
     if stream.value is None:
@@ -99,12 +95,12 @@ def _line(stream: _Stream, line: str, at: int | None) -> _Bad | None:
     sentence = _sentence(stream, stream.value)
     if sentence:
         stream.told.add(code)
-        return _Bad(code, sentence, stream.value)
+        return _BadValue(code, sentence, stream.value)
     return None
 
 
-def _over(stream: _Stream, begun: Value) -> None:
-    """The statistics of a value are complete: what it tells of those that come."""
+def _complete_value(stream: _Stream, begun: Value) -> None:
+    """Update the stream when the statistics of a value are complete."""
     value = stream.value
     if value is not None and value.when != "before":
         stream.known.add(value.argument)
@@ -115,7 +111,7 @@ def _over(stream: _Stream, begun: Value) -> None:
 
 
 def _sentence(stream: _Stream, value: Value) -> str:
-    """What a bad value says; "" for nothing (G1)."""
+    """Return the sentence for a bad value; "" if it means nothing (G1)."""
     if value.when == "input":
         return f"The model gets {value.bad}: its input {value.argument}"
     if value.when == "before":
@@ -134,7 +130,7 @@ def _sentence(stream: _Stream, value: Value) -> str:
     return f"{value.bad} is first seen after kernel {value.kernel}, in {value.argument}{clean}"
 
 
-def _diagnostic(said: _Bad, proof: Evidence, writer: str) -> Diagnostic:
+def _diagnostic(said: _BadValue, proof: Evidence, writer: str) -> Diagnostic:
     code, value = said.code, said.value
     digest = hashlib.blake2b(f"{proof.log}\n{writer}\n{code}".encode(), digest_size=6).hexdigest()
     command = "livedbg aoti --step 3 -- CMD"

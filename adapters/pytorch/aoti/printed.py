@@ -1,9 +1,9 @@
-"""What an AOTInductor model prints: which kernels were launched and returned, and statistics of their arguments.
+"""Parse an AOTInductor model's output: launched and returned kernels, and statistics of their arguments.
 
 Sources: torch/_inductor/codegen/debug_utils.py and torch/csrc/inductor/aoti_torch/shim_common.cpp of torch 2.13.
 
 Invariants:
-    aoti_printed.V1. What a buffer holds before the first call that writes it is uninitialised memory, and says nothing.
+    aoti_printed.V1. Before the first call that writes it, a buffer is uninitialised memory, and its content is ignored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LONGEST_LINE: Final = 1 << 16
 
 
 class Value(Struct, kw_only=True):
-    """Statistics of one argument, as they are printed.
+    """Printed statistics of one argument.
 
     Attributes:
         when: `before`, `after`, or `input` of the model.
@@ -46,7 +46,7 @@ class Value(Struct, kw_only=True):
 
     @property
     def bad(self) -> str:
-        """`NaN`, `infinity` or ""."""
+        """Return `NaN`, `infinity` or ""."""
         known = [number for number in (self.mean, self.least, self.most) if number is not None]
         if any(math.isnan(number) for number in known):
             return "NaN"
@@ -54,7 +54,7 @@ class Value(Struct, kw_only=True):
 
     @property
     def told(self) -> str:
-        """Its statistics in words."""
+        """Return its statistics as text."""
         shape = f"{self.dtype} {self.size}".strip()
         numbers = ", ".join(
             f"{name} {number:g}"
@@ -73,7 +73,7 @@ class Launch(Struct, kw_only=True):
 
 
 def open_kernel(lines: Iterable[str]) -> tuple[str, int, int]:
-    """The kernel that was launched last and has not returned ("" where all have), launches and those that returned."""
+    """Return the last kernel that has not returned ("" if all have), and the numbers of launches and returns."""
     launched: list[str] = []
     count = returned = 0
     for line in lines:
@@ -90,7 +90,7 @@ def open_kernel(lines: Iterable[str]) -> tuple[str, int, int]:
 
 
 def values(files: Sequence[Path]) -> Iterator[Value]:
-    """What is printed of arguments, in order."""
+    """Yield the printed arguments in order."""
     for path in files:
         value: Value | None = None
         for line in lines_of(path):
@@ -106,7 +106,7 @@ def values(files: Sequence[Path]) -> Iterator[Value]:
 
 
 def begins(line: str) -> Value | None:
-    """The value whose statistics begin with a line; None where none do."""
+    """Return the value whose statistics begin at a line; None if none do."""
     match = _VALUE.match(line)
     if match is None:
         return None
@@ -139,7 +139,7 @@ def take(line: str, value: Value) -> None:
 
 
 def launches(printed: Iterable[Value]) -> Iterator[Launch]:
-    """The launches whose arguments were printed, in order."""
+    """Yield the launches whose arguments were printed, in order."""
     launch: Launch | None = None
     for value in printed:
         if value.when == "input":
@@ -154,7 +154,7 @@ def launches(printed: Iterable[Value]) -> Iterator[Launch]:
 
 
 def lines_of(path: Path) -> Iterator[str]:
-    """The lines of a file; a longer one is cut."""
+    """Yield the lines of a file; longer ones are cut."""
     try:
         with target_files.open_binary(path) as file:
             while line := file.readline(_LONGEST_LINE):

@@ -1,14 +1,14 @@
-"""The lines of the model's own source that a kernel was made of, the likeliest to have made a NaN first.
+"""Find the source lines of the model from which a kernel was generated, most likely makers of a NaN first.
 
-`kernel_information.json`, which a model has that was compiled with INDUCTOR_PROVENANCE=1, gives by kernel the stack
-traces of the operators that it was fused of, and their names (torch/_inductor/debug.py). Which trace is which
-operator's it does not give: a trace whose source names the operator is taken for its own.
+`kernel_information.json`, written when compiling with INDUCTOR_PROVENANCE=1, lists for each kernel the stack traces and
+names of its fused operators (torch/_inductor/debug.py). It does not say which trace belongs to which operator: a trace
+whose source names an operator is taken as that operator's.
 
 Invariants:
     aoti_provenance.O1. A line comes first only if its source names an operator that is in the kernel and that can make
-        NaN of finite numbers. Else the order is that of torch.
+        NaN of finite numbers. Otherwise torch's order is kept.
     aoti_provenance.O2. A module has its path only if each frame above names the one attribute that it calls, by its
-        class where there are several, and no method; the model's inputs have names only if all traces begin in one
+        class if there are several, and no method; the model's inputs have names only if all traces begin in one
         function.
 """
 
@@ -58,12 +58,12 @@ _Frame = tuple[str, str, str, str]
 
 
 class Line(Struct, frozen=True, kw_only=True):
-    """A line of the model.
+    """A source line of the model.
 
     Attributes:
-        function: that it is in, with its class where the file says it.
-        maker: the operator in it that can make NaN of finite numbers, or "".
-        module: the path of the module that it ran for, from the model (`encoder.norm`), or "" (O2).
+        function: its function, with the class if known.
+        maker: an operator in it that can make NaN of finite numbers, or "".
+        module: path of the module that it ran for, from the model (`encoder.norm`), or "" (O2).
     """
 
     file: str
@@ -75,13 +75,13 @@ class Line(Struct, frozen=True, kw_only=True):
 
     @property
     def told(self) -> str:
-        """`model.py:8 in Norm.forward: return x * torch.rsqrt(v)`."""
+        """Return `model.py:8 in Norm.forward: return x * torch.rsqrt(v)`."""
         place = f"{self.file}:{self.number}{f' in {self.function}' if self.function else ''}"
         return f"{place}: {self.source}" if self.source else place
 
 
 def rows_of(lines: Sequence[Line], value: str = "") -> Iterator[tuple[str, str]]:
-    """Lines for people: the first one is the model's; `value` is the bad one that their kernel made."""
+    """Yield labelled lines for display; `value` is the bad value that their kernel made."""
     for number, line in enumerate(lines[:_MOST]):
         why = f" ({line.maker} can make NaN of finite numbers)" if value == "NaN" and line.maker else ""
         yield "also" if number else "model", f"{line.told}{why}"
@@ -90,7 +90,7 @@ def rows_of(lines: Sequence[Line], value: str = "") -> Iterator[tuple[str, str]]
 
 
 def lines_by_kernel(information: bytes) -> dict[str, tuple[Line, ...]]:
-    """By provenance handle: the lines of the model, those of torch left out where there are others."""
+    """Return the model's lines by provenance handle; torch's own lines are left out if there are others."""
     try:
         decoded = msgspec.json.decode(information) if information else {}
         return {str(handle): tuple(_ordered(known)) for handle, known in decoded.items()}
@@ -99,28 +99,30 @@ def lines_by_kernel(information: bytes) -> dict[str, tuple[Line, ...]]:
 
 
 def parameters(information: bytes) -> tuple[str, ...]:
-    """Return the names of the model's arguments by position, as its `forward` has them, or none (O2)."""
+    """Return the names of the model's positional arguments, as in its `forward`; () if not known (O2)."""
     try:
         decoded = msgspec.json.decode(information) if information else {}
-        traces = [_own(_TRACE.findall(str(text))) for known in decoded.values() for text in known["stack_traces"]]
+        traces = [
+            _own_frames(_TRACE.findall(str(text))) for known in decoded.values() for text in known["stack_traces"]
+        ]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return ()
     found = {_arguments(file, int(number), source) for (file, number, _, source), *_ in filter(None, traces)}
     return found.pop() if len(found) == 1 else ()
 
 
-def _own(frames: Sequence[_Frame]) -> Sequence[_Frame]:
-    """Return the frames that are not torch's, or all where there are no others."""
+def _own_frames(frames: Sequence[_Frame]) -> Sequence[_Frame]:
+    """Return the frames that are not torch's; all if there are no others."""
     return [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
 
 
 def _ordered(known: Mapping[str, Any]) -> Iterator[Line]:
     named = (*known.get("post_grad_nodes", ()), *known.get("pre_grad_nodes", ()))
-    operators = {_plain(_COUNTED.sub("", str(name))) for name in named}
+    operators = {_base_operator(_COUNTED.sub("", str(name))) for name in named}
     places: dict[tuple[str, int], Line] = {}
     for text in known["stack_traces"]:
         frames = _TRACE.findall(str(text))
-        for frame in _own(frames)[-1:]:
+        for frame in _own_frames(frames)[-1:]:
             file = frame[0]
             line = _line(
                 frame, _maker([each[3] for each in frames], operators), _module(frames[: frames.index(frame)], frame)
@@ -151,7 +153,7 @@ def _module(callers: Sequence[_Frame], frame: _Frame) -> str:
         called = {match[1].removeprefix(".") for match in _MODULE.finditer(source)}
         if len(called) > 1 and within is not None:
             runs = _class_of(below[0], int(below[1]), below[3])
-            called &= {name for name, made in _made(within) if runs is not None and made == runs.name}
+            called &= {name for name, made in _assigned_classes(within) if runs is not None and made == runs.name}
         methods = {each.name for each in within.body if isinstance(each, _FUNCTIONS)} if within is not None else set()
         if _LIBRARY.search(file) or len(called) != 1 or called & methods:
             return ""
@@ -163,8 +165,8 @@ def _class_of(file: str, number: int, source: str) -> ast.ClassDef | None:
     return next((node for node in reversed(_around(file, number, source)) if isinstance(node, ast.ClassDef)), None)
 
 
-def _made(module: ast.ClassDef) -> Iterator[tuple[str, str]]:
-    """Return the attributes to which a class assigns new objects, with the names of their classes."""
+def _assigned_classes(module: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    """Yield attributes to which a class assigns new objects, with the names of their classes."""
     for node in ast.walk(module):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call):
             made = node.value.func
@@ -173,27 +175,27 @@ def _made(module: ast.ClassDef) -> Iterator[tuple[str, str]]:
 
 
 def _maker(sources: Sequence[str], operators: Set[str]) -> str:
-    """The operator of a kernel that lines of source name and that can make NaN of finite numbers."""
-    words = {_plain(word) for source in sources for word in _WORD.findall(_HARMLESS.sub("", source))}
+    """Return a kernel operator that the source lines name and that can make NaN of finite numbers, or ""."""
+    words = {_base_operator(word) for source in sources for word in _WORD.findall(_HARMLESS.sub("", source))}
     for kind in (_DOMAIN, _QUOTIENT):
         for word in sorted(words & kind & operators):
             return word
     return ""
 
 
-def _plain(word: str) -> str:
-    """An operator's own name: `div` of `divide_`."""
+def _base_operator(word: str) -> str:
+    """Return the base name of an operator: `div` for `divide_`."""
     bare = word.rstrip("_")
     return _SAME.get(bare, bare)
 
 
 def _qualified(file: str, number: int, function: str, source: str) -> str:
-    """Return `Norm.forward` for `forward`, where the file still has that line."""
+    """Return `Norm.forward` for `forward`, if the file still has that line."""
     return ".".join(clean_line(node.name, 100) for node in _around(file, number, source)) or clean_line(function, 100)
 
 
 def _arguments(file: str, number: int, source: str) -> tuple[str, ...]:
-    """Return the parameters of the function that a line is in, without `self`; those behind `*` are none."""
+    """Return the parameters of the function around a line, without `self` and keyword-only ones."""
     functions = [node for node in _around(file, number, source) if isinstance(node, _FUNCTIONS)]
     if not functions:
         return ()
@@ -203,7 +205,7 @@ def _arguments(file: str, number: int, source: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def _around(file: str, number: int, source: str) -> tuple[_Definition, ...]:
-    """Return the classes and functions that a line is in, the outermost first; none where the file is another now."""
+    """Return the classes and functions around a line, outermost first; () if the file has changed."""
     try:
         text = target_files.read_bytes(file, _LARGEST).decode("utf-8", "replace")
         here = text.splitlines()[number - 1].strip() == source.strip()

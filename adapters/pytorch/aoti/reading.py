@@ -1,15 +1,15 @@
-"""What each step of AOTInductor's guide found, in words.
+"""Findings of each step of AOTInductor's guide, as text.
 
-Errors of AOTInductor models in words: inputs that do not fit, NaN, a call of the generated code that failed.
+Covers errors of AOTInductor models: mismatched inputs, NaN, failed calls of the generated code.
 
 Sources: torch/_inductor/codegen/cpp_wrapper_cpu.py (checks of inputs), torch/csrc/inductor/aoti_runtime/utils.h
 (AOTI_TORCH_ERROR_CODE_CHECK), torch/csrc/inductor/aoti_torch/shim_common.cpp of torch 2.13; c10/core/ScalarType.h and
 DeviceType.h for the numbers.
 
 Invariants:
-    aoti_reading.W1. A setting without a sign of its effect is said, with the moment at which it acts.
-    aoti_reading.W2. A kernel is called the one that made a NaN only if what it reads was seen without one. Weights are
-        not printed, and named.
+    aoti_reading.W1. A setting that shows no effect is reported, with the moment at which it acts.
+    aoti_reading.W2. A kernel is said to have made a NaN only if its inputs were seen without one. Weights are not
+        printed; they are named.
 """
 
 from __future__ import annotations
@@ -62,12 +62,9 @@ class Failure(Struct, frozen=True, kw_only=True):
     Attributes:
         kind: `input` (a check of inputs), `nan`, `infinity`, `result` (a graph returns NaN), `index`, or `call` (of the
             generated code).
-        sentence: it, in words.
         number: of the input.
         name: of the tensor in the generated code.
         file: of the generated code, for a call.
-        line: in it.
-        message: what was thrown.
     """
 
     kind: str
@@ -80,7 +77,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 def failures(lines: Iterable[str]) -> list[Failure]:
-    """The errors that a text shows, each once."""
+    """Return the errors in a text, each once."""
     found: dict[Failure, None] = {}
     call: re.Match[str] | None = None
     message = ""
@@ -90,7 +87,7 @@ def failures(lines: Iterable[str]) -> list[Failure]:
         elif match := _NAN.search(line):
             found[_of_value(match[1], clean_line(match[2], 100))] = None
         elif match := _ASSERT.match(line):
-            found[_of_assert(match[1], "NaN" if match[2] == "nan" else "INF")] = None
+            found[_assertion_failure(match[1], "NaN" if match[2] == "nan" else "INF")] = None
         elif match := _COUNT.search(line):
             found[Failure(kind="input", sentence=_count(match[1], match[2]))] = None
         elif match := _INDEX.search(line):
@@ -105,7 +102,7 @@ def failures(lines: Iterable[str]) -> list[Failure]:
 
 
 def last_error(lines: Iterable[str]) -> str:
-    """The last line that names an exception of Python or C++, or ""."""
+    """Return the last line that names an exception of Python or C++, or ""."""
     last = ""
     for line in lines:
         if _ERROR.match(line):
@@ -120,8 +117,8 @@ def _of_value(kind: str, name: str) -> Failure:
     return Failure(kind="infinity", sentence=sentence, name=name)
 
 
-def _of_assert(name: str, kind: str) -> Failure:
-    """One of the generated Python of torch.compile, which checks what a graph gets, and as `var` what it returns."""
+def _assertion_failure(name: str, kind: str) -> Failure:
+    """Return the failure of an assertion in torch.compile's Python code; `var` is a graph's result."""
     failure = _of_value(kind, "what the compiled graph returns" if name == "var" else name)
     if name != "var" or failure.kind != "nan":
         return failure
@@ -154,13 +151,13 @@ def _of_guard(match: re.Match[str]) -> Failure:
 
 
 def _type(text: str) -> str:
-    """`6(at::kFloat)` or `7` as torch's name of the type."""
+    """Return torch's type name for `6(at::kFloat)` or `7`."""
     number = re.match(r"\d+", text)
     return _TYPES[int(number[0])] if number and int(number[0]) < len(_TYPES) else text
 
 
 def _device(text: str) -> str:
-    """`00(cpu)` (torch writes the number twice) or `1` as a name."""
+    """Return the device name for `00(cpu)` (torch writes the number twice) or `1`."""
     named = re.search(r"\((\w+)\)", text)
     if named is not None:
         return named[1]
@@ -172,7 +169,7 @@ _SHOWN: Final = 8  # values
 
 
 def read(run: StepRun) -> StepFound:
-    """What a step found."""
+    """Return the findings of a step."""
     code = models(run)
     lines: _Lines = [("settings", sentence) for sentence in unknown_settings(run.environment, run.loaded)]
     if not code and not any("/libtorch_cpu" in name for name in run.loaded) and not any(_printed_by_a_model(run)):
@@ -183,14 +180,14 @@ def read(run: StepRun) -> StepFound:
 
 
 def _printed_by_a_model(run: StepRun) -> Iterator[object]:
-    """What only a model prints."""
+    """Yield output that only a model prints."""
     yield from failures(_output(run))
     yield from values(run.output)
     yield open_kernel(_printed(run))[1]
 
 
 def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
-    """Step 1: checks of inputs, and of NaN."""
+    """Step 1: input checks and NaN checks."""
     checked = sum(len(model.code.expected) for model in code)
     if checked:
         lines.append(
@@ -204,7 +201,7 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
         lines.append(("inputs", _no_code("AOTI_RUNTIME_CHECK_INPUTS acts at run time")))
     lines.append(("NaN", _nan_checks(run, code)))
     found = failures(_output(run))
-    told = [*_told(found, code), *_ended(run, code, found)]
+    told = [*_error_rows(found, code), *_ended(run, code, found)]
     lines += told or [("found", _nothing(run, code))]
     hands = next((hand for failure in found if (hand := _hand(failure, code))), {})
     return StepFound(
@@ -237,7 +234,7 @@ def _no_code(when: str) -> str:
 
 
 def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
-    """Step 2: the kernel that was launched last and did not return."""
+    """Step 2: the last launched kernel that did not return."""
     device = min((name for name in run.opened if _GPU.match(name)), default="")
     lines.append(
         (
@@ -258,7 +255,7 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     else:
         lines.append(("printer", "The printer acts at compile time, and printed nothing: compile the model with it."))
     found = failures(_output(run))
-    told = [*_told(found, code), *_ended(run, code, found)]
+    told = [*_error_rows(found, code), *_ended(run, code, found)]
     hand = next((hand for failure in found if (hand := _hand(failure, code))), {}) or _stuck(run, code)
     if kernel:
         call = next((call for model in code for call in model.code.named(kernel)), None)
@@ -282,17 +279,17 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
 
 
 def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
-    """Step 3: values, and who made the first bad one."""
+    """Step 3: values, and the maker of the first bad one."""
     printed = list(values(run.output))
     if not printed:
         lines.append(("printer", "The printer acts at compile time, and printed no value: compile the model with it."))
-        return StepFound(lines=(*lines, *_told(failures(_output(run)), code)))
+        return StepFound(lines=(*lines, *_error_rows(failures(_output(run)), code)))
     lines.append(("printer", f"The printer (compile time) acted: {len(printed)} values of arguments."))
     trail = first_bad(printed, code)
     if trail is None:
         lines.append(("found", "No printed value is NaN or infinity."))
         lines += [("value", value.told) for value in [*written(printed, code)][:_SHOWN]]
-        return StepFound(lines=(*lines, *_told(failures(_output(run)), code)))
+        return StepFound(lines=(*lines, *_error_rows(failures(_output(run)), code)))
     lines += _of_trail(trail)
     if trail.value.bad == "NaN":
         return StepFound(lines=tuple(lines), hands=trail.hands, cause=trail.made, wrong_value=True)
@@ -309,8 +306,8 @@ def _of_trail(trail: Trail) -> Iterator[tuple[str, str]]:
         yield "read", read.told
 
 
-def _told(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[str, str]]:
-    """Errors in words, with what the generated code adds to them."""
+def _error_rows(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[str, str]]:
+    """Return errors as text, with details from the generated code."""
     lines: _Lines = []
     for failure in found:
         if failure.kind == "call":
@@ -344,7 +341,7 @@ def _of_call(failure: Failure, code: Sequence[Model]) -> Iterator[tuple[str, str
 
 
 def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Iterator[tuple[str, str]]:
-    """How the run ended, where no error says it."""
+    """Yield how the run ended, if no error tells."""
     for _thread, frame in model_threads(run.snapshot) if run.code is None else ():
         model = model_of(code, frame.file or "")
         call = model.code.at_line(frame.line or 0) if model is not None else None
@@ -390,7 +387,10 @@ def _of_kernel(kernel: str, code: Sequence[Model]) -> dict[str, str]:
 
 
 def _handed(call: Call, model: Model) -> dict[str, str]:
-    """The kernel and those that made what it reads: extern kernels and custom operators do not print what they read."""
+    """Return the kernels to print next: a call's own and the makers of its inputs.
+
+    Extern kernels and custom operators do not print their inputs.
+    """
     names = [model.code.calls[index] for _, index in call.makers]
     if not call.operator:
         names.insert(0, call)
@@ -399,7 +399,7 @@ def _handed(call: Call, model: Model) -> dict[str, str]:
 
 
 def _next_silent(returned: int, code: Sequence[Model]) -> tuple[Call, Model] | None:
-    """The custom operator that comes after so many launches, where there is one model."""
+    """Return the custom operator that follows the given number of launches, if there is only one model."""
     if len(code) != 1 or not code[0].code.calls:
         return None
     calls = code[0].code.calls
@@ -416,7 +416,7 @@ def _described(call: Call, model: Model) -> str:
 
 
 def _places(call: Call, model: Model, value: str = "") -> Iterator[tuple[str, str]]:
-    """The lines of the model that a call was made of, and its generated source; `value` is the bad one that it made."""
+    """Yield the model lines and the generated source of a call; `value` is the bad value that it made."""
     own = model.model_lines(call)
     yield from rows_of(own, value)
     modules = dict.fromkeys(full.rpartition(".")[0] for name in call.reads if (full := model.code.constants.get(name)))

@@ -1,7 +1,7 @@
-"""Names the kernel or custom operator of an AOTInductor model that a thread is in; bad values that its printer shows.
+"""Rules for AOTInductor models: the kernel or custom operator a thread is in, and bad printed values.
 
 Invariants:
-    aoti_rules.K1. To be in one kernel is no stall: the finding claims nothing of the verdict.
+    aoti_rules.K1. Being in one kernel is no stall: the finding claims no verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from livedbg.text.shell import shell_word
 
 
 class InKernel:
-    """Threads that are in a call of a model."""
+    """Threads in a call of a model."""
 
     name = "aoti-kernel"
     doc = (
@@ -33,7 +33,7 @@ class InKernel:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a thread."""
+        """Yield one finding for each thread."""
         for task in state.tasks_in(TaskState.RUNNING):
             thread = state.snapshot.threads.get(task.where[0]) if task.where else None
             if not task.id.startswith(PREFIX) or thread is None or thread.exited:
@@ -91,7 +91,7 @@ class PrintedValues:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a writer and kind of value."""
+        """Yield one finding for each writer and kind of value."""
         for said in state.snapshot.diagnostics.values():
             if said.system == "pytorch" and said.code == NAN:
                 yield replace(finding_of(self.name, said, state, VerdictState.DIVERGED), topic="precision")
@@ -100,5 +100,4 @@ class PrintedValues:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
     return (InKernel(), PrintedValues())

@@ -1,10 +1,10 @@
-"""Settings of torch's compiler that the installed version does not know: they are named, with what replaced them.
+"""Report compiler settings that the installed torch does not know, with their replacements.
 
-A name is known if the Python code of the installed torch that reads such settings has it. Its folder is that of a
-library that a process of the command had mapped.
+A name is known if the installed torch's Python code that reads such settings contains it. Torch's folder is that of a
+library mapped by the command.
 
 Invariants:
-    aoti_settings.N1. Where torch's files can't be read nothing is said to be unknown.
+    aoti_settings.N1. If torch's files can't be read, nothing is reported as unknown.
 """
 
 from __future__ import annotations
@@ -26,12 +26,7 @@ _REPLACED: Final = {
 
 
 def unknown_settings(environment: Mapping[str, str], loaded: Iterable[str]) -> Iterator[str]:
-    """A sentence for each setting of the environment that the installed torch does not know.
-
-    Args:
-        environment: what the command was started with.
-        loaded: files that its processes had mapped.
-    """
+    """Yield a sentence for each variable in a command's environment that the installed (loaded) torch does not know."""
     asked = sorted(name for name in environment if name.startswith(_PREFIXES))
     folder = next((Path(name).parents[1] for name in loaded if name.endswith("/torch/lib/libtorch_cpu.so")), None)
     if not asked or folder is None:
@@ -47,13 +42,7 @@ def unknown_settings(environment: Mapping[str, str], loaded: Iterable[str]) -> I
 
 
 def names_in(folder: Path, asked: Iterable[str], readers: Iterable[str]) -> set[str] | None:
-    """Those of some names that files of torch have; None where none can be read.
-
-    Args:
-        folder: of torch.
-        asked: the names.
-        readers: globs of the files, in that folder.
-    """
+    """Return the names in torch's files (globs below its folder); None if no file can be read."""
     left, found, any_read = set(asked), set[str](), False
     for pattern in readers:
         for path in target_files.matching(folder, pattern):
@@ -71,7 +60,7 @@ def names_in(folder: Path, asked: Iterable[str], readers: Iterable[str]) -> set[
 
 
 def torch_version(folder: Path) -> str:
-    """The version of torch in a folder; `as installed` where it can't be read."""
+    """Return the version of torch in a folder; `as installed` if it can't be read."""
     try:
         match = re.search(r"__version__ = '([\w.+]+)'", target_files.read_text(folder / "version.py"))
     except OSError:

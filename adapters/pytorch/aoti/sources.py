@@ -1,16 +1,16 @@
-"""Finds the generated code of the models of a run, wherever it is.
+"""Find the generated code of the models of a run.
 
-A model's library names its code: `NAME.wrapper.so` was made of `NAME.wrapper.cpp`, whose name is also in its text,
-since errors name it (`__FILE__`). So the code of the libraries that were loaded, and what a log says was written, is
-looked for by name, in this order: what was kept as the library was mapped (a loader deletes the folder into which it
-unpacks a package), the folder of the library, packages, Inductor's cache, and the text in the log (`output_code`),
-which is that of the file, line by line. A package (`.pt2`) is a zip file with the generated code below
-data/aotinductor (torch/export/pt2_archive/constants.py).
+A model's library names its code: `NAME.wrapper.so` was made from `NAME.wrapper.cpp`, whose name is also in its text,
+since errors name it (`__FILE__`). So code of loaded libraries, and code that a log reports as written, is looked up by
+name, in this order: copies made when the library was mapped (a loader deletes the folder into which it unpacks a
+package), the folder of the library, packages, Inductor's cache, and the logged text (`output_code`), which equals the
+file, line by line. A package (`.pt2`) is a zip file with the generated code below data/aotinductor
+(torch/export/pt2_archive/constants.py).
 
 Invariants:
-    aoti_sources.F1. Of a package only members of a bounded size are read, and nothing is unpacked or run.
-    aoti_sources.F2. Code is that of a run only if a library made of it was loaded, or a log of the run says that it was
-        written or failed; where neither is known, if a package that the command names or opened has it.
+    aoti_sources.F1. Only members of a bounded size are read from a package; nothing is unpacked or run.
+    aoti_sources.F2. Code belongs to a run only if a library made from it was loaded, or a log of the run says that it
+        was written or failed; if neither is known, if a package that the command names or opened has it.
     aoti_sources.F3. Of several models in one folder each has its own kernels: those that its code names.
 """
 
@@ -55,13 +55,12 @@ _SYMBOLS: Final = 255  # of a file's name
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """One model's generated code, and what is known of it.
+    """One model's generated code.
 
     Attributes:
-        code: its calls.
         kernels: text of the generated kernels by path.
-        lines: the lines of the model's own source by provenance handle.
-        parameters: the names of the model's arguments by position, where they are known.
+        lines: source lines of the model by provenance handle.
+        parameters: names of the model's positional arguments, if known.
     """
 
     code: Generated
@@ -70,7 +69,7 @@ class Model(Struct, frozen=True, kw_only=True):
     parameters: tuple[str, ...] = ()
 
     def source_of(self, call: Call) -> str:
-        """Where the kernel of a call is defined in generated code: `FILE:LINE (C++)`, or ""."""
+        """Return where a call's kernel is defined in generated code: `FILE:LINE (C++)`, or ""."""
         cpp = re.compile(rf"\b{re.escape(call.kernel)}\s*\(")
         triton = re.compile(rf"^(?://|#)?\s*def {re.escape(call.kernel)}\s*\(")
         for path, text in self.kernels.items():
@@ -82,7 +81,7 @@ class Model(Struct, frozen=True, kw_only=True):
         return ""
 
     def input_name(self, number: int) -> str:
-        """The name of an input in the model's signature (`scale`, `state['h']`), or ""."""
+        """Return the name of an input in the model's signature (`scale`, `state['h']`), or ""."""
         path = self.code.signature.get(number, "")
         if not path.startswith("["):
             return path
@@ -92,28 +91,23 @@ class Model(Struct, frozen=True, kw_only=True):
         return f"argument {position} {rest}" if rest else ""
 
     def model_lines(self, call: Call) -> Sequence[Line]:
-        """The lines of the model that a call came from, the likeliest to have made a NaN first."""
+        """Return the model lines of a call, most likely makers of a NaN first."""
         return self.lines.get(call.handle, ())
 
     def model_line(self, call: Call) -> str:
-        """The first of these lines in words, or ""."""
+        """Return the first of the model lines as text, or ""."""
         return next((line.told for line in self.model_lines(call)), "")
 
 
 class _Place(NamedTuple):
-    """A folder of generated code, wherever it is.
-
-    Attributes:
-        name: how its files are shown: the name of each follows.
-        files: readers by name.
-    """
+    """A folder, archive or log with generated code: a display prefix for its files, and their readers by name."""
 
     name: str
     files: Mapping[str, Callable[[], bytes]]
 
 
 def models(run: StepRun) -> list[Model]:
-    """The models of a run."""
+    """Return the models of a run."""
     logs = (*run.logs, *run.output)
     written = list(_written(logs))
     libraries = [Path(name) for name in sorted(run.loaded) if _may_be_model(name)]
@@ -141,7 +135,7 @@ def _places(
     wanted: Iterable[str],
     logs: Sequence[Path],
 ) -> Iterator[_Place]:
-    """Where the code of models may be, the nearest first."""
+    """Yield possible places of the generated code, nearest first."""
     for folder in folders:
         yield _in_folder(folder)
     for package in packages:
@@ -153,7 +147,7 @@ def _places(
 
 
 def _caches(environment: Mapping[str, str]) -> Sequence[Path]:
-    """Return where Inductor may have its caches (torch/_inductor/runtime/cache_dir_utils.py)."""
+    """Return the possible Inductor cache folders (torch/_inductor/runtime/cache_dir_utils.py)."""
     named = environment.get("TORCHINDUCTOR_CACHE_DIR")
     if named:
         return [Path(named)]
@@ -165,7 +159,7 @@ def _may_be_model(library: str) -> bool:
 
 
 def code_of(library: Path) -> str:
-    """The name of the generated code that a library was made of, or "" for a library that is no model."""
+    """Return the name of the generated code of a library, or "" if it is no model."""
     if library.name.endswith(".wrapper.so"):
         return f"{library.stem}.cpp"
     text = _read(library)
@@ -175,10 +169,7 @@ def code_of(library: Path) -> str:
 
 
 def keep(pid: int, name: str, folder: Path) -> None:
-    """Copy the code of a model as its library is mapped: the loader deletes it with its folder.
-
-    A library is also opened as it is linked, when not all lies beside it yet: the newest copy counts.
-    """
+    """Copy the code of a model when its library is mapped: the loader deletes it with its folder."""
     if not _may_be_model(name):
         return
     library = Path(f"/proc/{pid}/root{name}")
@@ -195,29 +186,29 @@ def keep(pid: int, name: str, folder: Path) -> None:
 
 
 def compiled_here(run: StepRun) -> bool:
-    """A log of the run says that it compiled a model."""
+    """Return whether a log of the run says that it compiled a model."""
     return any(True for _ in _written(run.logs))
 
 
 def model_of(found: Iterable[Model], name: str) -> Model | None:
-    """The model of a file of generated code, by the file's name: packages are unpacked anywhere."""
+    """Return the model of a generated file, by file name only: packages are unpacked anywhere."""
     return next((model for model in found if Path(model.code.path).name == Path(name).name), None)
 
 
 def in_folder(path: Path) -> Model | None:
-    """The model of a `.wrapper.cpp` that lies in a folder."""
+    """Return the model of a `.wrapper.cpp` in a folder."""
     place = _in_folder(path.parent)
     return _model(place, path.name) if path.name in place.files else None
 
 
 def in_package(path: Path) -> Iterator[Model]:
-    """The models of a package."""
+    """Yield the models of a package."""
     for place in _in_package(path):
         yield from (_model(place, name) for name in place.files if name.endswith(_CODE))
 
 
 def _written(logs: Sequence[Path]) -> Iterator[Path]:
-    """The code that logs say was written, or in which a call failed."""
+    """Yield the code files that logs report as written or failed."""
     found = (_NAMED.search(line) for log in logs for line in lines_of(log))
     yield from dict.fromkeys(Path(match[1] or match[2]) for match in found if match is not None)
 
@@ -244,7 +235,7 @@ def _in_package(path: Path) -> Iterator[_Place]:
 
 
 def _in_logs(logs: Sequence[Path]) -> Iterator[_Place]:
-    """The text that was logged before its file was written: of each process that of its newest model."""
+    """Yield the logged texts of code, for each process those of its newest model."""
     for log in logs:
         texts: dict[tuple[str, str], list[str]] = {}
         current: dict[str, list[str]] = {}
@@ -267,7 +258,7 @@ def _in_logs(logs: Sequence[Path]) -> Iterator[_Place]:
 
 
 def _belonging(place: _Place, code: str) -> list[str]:
-    """The files of a folder that a model's code comes with: the kernels that it names, or all (F3)."""
+    """Return the files that belong to a model's code: the kernels that it names, or all (F3)."""
     text = place.files[code]()
     kernels = [name for name in place.files if name.endswith(_KERNELS)]
     own = [name for name in kernels if name.removesuffix(".cpp").encode() in text] or kernels

@@ -1,9 +1,7 @@
-"""The calls of a model as tasks, and its buffers as dependencies: of the inference in which a thread is.
+"""The calls of a model as tasks, and its buffers as dependencies, for the inference that a thread runs.
 
-Which call of a model's generated code a thread is in, by its native stack.
-
-Models are compiled with line tables (`AOT_INDUCTOR_ENABLE_LINE_TABLES`, on by default): the frame of `run_impl` has the
-generated file and the line of the call.
+The current call follows from the native stack. Models are compiled with line tables
+(`AOT_INDUCTOR_ENABLE_LINE_TABLES`, on by default): the frame of `run_impl` has the generated file and the call's line.
 """
 
 from __future__ import annotations
@@ -26,13 +24,12 @@ PREFIX = f"task:{_SYSTEM}/"
 
 
 class ModelCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.aoti"):
-    """Of a call of a model.
+    """Facts of a model's call.
 
     Attributes:
         call: `2 of 9`.
         generated: its line in the generated code.
-        model: the line of the model that it was made of; "" where that is not known.
-        operators, reads, writes: of it.
+        model: the source line of the model; "" if not known.
         waiting: the calls that wait for its buffers while it runs.
     """
 
@@ -46,7 +43,7 @@ class ModelCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.aoti"):
 
 
 def call_tasks(model: Model, current: Call, process: Process, thread: Thread, since_ns: int | None) -> Iterator[Task]:
-    """The tasks of a model: those before the current call have completed, those behind it have not begun."""
+    """Yield the tasks of a model: calls before the current one have completed, later ones have not begun."""
     waiting = _behind(model, current)
     for call in model.code.calls:
         running = call is current
@@ -79,7 +76,7 @@ def call_tasks(model: Model, current: Call, process: Process, thread: Thread, si
 
 
 def call_edges(model: Model, current: Call, process: Process, thread: Thread) -> Iterator[Edge]:
-    """A call depends on those that made what it reads."""
+    """Yield the dependencies of each call on the makers of its inputs."""
     for call in model.code.calls:
         makers: dict[int, list[str]] = {}
         for buffer, maker in call.makers:
@@ -95,7 +92,7 @@ def call_edges(model: Model, current: Call, process: Process, thread: Thread) ->
 
 
 def _behind(model: Model, current: Call) -> list[Call]:
-    """The calls that read what the current one makes, and those that read what these make."""
+    """Return the calls that depend on the current one, directly or indirectly."""
     found: dict[int, Call] = {current.index: current}
     for call in model.code.calls[current.index + 1 :]:
         if any(maker in found for _, maker in call.makers):
@@ -122,7 +119,7 @@ _NATIVE_CALL: Final = "AOTIModel"
 
 
 def in_generated(stack: Stack | None) -> tuple[int, Frame] | None:
-    """The innermost frame of a stack that is in generated code with its line, and its number from the innermost."""
+    """Return the innermost frame in generated code that has a line, and its depth."""
     for number, frame in enumerate(stack.frames if stack is not None else ()):
         if _RUN in frame.function and (frame.file or "").endswith(_SUFFIX) and frame.line:
             return number, frame
@@ -130,7 +127,7 @@ def in_generated(stack: Stack | None) -> tuple[int, Frame] | None:
 
 
 def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
-    """Threads that are in a model, each with its frame of generated code."""
+    """Yield threads that are in a model, each with its frame of generated code."""
     for thread in snapshot.threads.values():
         found = in_generated(snapshot.stacks.get(thread.id)) if not thread.exited else None
         if found is not None:
@@ -138,10 +135,7 @@ def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
 
 
 def in_model(snapshot: Snapshot) -> str:
-    """Where a thread is that calls a model, as `, in FUNCTION (FILE:LINE)`, or "".
-
-    Of a stack that could not be unwound to the generated code the function that called the model may still be known.
-    """
+    """Return the caller of a model as `, in FUNCTION (FILE:LINE)`, even with a stack cut before its code; or ""."""
     for thread in snapshot.threads.values():
         stack = snapshot.stacks.get(thread.id) if not thread.exited else None
         frames = stack.frames if stack is not None else ()
@@ -157,12 +151,12 @@ def _is_model_call(frame: Frame) -> bool:
 
 
 def _is_own(frame: Frame) -> bool:
-    """A frame of somebody's own source: not of the C library, whose paths are relative, nor of headers."""
+    """Return whether a frame is in user source: not the C library (relative paths) and not headers."""
     return bool(frame.line) and (frame.file or "").startswith("/") and not (frame.file or "").startswith("/usr/")
 
 
 def compiling(snapshot: Snapshot) -> str:
-    """The function of torch's compiler that a thread is in, with its file, or ""."""
+    """Return the function of torch's compiler that a thread is in, with its file, or ""."""
     for thread in snapshot.threads.values():
         stack = snapshot.stacks.get(thread.id) if not thread.exited else None
         for frame in stack.frames if stack is not None else ():

@@ -1,4 +1,4 @@
-"""The first NaN or infinity among the printed values of a model, and the call that made it (aoti_reading.W2)."""
+"""Find the first NaN or infinity among a model's printed values, and the call that made it (aoti_reading.W2)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ from livedbg.adapters.pytorch.aoti.sources import Model
 
 
 class Trail(Struct, kw_only=True):
-    """Where the first bad value was seen, and where it came from.
+    """The first bad value and its origin.
 
     Attributes:
-        sentence: in words.
-        value: the bad one.
-        call: that made it, or that got it.
-        model: of that call.
+        call: the call that made or got it.
         made: that call made it.
-        reads: what it read, as printed.
-        hands: the kernel that is to be looked at next.
+        hands: the kernel to print next.
     """
 
     sentence: str
@@ -34,9 +30,9 @@ class Trail(Struct, kw_only=True):
 
 
 def first_bad(printed: Sequence[Value], code: Sequence[Model]) -> Trail | None:
-    """The first NaN that says something (aoti_printed.V1), else the first infinity.
+    """Return the first meaningful NaN (aoti_printed.V1), or else the first infinity.
 
-    An infinity that is behind a NaN is what that kernel got: many models mean theirs, as masks do.
+    An infinity seen after a NaN may be intended, as in masks.
     """
     return _first(printed, code, lambda value: value.bad == "NaN") or _first(
         printed, code, lambda value: bool(value.bad)
@@ -60,7 +56,7 @@ def _first(printed: Sequence[Value], code: Sequence[Model], wrong: Callable[[Val
 
 
 def written(printed: Sequence[Value], code: Sequence[Model]) -> Iterator[Value]:
-    """What calls wrote: before a launch an output buffer is uninitialised (aoti_printed.V1)."""
+    """Yield the values that calls wrote: before a launch an output buffer is uninitialised (aoti_printed.V1)."""
     seen: dict[str, int] = {}
     for launch in launches(printed):
         number = seen.get(launch.kernel, 0)
@@ -70,8 +66,11 @@ def written(printed: Sequence[Value], code: Sequence[Model]) -> Iterator[Value]:
 
 
 def _call_of(launch: Launch, number: int, code: Sequence[Model]) -> tuple[Call | None, Model | None]:
-    """The call of a kernel's n-th launch: the only one with its arguments (models have kernels of one name), else those
-    of one name are launched in the order of the code, again and again."""
+    """Return the call of a kernel's n-th launch.
+
+    It is the only call with these arguments (kernels of several models may share a name), or else calls of one name are
+    launched in code order, repeatedly.
+    """
     arguments = {value.argument for value in (*launch.before, *launch.after)}
     fitting = [
         (call, model)
@@ -106,7 +105,7 @@ def _of_launch(
     came = next((value for value in reads if wrong(value)), None)
     makers = dict(call.makers)
     if came is not None:
-        return _got(came, call, model, makers.get(came.argument))
+        return _trail_of_input(came, call, model, makers.get(came.argument))
     bad = next(
         (value for value in launch.after if wrong(value) and value.argument in (*call.writes, *call.reads)), None
     )
@@ -152,8 +151,7 @@ def _of_launch(
     )
 
 
-def _got(value: Value, call: Call, model: Model, maker: int | None) -> Trail:
-    """A kernel got a bad value."""
+def _trail_of_input(value: Value, call: Call, model: Model, maker: int | None) -> Trail:
     if maker is None:
         who = "an input of the model" if value.argument in model.code.inputs.values() else "whose maker was not found"
         sentence = f"{call.shown} {_where(call)} gets {value.bad} in {value.argument}, {who}."

@@ -1,24 +1,21 @@
-"""The adapter for collectives: reads the Flight Recorders of all ranks, and puts what stands on the stream as tasks.
+"""The adapter for collectives: reads the Flight Recorders of all ranks, and publishes blocked operations as tasks.
 
-How far each rank has come in each of its groups: the number of the newest collective that it has enqueued there.
+It also counts, for each rank:
+    the newest collective enqueued in each group;
+    message bytes of gloo, which no recorder has: /proc/PID/task/TID/io shows what a thread has written so far
+    (proc_pid_io(5)). The threads of gloo's event loop write nothing but messages and their announcements; a thread that
+    calls `send` or `recv` writes some of them itself;
+    operations, at next to no cost, to see whether the ranks go on.
 
-Whether messages of gloo come and go at a rank: no recorder has them.
-
-What a thread has written so far is in /proc/PID/task/TID/io (proc_pid_io(5)). The threads of gloo's event loop write
-nothing but messages and what announces them; who calls `send` or `recv` writes some of them itself.
-
-Whether the ranks go on, at next to no cost: how many operations each rank's recorders have had.
-
-All that the ring of a loop has is new after some seconds, and to read it takes some ten milliseconds a rank.
+Reading a recorder takes some ten milliseconds a rank, and in a training loop all entries are new after some seconds.
 
 Invariants:
     collectives_adapter.C1. No target is stopped, and nothing is set or run in it: its memory is read.
-    collectives_adapter.C2. What does not stand (joined.J1) is no task: a healthy job puts next to nothing
-        on the stream.
-    collectives_adapter.M1. Of a thread that is in a message only what it wrote between two looks counts at both of
-        which it was in one: between others it may have written a log.
-    collectives_adapter.K1. While every rank goes on from one peek to the next, rings are read every `CALM_S`. As soon
-        as one does not, they are read at once, and again a moment later: two looks tell what stands.
+    collectives_adapter.C2. Only a blocked operation (joined.J1) is a task: a healthy job emits next to nothing.
+    collectives_adapter.M1. For a thread inside a message call, only bytes written between two samples that both found
+        it there count: otherwise it may have written a log.
+    collectives_adapter.K1. While every rank goes on from one peek to the next, rings are read every `CALM_S`. When one
+        does not, they are read at once, and again a moment later: two samples show what is blocked.
 """
 
 from __future__ import annotations
@@ -66,8 +63,10 @@ _FIRST: Final = (INIT, STORE)
 
 
 def of_jobs(seen: list[RankSeen]) -> list[RankSeen]:
-    """Without the processes that have an environment of a rank and no process group, such as the workers of a
-    DataLoader: but these are ranks while others wait in `init_process_group`, or for keys of the store."""
+    """Filter out processes that have a rank's environment but no process group, such as DataLoader workers.
+
+    They do count as ranks while others wait in `init_process_group`, or for keys of the store.
+    """
     joined = {rank.look.rank for rank in seen if rank.look.initialised or rank.look.calls}
     begins = any(call.name in _FIRST for rank in seen for call in rank.look.calls)
     bare = [rank for rank in seen if not (rank.look.initialised or rank.look.calls)]
@@ -77,8 +76,7 @@ def of_jobs(seen: list[RankSeen]) -> list[RankSeen]:
 
 
 def jobs_of(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[list[RankSeen]]:
-    """The ranks by job: those with one rendezvous and one size; a rank that is there twice makes two jobs of them, by
-    their parents."""
+    """Group the ranks by job: same rendezvous and size; a rank that occurs twice splits them, by parent process."""
     jobs: dict[object, list[RankSeen]] = {}
     for rank in seen:
         jobs.setdefault(meeting_of(rank, snapshot), []).append(rank)
@@ -95,14 +93,14 @@ def jobs_of(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[list[RankSeen]
 
 
 def meeting_of(rank: RankSeen, snapshot: Snapshot) -> object:
-    """What the ranks of one job have in common."""
+    """Return a key that the ranks of one job share."""
     process = snapshot.processes[rank.look.process]
     names = ("MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID")
     return tuple(process.environment.get(name, "") for name in names), rank.look.groups.get("0", ())
 
 
 def rpc_workers(job: Sequence[RankSeen], host: str) -> list[RpcRank]:
-    """The ranks of a job that use torch.distributed.rpc."""
+    """Return the ranks of a job that use torch.distributed.rpc."""
     return [
         RpcRank(
             rank.look.rank,
@@ -119,7 +117,7 @@ def rpc_workers(job: Sequence[RankSeen], host: str) -> list[RpcRank]:
 def said_calls(
     job: Sequence[RankSeen], before: Mapping[str, Look], snapshot: Snapshot, host: str
 ) -> tuple[list[Look], dict[int, list[PythonCall]]]:
-    """The looks, and the calls that stand, with what the native stacks say of them."""
+    """Return the samples and the blocked calls by rank, refined by native stacks."""
     looks: list[Look] = []
     stands: dict[int, list[PythonCall]] = {}
     for rank in job:
@@ -137,8 +135,11 @@ def said_calls(
 def known_ended(
     one: Exchange, ended: Mapping[int, str], job: Sequence[RankSeen], snapshot: Snapshot
 ) -> Mapping[int, str]:
-    """A rank that is not there before a job has begun may not have been started yet: a launcher that waits for the end
-    of its children starts no more."""
+    """Return the ended ranks that count for an exchange.
+
+    In a job that has not begun, a missing rank may not have been started yet, unless the launcher waits for its
+    children.
+    """
     return ended if one.name != INIT or launcher_waits(job, snapshot) else {}
 
 
@@ -148,23 +149,19 @@ _LEAST_S: Final = 1.0
 
 
 class Peeks:
-    """Counts of ranks, compared from one time to the next."""
+    """Compares operation counts of ranks over time."""
 
     def __init__(self) -> None:
         self._before: Mapping[str, int] = {}
 
     def take(self, counts: Mapping[str, int]) -> bool:
-        """Whether every rank has enqueued something since the last time; False where there is none.
-
-        Args:
-            counts: by process, of all ranks.
-        """
+        """Return whether each rank's count (by process) has increased since the last call; False without ranks."""
         before, self._before = self._before, dict(counts)
         return bool(counts) and all(count > before.get(process, count) for process, count in counts.items())
 
 
 def counts_of(readers: Iterable[RankReader]) -> dict[str, int]:
-    """How many operations each rank has enqueued so far, by process; those are left out of which nothing is read."""
+    """Return the number of enqueued operations by process; unreadable ranks are left out."""
     found: dict[str, int] = {}
     for reader in readers:
         try:
@@ -177,15 +174,14 @@ def counts_of(readers: Iterable[RankReader]) -> dict[str, int]:
 
 
 async def rest(context: Context, peek: Callable[[], Awaitable[bool]], pause_s: float) -> bool:
-    """Wait until the rings are to be read again (K1).
+    """Wait until the rings should be read again (K1).
 
     Args:
-        context: of the session.
-        peek: whether every rank went on since the last peek.
+        peek: returns whether every rank went on since the last peek.
         pause_s: how long to wait while one does not.
 
     Returns:
-        Whether all ranks went on, and now one does not.
+        True if all ranks went on before, and now one does not.
     """
     begun_s, moved = time.monotonic(), False
     while not targets_ended(context):
@@ -205,7 +201,7 @@ _EXCHANGES: Final = ("recv", "send", WORK)
 
 
 class Messages:
-    """Counts the bytes of messages that each rank has written since it was first looked at."""
+    """Counts the message bytes that each rank has written since its first sample."""
 
     def __init__(self) -> None:
         self._before: dict[str, dict[int, int]] = {}
@@ -217,12 +213,7 @@ class Messages:
             del self._totals[name], self._before[name]
 
     def of(self, rank: RankSeen, threads: Iterable[Thread]) -> int:
-        """The bytes so far.
-
-        Args:
-            rank: as it was just seen.
-            threads: of its process.
-        """
+        """Return the bytes of a rank so far."""
         process = rank.look.process
         pid = int(ids.parse(process).short)
         loops = [thread.tid for thread in threads if thread.name == _LOOP and not thread.exited][:_MOST_LOOPS]
@@ -240,9 +231,9 @@ _UNNAMED: Final = ("", "undefined", "default_pg")
 
 
 def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
-    """Process and group -> the number of its newest collective; 0 for none, where others of the group have one.
+    """Map (process, group) to the number of its newest collective; 0 if only others of the group have one.
 
-    What is not known is left out: a ring that has gone round may have lost the newest one of a group.
+    Unknown numbers are left out: a ring that has wrapped may have lost the newest one of a group.
     """
     titles: dict[str, str] = {}
     newest: dict[tuple[str, str], int] = {}
@@ -260,7 +251,7 @@ def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
 
 
 def _title(group: str, description: str) -> str:
-    """What people call a group; groups of a device mesh share their description."""
+    """Return the display name of a group; groups of a device mesh share their description."""
     if description in _UNNAMED:
         return "all" if group == _EVERYBODY else group
     return f"{description}.{group}"
@@ -298,11 +289,10 @@ class CollectivesAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When processes are watched."""
         return bool(request.processes)
 
     async def again(self, context: Context) -> bool:
-        """A session that samples once looks twice, where somebody uses torch.distributed."""
+        """In a session that samples once, sample a second time if a process uses torch.distributed."""
         if self._looked_twice or not self._ranks or not context.request.once:
             return False
         self._looked_twice = True
@@ -310,11 +300,11 @@ class CollectivesAdapter(PolledAdapter):
         return True
 
     async def rest(self, context: Context, pause_s: float) -> None:
-        """Peek until the rings are to be read again."""
+        """Peek until the rings should be read again."""
         self._stopped = await rest(context, partial(self._peek, context), pause_s)
 
     async def _peek(self, context: Context) -> bool:
-        """Whether every rank has enqueued something since the last peek."""
+        """Return whether every rank has enqueued something since the last peek."""
         counts = await asyncio.to_thread(counts_of, list(self._readers.values()))
         known = {process: count for process, count in counts.items() if (process, ENQUEUED) in self._shown.counters}
         told = {(process, ENQUEUED): (float(count), None) for process, count in known.items()}
@@ -322,8 +312,11 @@ class CollectivesAdapter(PolledAdapter):
         return self._peeks.take(known)
 
     async def _stacks(self, context: Context, ranks: Sequence[RankSeen]) -> None:
-        """Wait for the stacks of those who have something pending: only these say whether a thread waits for it. The
-        Python frames of one that waits for what it enqueued or posted before don't."""
+        """Wait for the stacks of threads with pending operations: only these show whether a thread waits.
+
+        If it waits for an operation that it enqueued or posted before, its Python frames don't show that; native ones
+        do.
+        """
         wanted = {thread for rank in ranks for thread in _threads(rank, context.request.host)}
         posted = {thread for rank in ranks for thread in _posted(rank, context.request.host)}
         begun = time.monotonic()
@@ -340,7 +333,7 @@ class CollectivesAdapter(PolledAdapter):
             await until(context, seen)
 
     async def reread(self, context: Context) -> None:
-        """Look again."""
+        """Sample again."""
         if self._before or self._shown.tasks:
             await self.turn(context)
 
@@ -359,7 +352,7 @@ class CollectivesAdapter(PolledAdapter):
             except OSError:
                 continue  # gone, or not ours to look at: the process adapter says so
             spent_s += cost.cpu_s
-            self._tell(reader, context)
+            self._report_unreadable(reader, context)
             if rank is not None:
                 seen.append(rank)
         alive = {(process.id, process.start_ticks) for process in living}
@@ -374,7 +367,7 @@ class CollectivesAdapter(PolledAdapter):
         return _LIMIT.least_s if fresh or stopped else _LIMIT.rest_s(Cost(own.cpu_s + spent_s, own.wall_s))
 
     def _number(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
-        """Say the ranks that the environment does not tell."""
+        """Publish the ranks that the environment does not give."""
         self._name({rank.look.process: rank.look.rank for rank in seen}, snapshot, context)
 
     @staticmethod
@@ -384,7 +377,7 @@ class CollectivesAdapter(PolledAdapter):
             context.emit(RanksSeen(ranks=fresh, by=_RANK_BY, **context.stamp()))
 
     def _counted(self, seen: Sequence[RankSeen], snapshot: Snapshot) -> dict[tuple[str, str], tuple[float, None]]:
-        """How many collectives each rank has enqueued so far, which is its newest in each group, and its messages."""
+        """Return the counters: enqueued collectives of each rank, its newest in each group, and message bytes."""
         looks = [rank.look for rank in seen if rank.look.initialised]
         counts = {(look.process, ENQUEUED): sum(ring.count for ring in look.rings) for look in looks}
         self._messages.keep([rank.look.process for rank in seen])
@@ -396,7 +389,7 @@ class CollectivesAdapter(PolledAdapter):
         return {key: (float(count), None) for key, count in counts.items()}
 
     def _put(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
-        """What stands, and who comes late."""
+        """Publish blocked operations and late ranks."""
         tasks: dict[str, Task] = {}
         edges: list[Edge] = []
         for number, job in enumerate(jobs_of(seen, snapshot)):
@@ -414,7 +407,7 @@ class CollectivesAdapter(PolledAdapter):
                 tasks[task.id] = task
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
             called, calls = said_calls(job, self._before, snapshot, context.request.host)
-            for exchange in exchanges(called, calls, _crosses):
+            for exchange in exchanges(called, calls, _in_flight):
                 task = exchange_task(exchange, prefix, by_rank, moved, known_ended(exchange, ended, job, snapshot))
                 if exchange.name == INIT:
                     task = with_meeting(task, [by_rank[rank].process for rank in exchange.calls], snapshot)
@@ -431,8 +424,8 @@ class CollectivesAdapter(PolledAdapter):
             *self._shown.show(context.stamp(), tasks=tasks.values(), edges=edges, counters=counters, diagnostics=late)
         )
 
-    def _tell(self, reader: RankReader, context: Context) -> None:
-        """Say what can't be read of a process, and when it can be again."""
+    def _report_unreadable(self, reader: RankReader, context: Context) -> None:
+        """Report what can't be read of a process, and withdraw that when it can be."""
         process = reader.process.id
         if reader.problem:
             remedy = "stacks are read all the same; docs/systems/pytorch.md has the versions"
@@ -442,14 +435,13 @@ class CollectivesAdapter(PolledAdapter):
             self._statuses.withdraw(context, process, "recorder-unread")
 
 
-def _crosses(one: Look, other: Look) -> bool:
-    """Whether bytes are on their way between two ranks."""
+def _in_flight(one: Look, other: Look) -> bool:
     pids = [int(ids.parse(look.process).short) for look in (one, other)]
     return bytes_under_way(*pids)
 
 
 def _moved_by(before: Look | None, now: Look) -> frozenset[int]:
-    """The threads that went on between two looks; after one look, all."""
+    """Return the threads that went on between two samples; after a single sample, all."""
     return now.moved_by(before) if before is not None else frozenset(entry.thread for entry in now.entries) or _ANY
 
 
@@ -458,5 +450,5 @@ def _threads(rank: RankSeen, host: str) -> list[str]:
 
 
 def _posted(rank: RankSeen, host: str) -> list[str]:
-    """Threads of which only a native stack says what their call is (exchanges.E3)."""
+    """Return threads whose call only a native stack can identify (exchanges.E3)."""
     return [thread_of(rank, call.ident, host) for call in rank.look.calls if call.name in (STORE, WORK)]

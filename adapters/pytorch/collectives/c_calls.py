@@ -1,11 +1,11 @@
-"""Which method of an object of torch's C++ code a Python frame calls now, and with what.
+"""Find which method of a torch C++ object a Python frame is calling, and its arguments.
 
-While a frame calls a method of C, the function, the object and the arguments lie one after another on its value stack
-(CPython Python/bytecodes.c, CALL, of 3.11 to 3.13). Words of earlier calls may lie above them.
+While a frame calls a C method, the function, the object and the arguments are adjacent on its value stack (CPython
+Python/bytecodes.c, CALL, of 3.11 to 3.13). Words of earlier calls may lie above them.
 
 Invariants:
-    c_calls.C1. A call is given only where the function comes right before an object of torch's classes: whether the
-        frame is still in it, the thread's native stack or its wait has to say.
+    c_calls.C1. A call is returned only if the function precedes an object of torch's classes. Whether the frame is
+        still in it must follow from the thread's native stack or its wait.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ _MOST_NAME: Final = 64
 
 
 class MethodCall(Struct, frozen=True):
-    """A call.
+    """A method call.
 
     Attributes:
-        method: its name.
-        owner: the name of the object's class, without its module.
-        words: addresses of the function, of the object and of the first argument, if there is one.
+        owner: the class name of the object, without its module.
+        words: addresses of the function, the object and the first argument, if there is one.
     """
 
     method: str
@@ -43,22 +42,14 @@ class MethodCall(Struct, frozen=True):
 
 
 class MethodCalls:
-    """Reads them; not for long, since it remembers functions.
-
-    Args:
-        heap: reads objects of the process.
-    """
+    """Reads method calls. Short-lived, since it caches functions."""
 
     def __init__(self, heap: HeapReader) -> None:
         self._heap = heap
         self._methods: dict[int, str] = {}
 
     def of(self, threads: Sequence[PyThread]) -> dict[int, MethodCall]:
-        """What the innermost frames of threads call, by pthread_self(3); those that call nothing of it are left out.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the calls in innermost frames, by pthread_self(3); raise OSError if memory is unreadable."""
         stacks = {}
         for thread in threads:
             if thread.frames:

@@ -1,14 +1,13 @@
-"""Joins what the threads of a job's ranks call that no recorder has: sends, receives, monitored barriers, waits for
-keys of the store.
+"""Match up calls across a job's ranks that no recorder has: sends, receives, monitored barriers, waits for store keys.
 
 Invariants:
-    exchanges.E1. A call stands only if the same call, with the same variables, was there at two looks. It may still be
-        another one, as variables come to lie where those of the call before lay: since when its thread waits says more.
-    exchanges.E2. A receive whose sender is in a send to it, of the same group and tag, lacks nobody: bytes may be on
-        their way. Nor does one while a connection between the two has bytes that are not read or not acknowledged: a
-        message that was posted may still cross a slow link.
-    exchanges.E3. Whether who waits for something posted sends or receives is what its native stack says; else it is
-        no exchange.
+    exchanges.E1. A call is blocked only if the same call, with the same variables, was there in two samples. It may
+        still be another one if its variables happen to be at the same addresses: how long its thread waits says more.
+    exchanges.E2. A receive has no absent rank if its sender is in a matching send (group and tag), since bytes may be
+        in flight. Likewise while a connection between the two has unread or unacknowledged bytes: a posted message may
+        still cross a slow link.
+    exchanges.E3. Whether a thread that waits for a posted operation sends or receives is taken from its native stack;
+        without that it is no exchange.
 """
 
 from __future__ import annotations
@@ -30,19 +29,17 @@ _STORES: Final = lazy_re(r"c10d::\w*Store::")
 
 
 class Exchange(Struct, frozen=True, kw_only=True):
-    """A call that stands, on one rank or on several.
+    """A blocked call, on one rank or on several.
 
     Attributes:
-        name: of the function.
-        group: name of the group.
-        description: what its author called it, or "".
-        peer: of a send or a receive: the other rank; None where it can't be told.
-        tag: of a message; None where it can't be told.
-        calls: by rank, of those that are in it.
-        absent: ranks that it lacks and that are seen.
-        unseen: ranks that it lacks and of which nothing is known.
-        total: how many ranks it takes.
-        under_way: bytes between the two are on their way.
+        description: user's name of the group, or "".
+        peer: the other rank of a send or receive; None if not known.
+        tag: of a message; None if not known.
+        calls: by rank, of the ranks in it.
+        absent: missing ranks that are seen.
+        unseen: missing ranks about which nothing is known.
+        total: number of ranks it takes.
+        under_way: bytes between the two are in flight.
         posted: it was posted before, and is waited for now.
     """
 
@@ -60,7 +57,7 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> str:
-        """What tells it from the others of its group: `recv.0.1.7` is rank 0's receive from rank 1 with tag 7."""
+        """Return its key within the group: `recv.0.1.7` is rank 0's receive from rank 1 with tag 7."""
         if self.name in _TOGETHER:
             return self.name
         rank, call = next(iter(self.calls.items()))
@@ -70,12 +67,12 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
 
 def standing_calls(before: Look | None, now: Look) -> tuple[PythonCall, ...]:
-    """The calls that stand for a rank (E1)."""
+    """Return the blocked calls of a rank (E1)."""
     return tuple(call for call in now.calls if before is not None and call in before.calls)
 
 
 def said_by(stack: Stack | None, call: PythonCall) -> PythonCall | None:
-    """A call with what the native stack of its thread says of it (E3); None where that says that it is no exchange."""
+    """Refine a call by the native stack of its thread (E3); None if the stack shows that it is no exchange."""
     native = [frame.function for frame in stack.frames if frame.language != "python"] if stack is not None else []
     if call.name == STORE:
         return call if any(map(_STORES.match, native)) else None
@@ -86,13 +83,7 @@ def said_by(stack: Stack | None, call: PythonCall) -> PythonCall | None:
 
 
 def root_of(look: Look, thread: int, name: str) -> int | None:
-    """The root of a collective that a thread is in; None where it can't be told.
-
-    Args:
-        look: at its rank.
-        thread: as pthread_self(3) has it.
-        name: of the collective.
-    """
+    """Return the root of a collective that a thread (pthread_self(3)) is in; None if not known."""
     return next((call.peer for call in look.calls if call.ident == thread and call.name == name), None)
 
 
@@ -101,13 +92,7 @@ def exchanges(
     stands: Mapping[int, Sequence[PythonCall]],
     crosses: Callable[[Look, Look], bool] = lambda *_: False,
 ) -> list[Exchange]:
-    """What stands for the ranks of a job.
-
-    Args:
-        looks: one for each rank that is seen.
-        stands: the calls that stand for each of them, by rank.
-        crosses: whether bytes are on their way between two ranks.
-    """
+    """Return the blocked exchanges of a job; `crosses` tells if bytes are in flight between two ranks."""
     by_rank = {look.rank: look for look in looks}
     described = {e.group: named(e.description) for look in looks for e in look.entries if e.description}
     found = [*_messages(by_rank, stands, described), *_meetings(by_rank, stands, described), *_keys(by_rank, stands)]
@@ -145,7 +130,7 @@ def _messages(
 
 
 def _matching(call: PythonCall, rank: int, looks: Mapping[int, Look]) -> PythonCall | None:
-    """The other end of a message, if its rank is in it (E2)."""
+    """Return the matching call at the other rank, if it is in one (E2)."""
     other = looks.get(call.peer if call.peer is not None else -1)
     calls = other.calls if other is not None else ()
     meant = [one for one in calls if (one.name, one.peer) == (_OTHER[call.name], rank)]

@@ -1,11 +1,11 @@
-"""Which processes are ranks by what their parents are: copies of a rank that it forked, and ranks that have ended.
+"""Use parent processes to recognise forked copies of a rank, and ranks that have ended.
 
 Invariants:
-    rank_families.F1. A process with the recorder of a rank is no rank if an ancestor of it is that rank: a worker that
-        was forked has a copy of all of its memory.
-    rank_families.F2. A rank that is not seen has ended only if its process was seen to end, or if all ranks of the job
+    rank_families.F1. A process with the recorder of a rank is no rank if an ancestor of it is that rank: a forked
+        worker has a copy of all of its memory.
+    rank_families.F2. An unseen rank has ended only if its process was seen to end, or if all ranks of the job
         are children of one launcher on this host, whose living children are all watched and are other ranks, or
-        the one that multiprocessing starts for itself. A child that was dead before it was looked at counts as a
+        the helper that multiprocessing starts for itself. A child that was dead at the first sample counts as a
         rank only if it was started together with the others.
 """
 
@@ -28,7 +28,7 @@ _TOGETHER_NS: Final = 30_000_000_000
 
 
 def without_copies(seen: Iterable[RankSeen], snapshot: Snapshot) -> list[RankSeen]:
-    """The ranks without the processes that they have forked (F1)."""
+    """Filter out processes that ranks have forked (F1)."""
     found = list(seen)
     by_pid = {process.pid: process for process in snapshot.processes.values() if not process.exited}
     ranks = {snapshot.processes[rank.look.process].pid: rank.look.rank for rank in found}
@@ -54,13 +54,7 @@ class Ended:
         self._known: dict[tuple[object, int], str] = {}
 
     def of(self, job: Sequence[RankSeen], key: object, snapshot: Snapshot) -> dict[int, str]:
-        """The ranks of a job that have no process any more (F2), each with that process; "" where not known.
-
-        Args:
-            job: the ranks that are seen.
-            key: what tells the job from others.
-            snapshot: the state.
-        """
+        """Return the ranks of a job whose process has ended (F2), each with that process; "" if not known."""
         self._known |= {(key, rank.look.rank): rank.look.process for rank in job}
         seen = {rank.look.rank for rank in job}
         gone = {
@@ -77,7 +71,7 @@ class Ended:
 
 
 def launcher_waits(job: Sequence[RankSeen], snapshot: Snapshot) -> bool:
-    """Whether what has started the ranks of a job waits for the end of its children, and does nothing else."""
+    """Return whether the launcher of a job's ranks only waits for its children."""
     processes = [snapshot.processes[rank.look.process] for rank in job]
     parents = {f"thread:{process.host}/{process.ppid}/{process.ppid}" for process in processes}
     mains = [snapshot.threads.get(parent) for parent in parents]
@@ -90,7 +84,7 @@ def _over(process: str, snapshot: Snapshot) -> bool:
 
 
 def _launched_here(job: Sequence[RankSeen], snapshot: Snapshot) -> bool:
-    """Whether all ranks of a job are, or were, children of one watched launcher, and it has no other child now."""
+    """Return whether all ranks are or were children of one watched launcher that has no other child now."""
     processes = [snapshot.processes[rank.look.process] for rank in job]
     parents = {process.ppid for process in processes}
     host = processes[0].host
@@ -106,7 +100,7 @@ def _launched_here(job: Sequence[RankSeen], snapshot: Snapshot) -> bool:
 
 
 def living_children(launcher: Process, snapshot: Snapshot) -> list[Process]:
-    """The children of a process that live, without that of multiprocessing itself."""
+    """Return the living children of a process, without multiprocessing's own helper."""
     children = (p for p in snapshot.processes.values() if p.ppid == launcher.pid and p.host == launcher.host)
     return [child for child in children if not child.exited and not _is_own(child)]
 
@@ -125,11 +119,10 @@ def _dead_children(job: Sequence[RankSeen], snapshot: Snapshot) -> list[str]:
         and process.ppid == first.ppid
         and process.host == first.host
         and not _is_own(process)
-        and (_ZOMBIE not in process.notes or _together(process, began))
+        and (_ZOMBIE not in process.notes or _started_together(process, began))
     ]
 
 
-def _together(process: Process, began: Sequence[int]) -> bool:
-    """Whether it was started when the others were."""
+def _started_together(process: Process, began: Sequence[int]) -> bool:
     at = process.start_wall_ns
     return at is not None and bool(began) and min(began) - _TOGETHER_NS <= at <= max(began) + _TOGETHER_NS

@@ -1,10 +1,10 @@
-"""Which ranks a process group has: `torch.distributed`'s own tables, read from the interpreter's memory.
+"""Read the ranks of process groups from `torch.distributed`'s own tables in the interpreter's memory.
 
-The Flight Recorder of gloo has no ranks of its groups. `torch.distributed.distributed_c10d` has: `_pg_names` and
-`_pg_group_ranks`, both dicts by the group (torch 2.13, distributed_c10d.py). A group is an object of pybind11, which
-points to a c10d::ProcessGroup; that has its own rank and its size beside each other (`rank_`, `size_`,
-torch/csrc/distributed/c10d/ProcessGroup.hpp). Where they are is found by sense: the one place, the same in all groups,
-where the size is that of the table.
+The Flight Recorder of gloo lacks the ranks of its groups. `torch.distributed.distributed_c10d` has them: `_pg_names`
+and `_pg_group_ranks`, both dicts keyed by the group (torch 2.13, distributed_c10d.py). A group is a pybind11 object
+that points to a c10d::ProcessGroup, which has its own rank and its size next to each other (`rank_`, `size_`,
+torch/csrc/distributed/c10d/ProcessGroup.hpp). Their offset is found by plausibility: the one place, the same in all
+groups, at which the size is that of the table.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Groups(Struct, frozen=True):
     """The process groups of one process.
 
     Attributes:
-        ranks: the global ranks of each group, by its name, in the order of their ranks in it.
-        rank: the global rank of the process; None where it can't be told.
-        objects: the names of the groups by the addresses of their Python objects.
+        ranks: global ranks by group name, in group order.
+        rank: the global rank of the process; None if not known.
+        objects: group names by the address of their Python objects.
     """
 
     ranks: Mapping[str, tuple[int, ...]] = {}
@@ -51,14 +51,7 @@ class Groups(Struct, frozen=True):
 
 
 def read_groups(reader: ThreadReader) -> Groups:
-    """The process groups that a process is in; none where that can't be read.
-
-    Args:
-        reader: of the process.
-
-    Raises:
-        OSError: gone, or not allowed, or it changes too fast.
-    """
+    """Return a process's process groups, none if unreadable; OSError if it is gone or changes too fast."""
     heap = HeapReader(reader.objects)
     for state in reader.interpreters():
         found = module_variables(heap, state, _MODULE, {_NAMES, _RANKS})
@@ -68,22 +61,14 @@ def read_groups(reader: ThreadReader) -> Groups:
 
 
 def rank_in_memory(pid: int) -> int | None:
-    """The global rank of a process that uses torch.distributed; None where that can't be read.
-
-    Raises:
-        OSError: gone, or not allowed, or it changes too fast.
-    """
+    """Return the global rank in torch.distributed, None if unreadable; OSError if it is gone or changes too fast."""
     uses = any(mapping.path.endswith(_LIBRARY) for mapping in parse_maps(pid))
     reader = thread_reader(pid) if uses else None
     return read_groups(reader).rank if reader is not None else None
 
 
 def thread_reader(pid: int) -> ThreadReader | None:
-    """Reads the interpreter of a process; None where it has none, or one that is not known.
-
-    Raises:
-        OSError: gone, or not allowed.
-    """
+    """Return a reader of a process's known interpreter, or None; raise OSError if the process can't be read."""
     found = find_interpreter(pid)
     known = found is not None and found.layout is not None and found.runtime is not None
     return ThreadReader(pid, found) if found is not None and known else None
@@ -110,7 +95,7 @@ def _groups(heap: HeapReader, names: int, ranks: int) -> Groups:
 
 
 def _head(heap: HeapReader, group: int) -> bytes:
-    """The first bytes of the C++ object of a group; b"" where there is none (a group that the process is not in)."""
+    """Return the first bytes of a group's C++ object; b"" if there is none (the process is not in the group)."""
     try:
         (value,) = heap.words(group + _VALUE_AT, 1)
         return memory.read(heap.pid, value, _HEAD)
@@ -119,12 +104,7 @@ def _head(heap: HeapReader, group: int) -> bytes:
 
 
 def own_rank(groups: Mapping[str, tuple[int, ...]], heads: Mapping[str, bytes]) -> int | None:
-    """The global rank that all groups of a process agree on; None where they don't, or where there is no group of all.
-
-    Args:
-        groups: ranks by the group's name.
-        heads: the first bytes of each group's C++ object.
-    """
+    """Return the global rank that the heads of all groups' C++ objects agree on; None without the world group."""
     if WORLD not in groups:
         return None
     said = set()

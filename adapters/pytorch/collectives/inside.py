@@ -1,4 +1,4 @@
-"""Whether a thread is inside of torch.distributed, by its stack."""
+"""Classify stacks: inside torch.distributed, a backward pass, a training step."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ _FORWARD: Final = lazy_re(r"/torch/nn/(?:modules/module|parallel/distributed)\.p
 
 
 def waits_in_collective(stack: Stack | None) -> bool:
-    """Whether a stack is inside of torch.distributed: native frames of c10d, or its Python functions, within the user's
-    innermost line."""
+    """Return whether c10d's native frames or Python functions are the innermost code, below any user line."""
     for frame in stack.frames[:_INNERMOST] if stack is not None else ():
         if frame.language == "python":
             if _PYTHON.search(frame.file or ""):
@@ -32,15 +31,14 @@ def waits_in_collective(stack: Stack | None) -> bool:
 
 
 def in_backward(stack: Stack | None) -> bool:
-    """Whether a stack is in what a backward pass does by itself, as DistributedDataParallel has it done: a collective
-    that Python code called there is that code's own."""
+    """Return whether a stack is in a backward pass itself, as in DistributedDataParallel, not in user code in it."""
     frames = stack.frames if stack is not None else ()
     innermost = next((frame for frame in frames if frame.language == "python"), None)
     return innermost is not None and _BACKWARD.search(innermost.file or "") is not None
 
 
 def in_reduce_scatter(stack: Stack | None) -> bool:
-    """Whether a stack is in torch.distributed's reduce_scatter: gloo does it by an all_reduce, as its recorder says."""
+    """Return whether a stack is in reduce_scatter, which gloo does (and records) as an all_reduce."""
     frames = stack.frames if stack is not None else ()
     innermost = next((frame for frame in frames if frame.language == "python"), None)
     return innermost is not None and innermost.function.startswith("reduce_scatter") and _is_c10d(innermost.file)
@@ -51,6 +49,6 @@ def _is_c10d(file: str | None) -> bool:
 
 
 def in_step(stack: Stack | None) -> bool:
-    """Whether a stack is in the forward or the backward pass of a module, or in an optimizer, at any depth."""
+    """Return whether a stack is in a module's forward or backward pass, or an optimizer, at any depth."""
     files = [frame.file or "" for frame in stack.frames if frame.language == "python"] if stack is not None else []
     return any(_BACKWARD.search(file) or _FORWARD.search(file) or _OPTIMIZER.search(file) for file in files)

@@ -1,16 +1,16 @@
-"""Joins what the recorders of a job's ranks say: which collectives are pending, who is in them, who is not.
+"""Join the recorders of a job's ranks: which collectives are pending, which ranks are in them, and which are not.
 
 Invariants:
-    joined.J1. A collective is taken as pending for a rank only if it was so at two looks, and the thread that enqueued
-        it enqueued and completed nothing else between them, in any group. One look of a healthy job shows pending
-        collectives about half of the time. What other threads do says nothing: a helper may compare clocks with those
-        of other ranks for as long as the job hangs.
-    joined.J3. A rank that has not entered a collective goes on only if a thread did so that has entered collectives of
-        that group before; any thread, where its recorder has none of the group.
-    joined.J4. A group that was made anew under its name counts from 1 again: only what was enqueued in the newest
-        of them counts, and not that where another rank had a later one in the older group.
-    joined.J2. That a rank has not entered a collective is said only of one whose recorder was read, and which still
-        has what it last enqueued in that group, or has lost nothing yet.
+    joined.J1. A collective counts as pending for a rank only if it was pending in two samples, and the thread that
+        enqueued it enqueued and completed nothing else between them, in any group. One sample of a healthy job shows
+        pending collectives about half of the time. Other threads don't matter: a helper may compare clocks with other
+        ranks for as long as the job hangs.
+    joined.J3. A rank that has not entered a collective goes on only if a thread moved that has entered collectives of
+        that group before; any thread, if its recorder has none of the group.
+    joined.J4. A group that was recreated under its name counts from 1 again: only the newest instance counts, and only
+        entries newer than any rank's last one in an older instance.
+    joined.J2. A rank is said not to have entered a collective only if its recorder was read, and still has its last
+        entry of that group, or has lost nothing yet.
 """
 
 from __future__ import annotations
@@ -32,13 +32,9 @@ class Look(Struct, frozen=True, kw_only=True):
     """One rank at one moment.
 
     Attributes:
-        rank: its global rank.
-        process: identifier of its process.
-        rings: of its recorders.
         groups: the ranks of its groups, by name.
-        calls: what its threads call.
-        initialised: it has process groups; else its rank is what its environment says.
-        handles: the signals that it handles, in words; "" for none.
+        initialised: it has process groups; if not, `rank` comes from its environment.
+        handles: the signals that it handles, for users; "" for none.
     """
 
     rank: int
@@ -51,30 +47,26 @@ class Look(Struct, frozen=True, kw_only=True):
 
     @property
     def entries(self) -> Iterable[Entry]:
-        """What all of its recorders have."""
         for ring in self.rings:
             yield from ring.entries
 
     @property
     def entered_groups(self) -> frozenset[tuple[str, str]]:
-        """The groups with a name in which it has enqueued collectives, each with the backend of those."""
+        """Return the named groups in which it has enqueued collectives, with their backend."""
         return frozenset((entry.group, entry.backend) for entry in self.entries if entry.group and not entry.is_p2p)
 
     def entered(self, group: str, backend: str) -> tuple[list[Entry], int]:
-        """The collectives that it has enqueued in a group as it is now (J4), and when it enqueued the last one in that
-        group as it was before; 0 for never."""
+        """Return its collectives in a group's newest instance (J4), and the time of its last one in older ones."""
         all_of_it = [e for e in self.entries if e.group == group and not e.is_p2p and e.backend == backend]
         newest = max((entry.instance for entry in all_of_it), default=0)
         before_ns = max((entry.created_wall_ns for entry in all_of_it if entry.instance != newest), default=0)
         return [entry for entry in all_of_it if entry.instance == newest], before_ns
 
     def reached(self, group: str, backend: str, after_wall_ns: int = 0) -> int | None:
-        """The number of the newest collective that it has enqueued in a group; 0 for none, None where not known.
+        """Return the number of the newest collective enqueued in a group; 0 for none, None if not known.
 
         Args:
-            group: its name.
-            backend: of the collectives.
-            after_wall_ns: when any rank enqueued the last one in an older group of that name.
+            after_wall_ns: when any rank enqueued its last one in an older group of that name.
         """
         entries, _ = self.entered(group, backend)
         if entries and min(entry.created_wall_ns for entry in entries) > after_wall_ns:
@@ -82,18 +74,18 @@ class Look(Struct, frozen=True, kw_only=True):
         return 0 if entries or all(ring.whole for ring in self.rings) else None
 
     def completed(self, one: Entry) -> bool:
-        """Whether it still has the collective of another rank, and has completed it."""
+        """Return whether it still has another rank's collective, and has completed it."""
         entries, _ = self.entered(one.group, one.backend)
         return any((e.sequence, e.name, e.done) == (one.sequence, one.name, True) for e in entries)
 
     def moved_by(self, before: Look) -> frozenset[int]:
-        """The threads that have enqueued or completed something since another look."""
+        """Return the threads that have enqueued or completed something since another sample."""
         known = {(entry.backend, entry.record): entry.done for entry in before.entries}
         changed = (entry for entry in self.entries if known.get((entry.backend, entry.record)) != entry.done)
         return frozenset(entry.thread for entry in changed)
 
     def moved_in(self, group: str, moved: frozenset[int]) -> bool:
-        """Whether one of the threads that moved enters collectives of a group (J3)."""
+        """Return whether a moved thread enters collectives of a group (J3)."""
         enter = {entry.thread for entry in self.entries if entry.group == group}
         return bool(moved & enter if enter else moved)
 
@@ -102,14 +94,13 @@ class Standing(Struct, frozen=True, kw_only=True):
     """A pending collective.
 
     Attributes:
-        group: name of its group.
-        description: what its author called the group, or "".
+        description: user's name of the group, or "".
         sequence: its number in the group.
-        entries: by rank, what those have enqueued for which it is pending.
-        passed: ranks that have completed it or are in a later one, and so are in it too.
+        entries: by rank for which it is pending.
+        passed: ranks that have completed it or are in a later one.
         absent: ranks that have not enqueued it.
-        unseen: ranks of its group of which nothing is known.
-        members: the ranks of the group.
+        unseen: ranks of its group about which nothing is known.
+        members: all ranks of the group.
     """
 
     group: str
@@ -123,24 +114,24 @@ class Standing(Struct, frozen=True, kw_only=True):
 
     @property
     def first(self) -> Entry:
-        """The entry of the rank that came first."""
+        """Return the earliest entry."""
         return min(self.entries.values(), key=lambda entry: entry.created_wall_ns)
 
     @property
     def differs(self) -> bool:
-        """Whether the ranks that are in it do not do the same. What each gives to an all_to_all is its own affair."""
+        """Return whether its ranks differ in operations or shapes. Inputs of an all_to_all may differ."""
         alike = [entry for entry in self.entries.values() if entry.shapes and not _UNEVEN.search(entry.name)]
         said = {(entry.name, entry.shapes[:1]) for entry in alike}
         return len({entry.name for entry in self.entries.values()}) > 1 or len(said) > 1
 
 
 def named(description: str) -> str:
-    """What the author of a group called it; "" where that is what torch calls all of them."""
+    """Return the user's name of a group; "" for torch's default names."""
     return "" if description in ("undefined", "default_pg") else description
 
 
 def standing(before: Look | None, now: Look) -> tuple[Entry, ...]:
-    """The pending collectives of a rank in groups that have a name (J1), the oldest first."""
+    """Return the pending collectives of a rank in named groups (J1), oldest first."""
     if before is None or before.process != now.process:
         return ()
     moved = now.moved_by(before)
@@ -149,12 +140,7 @@ def standing(before: Look | None, now: Look) -> tuple[Entry, ...]:
 
 
 def join(looks: Sequence[Look], pending: Mapping[int, Sequence[Entry]]) -> list[Standing]:
-    """The collectives that are pending for at least one rank of a job, the oldest first.
-
-    Args:
-        looks: one for each rank that is seen.
-        pending: those of each of them, by rank.
-    """
+    """Return the collectives that are pending for at least one rank of a job, oldest first."""
     by_rank = {look.rank: look for look in looks}
     found: dict[tuple[str, str, int], dict[int, Entry]] = {}
     for rank, entries in pending.items():

@@ -1,9 +1,9 @@
-"""Stragglers: ranks that come last to the collectives of a group, again and again.
+"""Stragglers: ranks that repeatedly come last to the collectives of a group.
 
 Invariants:
     late.L1. Only delays after the ranks had met count: of several collectives that one rank enqueued while it waited
         for another, as in a backward pass, one counts.
-    late.L2. A rank is named only if it came last each time, a second and more after every other rank of the group, and
+    late.L2. A rank is named only if it came last each time, a second or more after every other rank of the group, and
         all ranks of the group are seen.
 """
 
@@ -44,18 +44,15 @@ _Arrivals = Mapping[int, Entry]
 
 
 class Late(Struct, frozen=True, kw_only=True):
-    """A rank that came late to each of the last collectives of a group.
+    """A rank that was late to each of the last collectives of a group.
 
     Attributes:
-        rank: its global rank.
-        process: its process.
-        others: the other ranks of the group.
-        group: what its author called it; "" for the group of all.
-        operation: of these collectives; "collective" where they differ.
-        all_of_them: between the first and the last of them the group had no other.
-        least_ns: how much later than every other rank, at least.
-        most_ns: at most.
-        last_wall_ns: when it came to the last of them.
+        group: user's name; "" for the world group.
+        operation: of these collectives; "collective" if they differ.
+        all_of_them: the group had no others in between.
+        least_ns: minimum delay after every other rank.
+        most_ns: maximum delay.
+        last_wall_ns: when it came to the last one.
     """
 
     rank: int
@@ -70,7 +67,7 @@ class Late(Struct, frozen=True, kw_only=True):
 
 
 def latecomers(looks: Sequence[Look]) -> list[Late]:
-    """The stragglers among the ranks of a job, the latest first; at most one a group."""
+    """Return the stragglers of a job, largest delay first; at most one for each group."""
     found: dict[tuple[str, str], dict[int, dict[int, Entry]]] = {}
     for look in looks:
         for entry in _newest(look):
@@ -125,7 +122,7 @@ def _late(met: Mapping[int, _Arrivals], members: Sequence[int], processes: Mappi
 
 
 def _delay(arrivals: _Arrivals) -> tuple[int, int]:
-    """Who came last, and how much later than the one before."""
+    """Return the last rank, and its delay after the one before."""
     *_, before, last = sorted(arrivals, key=lambda rank: arrivals[rank].created_wall_ns)
     return last, arrivals[last].created_wall_ns - arrivals[before].created_wall_ns
 
@@ -139,7 +136,7 @@ def _last(arrivals: _Arrivals) -> int:
 
 
 def late_diagnostic(late: Late) -> Diagnostic:
-    """What is put on the stream of a rank that comes late."""
+    """Return the diagnostic of a late rank."""
     than = f"rank {late.others[0]}" if len(late.others) == 1 else "the others"
     by = duration(late.least_ns)
     if late.most_ns > late.least_ns * _ALIKE:

@@ -1,23 +1,21 @@
-"""What threads call of torch.distributed now, from the Python frames in memory: the peer of a send or recv, the root of
-a broadcast, keys of the store, and calls that no recorder has.
+"""Read from Python frames in memory what threads call of torch.distributed: the peer of a send or recv, the root of a
+broadcast, keys of the store, and calls that no recorder has.
 
-Whom a message is for that was posted before (`irecv`, `isend`), from gloo's own lists in memory.
-
-What waits is a c10d::ProcessGroupGloo::RecvWork or SendWork. It has a gloo::transport::tcp::UnboundBuffer, that has the
-context of its group, and that has a Pair for each other rank, by its rank. A pair has lists of the buffers that wait to
-be received into or sent (gloo/transport/tcp/{unbound_buffer,context,pair}.h, as torch 2.13 has them). Objects are told
-by the table of virtual functions that they begin with, whose address is an exported symbol; nothing is taken from an
-offset alone.
+The peer of a posted message (`irecv`, `isend`) is read from gloo's own lists. The Work is a
+c10d::ProcessGroupGloo::RecvWork or SendWork. It has a gloo::transport::tcp::UnboundBuffer, which has the context of its
+group, which has a Pair for each other rank, by rank. A pair has lists of the buffers that wait to be received into or
+sent (gloo/transport/tcp/{unbound_buffer,context,pair}.h, as of torch 2.13). Objects are identified by their vtable
+pointer, whose address is an exported symbol; nothing is taken from an offset alone.
 
 Invariants:
-    python_calls.P1. A call is one only if the innermost Python frame of its thread is in the function, or for those
-        that all ranks go through together in what they call of torch.distributed: what a thread has posted and does
-        not wait for is none.
+    python_calls.P1. A call counts only if the innermost Python frame of its thread is in the function, or, for those
+        that all ranks go through together, in its callees inside torch.distributed: what a thread has posted and does
+        not wait for doesn't count.
     python_calls.P2. A peer is given only if it is a rank of the group; else it is not known.
-    python_calls.P3. Of a wait for a message that was posted before (`irecv`, `isend`) no frame has the peer any more:
-        it is known in a job of two ranks, and else where gloo's memory says it (`gloo_pairs`).
+    python_calls.P3. While a thread waits for a posted message (`irecv`, `isend`) no frame has the peer any more: it is
+        known in a job of two ranks, and else if gloo's memory has it (`gloo_pairs`).
     python_calls.G1. A rank is given only if the list of its pair, and of no other, has that very buffer.
-    python_calls.G2. Nothing is taken from beyond the end of a Work: the next one in memory is of another message.
+    python_calls.G2. Nothing is read beyond the end of a Work: the next one in memory is of another message.
 """
 
 from __future__ import annotations
@@ -67,13 +65,10 @@ _NAMES: Final = (*_WORKS, _BUFFER, _CONTEXT, _PAIR)
 
 
 class GlooPairs:
-    """Reads one process.
-
-    Args:
-        pid: the process.
+    """Reads gloo's pairs of one process.
 
     Raises:
-        OSError: gone, or not allowed.
+        OSError: the process is gone or not permitted.
     """
 
     def __init__(self, pid: int) -> None:
@@ -81,12 +76,7 @@ class GlooPairs:
         self._tables = _tables(pid)
 
     def peer(self, work: int) -> tuple[int, int, int] | None:
-        """Of the Python object of a Work: own rank in its group, how many ranks that has, and the rank there of the
-        other one; None where it can't be told.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return own rank, group size and peer's rank for a Work's Python object, or None; OSError if unreadable."""
         value = next(iter(self._words(work + _VALUE_AT, 1)), 0)
         if len(self._tables) < len(_NAMES) or not any(self._is(value, one) for one in _WORKS):
             return None
@@ -102,7 +92,7 @@ class GlooPairs:
         return (rank, size, having[0]) if len(having) == 1 else None
 
     def _pairs(self, context: int, rank: int, size: int) -> dict[int, int]:
-        """The pairs of a context by their ranks: a std::vector of pointers, as long as the group is."""
+        """Return the pairs of a context by rank: a std::vector of pointers, as long as the group is."""
         if not 0 <= rank < size <= _MOST_RANKS:
             return {}
         words = self._words(context, _CONTEXT_HEAD // 8)
@@ -114,7 +104,6 @@ class GlooPairs:
         return {}
 
     def _lists(self, pair: int, buffer: int) -> bool:
-        """Whether a pair has a buffer in a list of those that wait."""
         data = memory.read(self._pid, pair, _PAIR_HEAD)
         for at in range(0, len(data) - _LOAD_AT - 8, 8):
             if data[at + _LOAD_AT : at + _LOAD_AT + 4] != _FULL:
@@ -133,14 +122,14 @@ class GlooPairs:
             node = words[0]
 
     def _waiting(self, node: tuple[int, ...]) -> tuple[int, ...]:
-        """The words of the operations in a deque; of one that is longer than a block, those of its first block."""
+        """Return the words of a deque's operations, or of its first block."""
         current, block_end, end = node[4], node[6], node[8]
         end = end if current <= end <= block_end else block_end
         size = end - current
         return self._words(current, size // 8) if 0 < current < _MOST and 0 < size <= _MOST_WAITING else ()
 
     def _pointers_to(self, address: int, size: int, table: str) -> list[int]:
-        """The objects of a class that an object points to, but for itself; each once."""
+        """Return the objects of a class that an object points to, except itself; each once."""
         words = dict.fromkeys(self._words(address, size // 8))
         return [word for word in words if word != address and self._is(word, table)]
 
@@ -150,7 +139,7 @@ class GlooPairs:
         return self._words(address, 1) == (self._tables[table],)
 
     def _words(self, address: int, count: int) -> tuple[int, ...]:
-        """The words from an address on; fewer where the memory ends, none where nothing is there."""
+        """Return up to `count` words at an address; fewer if the memory ends."""
         while count:
             try:
                 return struct.unpack(f"<{count}Q", memory.read(self._pid, address, 8 * count))
@@ -164,12 +153,12 @@ class GlooPairs:
 
 
 def rank_of_all(ranks: Mapping[str, tuple[int, ...]], rank: int | None, found: tuple[int, int, int]) -> int | None:
-    """The global rank of the other one; None where the groups that it may be in do not agree.
+    """Return the global rank of a peer; None if the possible groups do not agree.
 
     Args:
         ranks: of the process's groups.
         rank: its own global rank.
-        found: own rank in the group, the group's size, and the rank there of the other one.
+        found: own rank, size and peer's rank in the group.
     """
     own, size, other = found
     may = {members[other] for members in ranks.values() if len(members) == size and members[own] == rank}
@@ -177,7 +166,7 @@ def rank_of_all(ranks: Mapping[str, tuple[int, ...]], rank: int | None, found: t
 
 
 def _tables(pid: int) -> dict[str, int]:
-    """Where objects of each class point to, by the class; {} where that is not known."""
+    """Return the address of each class's vtable; {} if not known."""
     mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
     if not mappings:
         return {}
@@ -228,10 +217,8 @@ class PythonCall(Struct, frozen=True, kw_only=True):
 
     Attributes:
         ident: pthread_self(3) of its thread.
-        name: of the function.
-        group: the group's name.
-        peer: global rank of who sends, receives, or is the root; None where there is none, or it is not known.
-        tag: of a message; None where it is not known.
+        peer: global rank of the sender, receiver or root; None for none or not known.
+        tag: of a message; None if not known.
         objects: addresses of its variables' values: another call of the same function has others.
         keys: of the store, that it waits for.
     """
@@ -246,11 +233,7 @@ class PythonCall(Struct, frozen=True, kw_only=True):
 
 
 class CallReader:
-    """Reads the calls of one process; not for long, since it remembers code objects.
-
-    Args:
-        reader: reads the threads of the process.
-    """
+    """Reads the calls of one process. Short-lived, since it caches code objects."""
 
     def __init__(self, reader: ThreadReader) -> None:
         self._reader = reader
@@ -260,28 +243,16 @@ class CallReader:
         self._pairs: GlooPairs | None = None
 
     def threads(self) -> list[PyThread]:
-        """The threads now.
-
-        Raises:
-            OSError: gone, or it changes too fast.
-        """
+        """Return the threads now; raise OSError if the process is gone or changes too fast."""
         return self._reader.threads()
 
     def unknown_group(self, threads: list[PyThread], groups: Groups) -> bool:
-        """Whether a thread calls something of a group that is not known.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return whether a thread calls something of an unknown group; raise OSError if memory is unreadable."""
         frames = [frame for _, frame in _frames(threads) if frame.code.name not in _TOGETHER]
         return any(self._group(frame, groups) is None for frame in frames)
 
     def joining(self, threads: list[PyThread]) -> tuple[int, int] | None:
-        """The rank and the number of ranks that the process calls `init_process_group` with; None where it does not.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return rank and world size of a running `init_process_group` call, or None; OSError if unreadable."""
         for _, frame in _frames(threads):
             if frame.code.name == "init_process_group":
                 rank, world = self._number(frame, "rank"), self._number(frame, "world_size")
@@ -290,29 +261,17 @@ class CallReader:
         return None
 
     def calls(self, threads: list[PyThread], groups: Groups) -> tuple[PythonCall, ...]:
-        """What the threads call.
-
-        Args:
-            threads: as just read.
-            groups: of the process.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the calls of the threads; raise OSError if memory is unreadable."""
         known = _frames(threads)
         inside = {thread.ident for thread, _ in known}
         methods = self._methods.of([thread for thread in threads if thread.ident not in inside])
         return (
-            *(self._call(thread, frame, groups) for thread, frame in known if not self._of_some(frame)),
+            *(self._call(thread, frame, groups) for thread, frame in known if not self._subgroup_only(frame)),
             *(one for ident, call in methods.items() if (one := self._wait(ident, call, groups)) is not None),
         )
 
     def rpc(self, threads: list[PyThread]) -> tuple[RpcThread, ...]:
-        """What the threads do of torch.distributed.rpc.
-
-        Raises:
-            OSError: not readable.
-        """
+        """Return the threads' activity in torch.distributed.rpc; raise OSError if memory is unreadable."""
         return rpc_threads(self._heap, self._locals, threads, self._methods.of(threads))
 
     def _wait(self, ident: int, call: MethodCall, groups: Groups) -> PythonCall | None:
@@ -325,7 +284,7 @@ class CallReader:
         return structs.replace(found, keys=self._keys(call.words[2]) if len(call.words) > 2 else ())
 
     def _posted_with(self, work: int, groups: Groups) -> int | None:
-        """The rank that something posted is from or for; None where it can't be told."""
+        """Return the peer of a posted Work; None if not known."""
         if self._pairs is None:
             self._pairs = GlooPairs(self._heap.pid)
         found = self._pairs.peer(work)
@@ -337,8 +296,8 @@ class CallReader:
         items = self._heap.items(argument, _MOST_KEYS)
         return tuple(self._heap.objects.text(item) for item in items if self._heap.type_name(item) == "str")
 
-    def _of_some(self, frame: PyFrame) -> bool:
-        """Whether only the ranks of a new group have to make it."""
+    def _subgroup_only(self, frame: PyFrame) -> bool:
+        """Return whether only the ranks of a new group have to call it."""
         return frame.code.name == "new_group" and bool(self._number(frame, "use_local_synchronization"))
 
     def _call(self, thread: PyThread, frame: PyFrame, groups: Groups) -> PythonCall:
@@ -368,7 +327,6 @@ class CallReader:
         return self._heap.integer(at) if at is not None else None
 
     def _group(self, frame: PyFrame, groups: Groups) -> str | None:
-        """The name of the group of a call; None where it is not known."""
         at = self._locals.of(frame, {"group"}).get("group")
         if at is None or self._heap.type_name(at) == "NoneType":
             return WORLD if WORLD in groups.ranks else None
@@ -376,13 +334,7 @@ class CallReader:
 
 
 def method_wait(ident: int, call: MethodCall, groups: Groups) -> PythonCall | None:
-    """The wait for keys of a store, or for something that was posted, that a method call is; None for others.
-
-    Args:
-        ident: pthread_self(3) of its thread.
-        call: what its innermost frame calls.
-        groups: of the process.
-    """
+    """Return the wait of a thread (pthread_self(3)) for store keys or a posted operation, by its innermost call."""
     if call.owner.endswith("Store") and call.method in _STORE_WAITS:
         return PythonCall(ident=ident, name=STORE, group=WORLD, peer=None, tag=None, objects=call.words)
     if call.owner == "Work" and call.method == "wait":
@@ -394,7 +346,7 @@ def method_wait(ident: int, call: MethodCall, groups: Groups) -> PythonCall | No
 
 
 def _frames(threads: list[PyThread]) -> list[tuple[PyThread, PyFrame]]:
-    """The threads that are in one of the functions, each with its frame there (P1)."""
+    """Return the threads that are in one of the functions, with the frame there (P1)."""
     found = []
     for thread in threads:
         first = thread.frames[0] if thread.frames else None

@@ -1,4 +1,4 @@
-"""The ranks of a session: which processes use torch.distributed, and what each of them has enqueued."""
+"""Reads the ranks of a session: processes that use torch.distributed, and their enqueued operations."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ _FRESH_S: Final = 30.0  # how long what was read of code objects is believed
 
 
 class RankSeen(Struct, frozen=True):
-    """What was read of one rank.
+    """State of one rank.
 
     Attributes:
-        look: its collectives.
-        threads: by pthread_self(3) of those that have enqueued or call something: our numbers for them.
-        worker: the name that it has for torch.distributed.rpc; "" where it does not use that.
-        rpc: what its threads do of that.
-        entrants: our numbers for all threads that have enqueued what its recorders have.
+        threads: pthread_self(3) -> tid of threads that have enqueued or call something.
+        worker: its name in torch.distributed.rpc; "" if it doesn't use RPC.
+        rpc: its threads' activity in RPC.
+        entrants: pthread_self(3) -> tid of all threads with entries in its recorders.
     """
 
     look: Look
@@ -47,11 +46,7 @@ class RankSeen(Struct, frozen=True):
 
 
 class RankReader:
-    """Reads one process. Blocking: to be used in worker threads, one at a time.
-
-    Args:
-        process: as it was when it was first seen.
-    """
+    """Reads one process. Blocking: use it in worker threads, one at a time."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -71,16 +66,9 @@ class RankReader:
         self._agent: int | None = None
 
     def read(self, process: Process) -> RankSeen | None:
-        """Look at it now; None while it uses no torch.distributed, or nobody knows which rank it is.
-
-        Args:
-            process: as it is known now.
-
-        Raises:
-            OSError: gone, or not allowed.
-        """
+        """Sample it, None without torch.distributed or a known rank; raise OSError if the process can't be read."""
         if not self._recorders and not self._found():
-            return self._bare(process)
+            return self._rank_before_torch(process)
         if process.rank is None and time.monotonic() < self._apart_s:
             return None
         seen = self._seen(process)
@@ -124,9 +112,9 @@ class RankReader:
         name = worker[0] if worker is not None else ""
         return RankSeen(look, self._tids(wanted), name, rpc, self._tids({entry.thread for entry in look.entries}))
 
-    def _bare(self, process: Process) -> RankSeen | None:
-        """A Python process that has the environment of a rank and has not loaded torch: it may be about to."""
-        world, met = _world(process), process.environment.get("MASTER_PORT")
+    def _rank_before_torch(self, process: Process) -> RankSeen | None:
+        """Return a Python process with a rank's environment that has not loaded torch yet."""
+        world, met = _world_size(process), process.environment.get("MASTER_PORT")
         if process.rank is None or world is None or not met or self.problem or not process.rank < world:
             return None
         self._refresh()
@@ -136,11 +124,7 @@ class RankReader:
         return RankSeen(Look(rank=process.rank, process=process.id, rings=(), groups=groups, initialised=False), {})
 
     def count(self) -> int | None:
-        """How many operations its recorders have had so far; None where they had none, or none was found yet.
-
-        Raises:
-            OSError: gone, or not allowed.
-        """
+        """Return the number of recorded operations, None if there are none; OSError if the process can't be read."""
         counts = [recorder.count() for recorder in self._recorders]
         return sum(count for count in counts if count is not None) if any(counts) else None
 
@@ -152,7 +136,6 @@ class RankReader:
         self._calls = CallReader(self._python) if self._python is not None else None
 
     def _worker(self, rank: int | None) -> tuple[str, int] | None:
-        """The worker that it is for RPC."""
         try:
             if self._agent is None:
                 self._agent = agent_pointer(self.process.pid) or 0
@@ -161,14 +144,13 @@ class RankReader:
             return None
 
     def _read_rpc(self, threads: list[PyThread]) -> tuple[RpcThread, ...]:
-        """What its threads do of that."""
         try:
             return self._calls.rpc(threads) if self._calls is not None else ()
         except OSError:
             return ()
 
     def _read_calls(self, process: Process) -> tuple[tuple[PythonCall, ...], list[PyThread]]:
-        """What its threads call, and these; none where it changes too fast."""
+        """Return the threads and their calls; none if they change too fast."""
         if self._calls is None:
             return (), []
         try:
@@ -202,7 +184,7 @@ class RankReader:
             groups = read_groups(self._python) if self._python is not None else Groups()
         except OSError:
             return  # they change just now: the next look comes
-        world = _world(process)
+        world = _world_size(process)
         if WORLD not in groups.ranks and world is not None:
             groups = structs.replace(groups, ranks={**groups.ranks, WORLD: tuple(range(world))})
         if groups.ranks.keys() - self._groups.ranks.keys():
@@ -213,7 +195,7 @@ class RankReader:
         return {one: tid for one in wanted if (tid := self._tid(one)) is not None}
 
     def _tid(self, own: int) -> int | None:
-        """Our number of the thread that pthread_self(3) calls so: glibc has it in the thread's descriptor."""
+        """Map pthread_self(3) to our tid, by glibc's thread descriptor."""
         abi = native_abi()
         if own in self._threads or abi is None or abi.descriptor_tid is None:
             return self._threads.get(own)
@@ -226,14 +208,13 @@ class RankReader:
         return number
 
 
-def _world(process: Process) -> int | None:
-    """How many ranks its environment speaks of."""
+def _world_size(process: Process) -> int | None:
     world = process.environment.get("WORLD_SIZE", "")
     return int(world) if world.isdecimal() and 0 < int(world) < 1 << 20 else None
 
 
 def _handles(pid: int) -> str:
-    """`SIGTERM, SIGUSR1`: the signals whose handlers may be the program's own; "" for none."""
+    """Return the handled signals whose handlers may be the program's own: `SIGTERM, SIGUSR1`; "" for none."""
     try:
         return ", ".join(signal_name(number) for number in handled_signals(pid) if number not in _USUAL)
     except (OSError, KeyError, ValueError):

@@ -1,22 +1,20 @@
-"""Reads the Flight Recorder of a running process from its memory: no stop, no environment variable, no code there.
+"""Read the Flight Recorder of a running process from its memory, without a stop or environment variable.
 
-Finds the Flight Recorder of a stripped torch library in the code of functions that it exports.
-
-`FlightRecorder<Event>::get()` keeps the recorder in a static variable of a function. Its symbol is a local one, which
-`strip` removes. Functions that stay exported ask for it first: its guard is read (one byte, zero until the variable is
-made), then the variable itself (a pointer), which GCC places directly behind the guard.
+In a stripped torch library it is found through the code of exported functions. `FlightRecorder<Event>::get()` keeps the
+recorder in a static local variable. Its symbol is a local one, which `strip` removes. Exported functions access it
+first: they read its guard (one byte, zero until the variable is made), then the variable itself (a pointer), which GCC
+places directly behind the guard.
 
 Sources: torch/csrc/distributed/c10d/{FlightRecorder.hpp,FlightRecorder.cpp,ProcessGroupGloo.cpp,ProcessGroupNCCL.cpp};
 the Itanium C++ ABI, 3.3.3 (guard variables); compared with the symbols of torch 2.13.0 (CPU build) and 2.15.0 (CUDA
 build, both libraries).
 
 Invariants:
-    flight_recorder.C1. An entry that makes no sense is dropped; where the first entries make none, the whole ring is:
-        the layout is not the one of the table, or it changes too fast.
-    flight_recorder.C2. An entry that was overwritten while it was read is dropped: its number is there twice, or makes
-        no sense.
-    flight_recorder.K1. The variable is told only if it is the one that all these functions name, of those that name
-        any.
+    flight_recorder.C1. An implausible entry is dropped; if the first entries are implausible, the whole ring is: the
+        layout is not the one of the table, or it changes too fast.
+    flight_recorder.C2. An entry that was overwritten during the read is dropped: its number occurs twice or is
+        implausible.
+    flight_recorder.K1. The variable is returned only if all of these functions that name any variable name this one.
 """
 
 from __future__ import annotations
@@ -71,11 +69,7 @@ def _decoder() -> Any:
 
 
 def recorder_in_code(elf: ElfFile) -> int | None:
-    """The address of the variable that points to the recorder; None where the code does not say (K1).
-
-    Raises:
-        ElfError: the file is cut short.
-    """
+    """Return the address of the pointer to the recorder, None if the code hides it (K1); ElfError if truncated."""
     if elf.machine != _X86_64 or _decoder() is None:
         return None
     names = {name for name in possible_names(elf, _FUNCTIONS) if not name.endswith(".cold")}
@@ -86,7 +80,7 @@ def recorder_in_code(elf: ElfFile) -> int | None:
 
 
 def _guarded(elf: ElfFile, start: int, length: int, *, follow: bool = True) -> set[int]:
-    """The variables that a function reads after their guards, also those of functions that it calls."""
+    """Return the variables that a function, or a function it calls, reads after their guards."""
     guards: set[int] = set()
     found: set[int] = set()
     code = elf.initial(start, length)
@@ -117,12 +111,12 @@ class LayoutUnknown(Exception):
 
 
 class Ring(Struct, frozen=True, kw_only=True):
-    """What a recorder had at one moment.
+    """State of a recorder at one moment.
 
     Attributes:
-        entries: in the order in which they were enqueued.
-        count: how many operations there were since the process began.
-        whole: no operation has been dropped from the ring yet.
+        entries: in enqueue order.
+        count: number of operations since the process began.
+        whole: the ring has not wrapped yet.
     """
 
     entries: tuple[Entry, ...]
@@ -131,13 +125,7 @@ class Ring(Struct, frozen=True, kw_only=True):
 
 
 class Recorder:
-    """The recorder of one library in one process.
-
-    Args:
-        pid: the process.
-        pointer: where the pointer to the recorder is.
-        layout: of the torch version that the process has loaded.
-    """
+    """The recorder of one library in one process, by the address of the pointer to it."""
 
     def __init__(self, pid: int, pointer: int, layout: RecorderLayout) -> None:
         self._pid = pid
@@ -147,31 +135,23 @@ class Recorder:
         self._reader = EntryReader(pid, layout.entry)
 
     def room(self) -> int | None:
-        """For how many operations it has room; None where nothing was ever recorded.
-
-        Raises:
-            OSError: gone, or not allowed.
-        """
+        """Return the ring's capacity, None if nothing was recorded; raise OSError if the process can't be read."""
         at = self._word(self._pointer)
         return self._word(at + self._layout.most) if at else None
 
     def count(self) -> int | None:
-        """How many operations there were so far, unchecked; None where nothing was ever recorded.
-
-        Raises:
-            OSError: gone, or not allowed.
-        """
+        """Return the unchecked number of operations, None if there is none; OSError if the process can't be read."""
         at = self._word(self._pointer)
         return self._word(at + self._layout.count) if at else None
 
     def read(self) -> Ring | None:
-        """The ring now; None where nothing was ever recorded.
+        """Return the ring; None if nothing was ever recorded.
 
-        What makes no sense is read again: its vector moves while it grows.
+        Retries implausible reads: the vector moves while it grows.
 
         Raises:
-            LayoutUnknown: it makes no sense.
-            OSError: gone, or not allowed.
+            LayoutUnknown: it is implausible.
+            OSError: the process is gone or not permitted.
         """
         for _ in range(_TRIES - 1):
             with contextlib.suppress(LayoutUnknown):
@@ -222,11 +202,11 @@ class Recorder:
 
 
 def find_recorders(pid: int) -> list[Recorder]:
-    """The recorders of the torch libraries that a process has loaded; [] where it has loaded none.
+    """Return the recorders of the loaded torch libraries; [] if there are none.
 
     Raises:
         LayoutUnknown: torch is loaded, but not in a version that can be read.
-        OSError: gone, or not allowed.
+        OSError: the process is gone or not permitted.
     """
     loaded: dict[str, list[Mapping]] = {}
     for mapping in parse_maps(pid):
@@ -263,7 +243,7 @@ def _address(pid: int, symbols: tuple[str, ...], mappings: list[Mapping]) -> int
 
 
 def _version(pid: int, library: str) -> tuple[int, int] | None:
-    """The version of the package that a library belongs to: `torch/lib/libtorch_cpu.so`, `torch/version.py`."""
+    """Return the version of a library's package: for `torch/lib/libtorch_cpu.so` from `torch/version.py`."""
     package = library.rpartition("/")[0].rpartition("/")[0]
     try:
         with target_files.open_text(f"/proc/{pid}/root{package}/version.py") as file:

@@ -1,13 +1,11 @@
-"""One entry of a Flight Recorder: an operation that a rank has enqueued, from its bytes.
-
-Where the Flight Recorder of a torch version has its fields.
+"""Decode an entry of a Flight Recorder, by the layout of the torch version.
 
 `c10d::FlightRecorder<Event>` keeps the newest collectives of a process in a ring; it is on by default, for gloo since
-2.9 or so. Its class is in a header (torch/csrc/distributed/c10d/FlightRecorder.hpp), its offsets were read from dumps
+about 2.9. Its class is in a header (torch/csrc/distributed/c10d/FlightRecorder.hpp), its offsets were read from dumps
 of known entries. A version that is not in the table is not read: a layout is never guessed.
 
 Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp; offsets seen with 2.13.0 (CPU build), 2.14.1 and 2.15.0 (CUDA
-builds), gloo. All three have the same, and every field was compared with what `_dump_fr_trace_json` says of the ring.
+builds), gloo. All three have the same, and every field was compared with the ring's `_dump_fr_trace_json`.
 """
 
 from __future__ import annotations
@@ -30,21 +28,21 @@ class EntryLayout(Struct, frozen=True, kw_only=True):
 
     Attributes:
         size: of an entry.
-        record: its number (size_t): it rises by one with each entry.
-        instance: which object of a process group in this process (size_t): a group that is made anew has another one.
-        description: of the group (std::string), as `new_group(group_desc=…)` gave it.
+        record: its number (size_t), rising by one with each entry.
+        instance: number of the process group object in this process (size_t): a recreated group has another one.
+        description: of the group (std::string), from `new_group(group_desc=…)`.
         group: name of the group (std::string), the same on all ranks.
         sequence: number of the collective in its group (size_t).
-        p2p_sequence: the same of a point-to-point operation.
-        operation: number of the operation in its group, both kinds counted.
+        p2p_sequence: the same for a point-to-point operation.
+        operation: number of the operation in its group, of both kinds.
         name: of the operation (std::string), such as `gloo:all_reduce`.
-        created: when it was enqueued (int64, ns since the epoch).
-        timeout: after how many ms it ends with an error (int64).
+        created: enqueue time (int64, ns since the epoch).
+        timeout: in ms (int64).
         is_p2p: a point-to-point operation (bool).
-        inputs: how many dimensions its input tensors have (c10::SmallVector<int64_t, 4>).
-        outputs: the same of its output tensors.
-        sizes: the sizes of all of them, one after the other (c10::SmallVector<int64_t, 8>).
-        thread: which thread enqueued it (pthread_self).
+        inputs: numbers of dimensions of the input tensors (c10::SmallVector<int64_t, 4>).
+        outputs: the same for its output tensors.
+        sizes: the sizes of all of them, concatenated (c10::SmallVector<int64_t, 8>).
+        thread: the thread that enqueued it (pthread_self).
         retired: it is done (bool).
     """
 
@@ -72,10 +70,10 @@ class RecorderLayout(Struct, frozen=True, kw_only=True):
 
     Attributes:
         size: how much of a recorder is read.
-        entries: its entries (std::vector<Entry>: first, last, end of capacity).
-        most: how many there are at most (size_t).
-        next: where in them the next one goes once there are so many (size_t).
-        count: the number of the next entry (size_t).
+        entries: std::vector<Entry>: first, last, end of capacity.
+        most: capacity of the ring (size_t).
+        next: index of the next entry in a full ring (size_t).
+        count: number of the next entry (size_t).
     """
 
     size: int
@@ -128,12 +126,12 @@ _VERSION: Final = lazy_re(r"""^__version__\s*=\s*['"](\d+)\.(\d+)""", re.MULTILI
 
 
 def layout_of(version: tuple[int, int]) -> RecorderLayout | None:
-    """The layout of a version of torch; None where it is not known."""
+    """Return the layout of a version of torch; None if not known."""
     return _LAYOUTS.get(version)
 
 
 def version_in(text: str) -> tuple[int, int] | None:
-    """The version that the text of torch/version.py has; None where it has none."""
+    """Return the version in the text of torch/version.py; None if there is none."""
     found = _VERSION.search(text)
     return (int(found[1]), int(found[2])) if found is not None else None
 
@@ -151,8 +149,8 @@ _SIZES_SIZE: Final = 80  # c10::SmallVector<int64_t, 8>
 _MOST_CALLS: Final = 1 << 10  # that are remembered
 
 
-class _Called(NamedTuple):
-    """What an entry says that is the same for each round of a loop; see Entry."""
+class _CallFields(NamedTuple):
+    """Fields of an `Entry` that repeat in each round of a loop."""
 
     group: str
     description: str
@@ -166,19 +164,16 @@ class Entry(Struct, frozen=True, kw_only=True):
 
     Attributes:
         record: its number in the recorder.
-        group: the group's name, the same on all ranks; "" of one that has none, such as that of RPC.
-        description: what its author called the group, or "".
-        instance: which object of the group that was, in its process: after `destroy_process_group` the next one may
-            have the same name, and counts from 1 again.
-        sequence: of a collective: its number in the group, from 1; of a point-to-point operation: that of these.
+        group: the same on all ranks; "" for a group without a name, such as that of RPC.
+        description: user's name of the group, or "".
+        instance: number of the group object in its process: after `destroy_process_group` the next one may have the
+            same name, and counts from 1 again.
+        sequence: its number in the group, from 1; collectives and point-to-point operations are numbered separately.
         name: without the backend: `all_reduce`.
         backend: `gloo`, `nccl`.
-        created_wall_ns: when it was enqueued.
-        timeout_ms: after how long it fails; 0: not known.
-        is_p2p: a point-to-point operation.
-        shapes: of its input and output tensors, in this order; () where they can't be read.
-        thread: of the process that enqueued it, as pthread_self(3) has it.
-        done: it has completed.
+        timeout_ms: 0 if not known.
+        shapes: of its input, then output tensors; () if they can't be read.
+        thread: pthread_self(3) of the thread that enqueued it.
     """
 
     record: int
@@ -197,30 +192,25 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 class EntryReader:
-    """Reads the entries of one process.
-
-    Args:
-        pid: the process.
-        layout: of the torch version that it has loaded.
-    """
+    """Reads the entries of one process."""
 
     def __init__(self, pid: int, layout: EntryLayout) -> None:
         self._pid = pid
         self._layout = layout
-        self._calls: Newest[tuple[object, ...], _Called] = Newest(_MOST_CALLS)
+        self._calls: Newest[tuple[object, ...], _CallFields] = Newest(_MOST_CALLS)
         self._fields = _fields(layout)
 
     def read(self, data: bytes, at: int, record: int, address: int) -> Entry | None:
-        """The entry; None where it makes no sense (flight_recorder.C1).
+        """Return the entry; None if it is implausible (flight_recorder.C1).
 
-        A loop calls the same again and again, so what is called is remembered by the bytes of the entry, where these
-        point to nothing outside of it.
+        A loop repeats its calls, so the decoded fields are cached by the entry's bytes, if these have no pointers to
+        outside of it.
 
         Args:
             data: the bytes of a ring.
-            at: where the entry begins in them.
+            at: offset of the entry.
             record: its number.
-            address: where it lies in the process.
+            address: of the entry in the process.
         """
         raw = self._fields.unpack_from(data, at)  # at once: thousands of entries are new in a loop that runs
         instance, described, described_in, group, group_in, sequence, p2p_sequence, name, name_in = raw[:9]
@@ -258,7 +248,7 @@ class EntryReader:
             instance=instance,
         )
 
-    def _read_call(self, data: bytes, address: int) -> _Called | None:
+    def _read_call(self, data: bytes, address: int) -> _CallFields | None:
         layout = self._layout
         group, described, name = (
             self._text(data, at, address) for at in (layout.group, layout.description, layout.name)
@@ -267,10 +257,10 @@ class EntryReader:
             return None
         backend, colon, operation = clean_line(name).partition(":")
         words = (operation, backend) if colon else (backend, "")
-        return _Called(clean_line(group), clean_line(described), *words, self._shapes(data, address))
+        return _CallFields(clean_line(group), clean_line(described), *words, self._shapes(data, address))
 
     def _shapes(self, data: bytes, address: int) -> tuple[tuple[int, ...], ...]:
-        """The sizes of its tensors; () where they can't be read."""
+        """Return the shapes of its tensors; () if they can't be read."""
         layout = self._layout
         dims = (*self._numbers(data, layout.inputs, address), *self._numbers(data, layout.outputs, address))
         sizes = self._numbers(data, layout.sizes, address)
@@ -283,7 +273,7 @@ class EntryReader:
         return tuple(shapes)
 
     def _numbers(self, data: bytes, at: int, address: int) -> tuple[int, ...]:
-        """A c10::SmallVector<int64_t, N>: pointer, length and capacity (uint32), and room for N of them."""
+        """Return a c10::SmallVector<int64_t, N>: pointer, length and capacity (uint32), and inline storage of N."""
         pointer, count = struct.unpack_from("<QI", data, at)
         if not 0 < count <= _MOST_DIMS:
             return ()
@@ -295,9 +285,9 @@ class EntryReader:
         return ()
 
     def _text(self, data: bytes, at: int, address: int) -> str | None:
-        """A std::string of libstdc++: pointer, length, and 16 bytes for a short one; None where it makes no sense.
+        """Return a libstdc++ std::string: pointer, length, and 16 bytes for a short one; None if implausible.
 
-        One that was longer before keeps its memory, however short it is now.
+        A string that was longer before keeps its heap memory, however short it is now.
         """
         pointer, size = struct.unpack_from("<2Q", data, at)
         if size > _MOST_TEXT:
@@ -312,7 +302,7 @@ class EntryReader:
 
 
 def _fields(layout: EntryLayout) -> struct.Struct:
-    """All that is read of an entry, in rising order; of what has a pointer, that and what is behind it."""
+    """Return the format of all fields in offset order; a field with a pointer includes its inline data."""
 
     def inside(size: int) -> str:
         return f"Q{size - _POINTER}s"

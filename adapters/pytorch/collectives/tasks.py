@@ -1,19 +1,17 @@
-"""Pending collectives of the recorders, and calls of threads that no recorder has, as tasks and edges of the stream.
+"""Publish pending collectives, and calls that no recorder has, as tasks and edges.
 
-Where ranks meet before they are a job: who listens at MASTER_PORT, and from which hosts somebody has connected.
+The rendezvous of ranks (listener at MASTER_PORT, connected hosts) is taken from the kernel's connections in a rank's
+network namespace (`/proc/PID/net/tcp`, proc_pid_net(5)).
 
-Source: the kernel's list of connections in the network namespace of a rank (`/proc/PID/net/tcp`, proc_pid_net(5)).
-
-Whom ranks that have completed a broadcast or scatter of gloo had it from, by what the others still wait for.
-
+For a gloo broadcast or scatter, the root of ranks that have completed it is derived from the ranks that still wait.
 Source: gloo/broadcast.cc (a binomial tree) and gloo/scatter.cc.
 
 Invariants:
-    tasks.S1. gloo sends to a rank only once that has asked this one for it. Who has completed its part has had it
-        from the rank that sends to it, and has been asked by each of those that it sends to.
-    tasks.S3. Who still waits for it has not had it: so no rank that has completed its part sends to this one.
-    tasks.S2. A root is given only if no other one is left of all ranks; of what a rank does that has not completed
-        it nothing is taken for known but the root that its frame has.
+    tasks.S1. gloo sends to a rank only after that rank's request. A rank that has completed its part has received from
+        its sender, and has been asked by each of its receivers.
+    tasks.S3. A rank that still waits has not received: so no rank that has completed its part sends to it.
+    tasks.S2. A root is given only if it is the only possible one of all ranks; of a rank that has not completed, only
+        the root in its frame is used.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ _MOST: Final = 64
 _WAITS: Final = "gloo::transport::tcp::UnboundBuffer::waitRecv("
 
 
-def _in_tree(rank: int, root: int, total: int) -> int | None:
-    """Who sends to a rank in a broadcast; None for the root."""
+def _broadcast_sender(rank: int, root: int, total: int) -> int | None:
+    """Return the sender to a rank in a broadcast; None for the root."""
     number = (rank - root) % total
     return (number - (1 << number.bit_length() - 1) + root) % total if number else None
 
@@ -49,7 +47,10 @@ def _from_root(rank: int, root: int, _total: int) -> int | None:
     return root if rank != root else None
 
 
-_SENDERS: Final[Mapping[str, Callable[[int, int, int], int | None]]] = {"broadcast": _in_tree, "scatter": _from_root}
+_SENDERS: Final[Mapping[str, Callable[[int, int, int], int | None]]] = {
+    "broadcast": _broadcast_sender,
+    "scatter": _from_root,
+}
 
 
 def roots_of_completed(
@@ -59,12 +60,11 @@ def roots_of_completed(
     completed: Collection[int],
     receiving: Collection[int] = (),
 ) -> dict[int, int]:
-    """The roots that ranks had which have completed a collective, where these follow from the others'.
+    """Return the roots of ranks that have completed a collective, as far as they follow from the others'.
 
     Args:
-        name: of the collective.
         members: the ranks of its group, in the group's own order.
-        roots: of ranks that are in it: the roots that they have.
+        roots: known roots, by rank that is in it.
         completed: ranks that have completed it.
         receiving: ranks that still wait for it.
     """
@@ -99,12 +99,7 @@ def roots_of_completed(
 
 
 def receives(name: str, stacks: Iterable[Stack]) -> bool:
-    """Whether a rank still waits for a collective of gloo, if it is in one of this name only.
-
-    Args:
-        name: of the collective.
-        stacks: of the threads of its process.
-    """
+    """Return whether a rank still waits for a gloo collective, if it is in just one of this name."""
     function = f"gloo::{name}("
     inside = [one for one in stacks if any(frame.function.startswith(function) for frame in one.frames)]
     return len(inside) == 1 and any(frame.function.startswith(_WAITS) for frame in inside[0].frames)
@@ -115,13 +110,13 @@ _MOST_HOSTS: Final = 8
 
 
 class Meeting(Struct, frozen=True):
-    """The place.
+    """The rendezvous of a job.
 
     Attributes:
         address: `10.0.0.1:29500`.
         deserted: it is on this host, and nobody listens there.
-        hosts: other hosts that have connections to it, as far as they are seen from here.
-        others: connections to it from this host that are of no rank which is known to be there.
+        hosts: other hosts that have connections to it, as seen from here.
+        others: connections from this host by processes that are no known rank.
     """
 
     address: str
@@ -131,13 +126,7 @@ class Meeting(Struct, frozen=True):
 
 
 def meeting_of(pid: int, environment: Mapping[str, str], known: Iterable[int] = ()) -> Meeting | None:
-    """Where a rank meets the others; None where its environment does not say so.
-
-    Args:
-        pid: of the rank.
-        environment: of it.
-        known: the pids of all ranks that are known to be there.
-    """
+    """Return the rendezvous of a rank, given the pids of all ranks; None if its environment does not give it."""
     address, port = environment.get("MASTER_ADDR", ""), environment.get("MASTER_PORT", "")
     if not address or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         return None
@@ -171,15 +160,13 @@ def collective_task(
     receiving: Collection[int] = (),
     enters: Mapping[int, tuple[str, ...]] | None = None,
 ) -> Task:
-    """The task of a collective.
+    """Return the task of a collective.
 
     Args:
-        one: the collective.
-        prefix: of the job, where there are several.
-        looks: at its ranks, by rank.
-        moved: the threads that went on between the last two looks, by rank.
-        ended: those that have no process any more, each with the one that it had, or "".
-        receiving: ranks that wait for what another one sends in it.
+        prefix: of the job, if there are several.
+        moved: the threads that moved between the last two samples, by rank.
+        ended: ranks whose process has ended -> that process, or "".
+        receiving: ranks that wait for data from another one.
         enters: see `entrants`.
     """
     first = one.first
@@ -219,7 +206,7 @@ def collective_task(
 def _roots(
     one: Standing, looks: Mapping[int, Look], receiving: Collection[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """The roots that the frames of ranks have, and those that follow for ranks that have left the collective."""
+    """Return the roots in the frames of ranks, and the derived roots of ranks that have left the collective."""
     found = {rank: root_of(looks[rank], entry.thread, entry.name) for rank, entry in one.entries.items()}
     roots = {rank: root for rank, root in found.items() if root is not None}
     if one.first.backend != "gloo" or len({entry.name for entry in one.entries.values()}) > 1:
@@ -229,7 +216,7 @@ def _roots(
 
 
 def receiving(one: Standing, job: Sequence[RankSeen], snapshot: Snapshot) -> list[int]:
-    """The ranks of those that are in a collective which wait for what another one sends in it."""
+    """Return the ranks in a collective that wait for data from another rank."""
     found = []
     for rank in job:
         if rank.look.rank in one.entries and one.passed:
@@ -240,7 +227,7 @@ def receiving(one: Standing, job: Sequence[RankSeen], snapshot: Snapshot) -> lis
 
 
 def _key(group: str, name: str) -> str:
-    """What tells a group from others: groups of a device mesh share their description."""
+    """Return a unique key: groups of a device mesh share their description."""
     text = group if group == name else f"{group}.{name}"
     return re.sub(r"[/\s]", "_", text)
 
@@ -250,7 +237,6 @@ def _shape(shapes: Sequence[Sequence[int]]) -> str:
 
 
 def _handled(ranks: Iterable[int], looks: Mapping[int, Look]) -> dict[int, str]:
-    """The signals that ranks handle."""
     return {rank: looks[rank].handles for rank in ranks if looks[rank].handles}
 
 
@@ -261,13 +247,12 @@ def _ordered(ranks: Iterable[int]) -> tuple[int, ...]:
 def _processes(
     seen: Iterable[int], unseen: Iterable[int], looks: Mapping[int, Look], ended: Mapping[int, str]
 ) -> dict[int, str]:
-    """The processes of ranks, by rank."""
     gone = {rank: ended[rank] for rank in unseen if ended.get(rank)}
     return {rank: looks[rank].process for rank in seen} | gone
 
 
 def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[int, tuple[str, ...]]:
-    """The threads of ranks that have not entered a collective which have entered others of its group."""
+    """Return, for ranks absent from a collective, the threads that have entered others of its group."""
     found = {}
     for rank in job:
         if rank.look.rank in one.absent:
@@ -279,7 +264,7 @@ def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[int, tup
 
 
 def collective_edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
-    """Who waits for a collective, and for whom it waits."""
+    """Return the edges from waiting threads to a collective, and from it to absent ranks."""
     found = []
     for rank in job:
         process = rank.look.process
@@ -297,7 +282,7 @@ def collective_edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot
 
 
 def thread_of(rank: RankSeen, own: int, host: str) -> str:
-    """The identifier of the thread of a rank that pthread_self(3) calls so; "" where it is not known."""
+    """Return the thread id for a pthread_self(3) of a rank; "" if not known."""
     if own not in rank.threads:
         return ""
     return ids.thread(host, int(ids.parse(rank.look.process).short), rank.threads[own])
@@ -306,14 +291,12 @@ def thread_of(rank: RankSeen, own: int, host: str) -> str:
 def exchange_task(
     one: Exchange, prefix: str, looks: Mapping[int, Look], moved: Mapping[int, frozenset[int]], ended: Mapping[int, str]
 ) -> Task:
-    """The task of a call that no recorder has.
+    """Return the task of a call that no recorder has.
 
     Args:
-        one: the call.
-        prefix: of the job, where there are several.
-        looks: at its ranks, by rank.
-        moved: the threads that went on between the last two looks, by rank.
-        ended: those that have no process any more, each with the one that it had, or "".
+        prefix: of the job, if there are several.
+        moved: the threads that moved between the last two samples, by rank.
+        ended: ranks whose process has ended -> that process, or "".
     """
     group = one.description or one.group
     facts = CallFacts(
@@ -344,13 +327,7 @@ def exchange_task(
 
 
 def with_meeting(task: Task, waiting: Iterable[str], snapshot: Snapshot) -> Task:
-    """The task of `init_process_group` with where its ranks meet.
-
-    Args:
-        task: the task.
-        waiting: the processes that wait in it.
-        snapshot: the state.
-    """
+    """Add the rendezvous to the task of `init_process_group`, in which some processes wait."""
     there = [snapshot.processes[one] for one in sorted(waiting)]
     place = meeting_of(there[0].pid, there[0].environment, [one.pid for one in there])
     if place is None:
@@ -367,7 +344,7 @@ def _name(one: Exchange) -> str:
 
 
 def exchange_edges(task: str, one: Exchange, job: Sequence[RankSeen], host: str) -> list[Edge]:
-    """Who waits in a call, and for whom."""
+    """Return the edges of a call: waiting threads, and absent ranks."""
     found = []
     for rank in job:
         process, number = rank.look.process, rank.look.rank

@@ -1,8 +1,8 @@
-"""In which collective of which rank a thread is on which something is thrown (`catch c10::Error`).
+"""Find the collective that a thread is in when it throws (`catch c10::Error`).
 
 Invariants:
     thrown.H1. An operation is named only if this thread enqueued it as its newest one, and it is pending, or the stack
-        shows the thread in the function of that name. Of a thread that carries out what another one enqueued, only if
+        shows the thread in the function of that name. For a thread that executes another thread's operation: only if
         the stack has its name, and no other of that name is pending.
 """
 
@@ -27,18 +27,14 @@ _NEWEST: Final = 64  # entries that are looked at
 
 
 def thrown_in(pid: int, tid: int) -> Callable[[Sequence[Frame]], tuple[int | None, str]] | None:
-    """Read what a thread is in, at once; None where the process uses no torch.distributed.
-
-    Args:
-        pid: the process.
-        tid: the thread.
+    """Read the recorders of a thread's process at once; None if it uses no torch.distributed.
 
     Returns:
-        What takes the stack, once that is known, and gives the rank (None where it is not known), and the operation
-        with its number and group (`all_reduce #5 of group 0`; "" for none).
+        A function that takes the stack, once known, and returns the rank (None if not known), and the operation with
+        its number and group (`all_reduce #5 of group 0`; "" for none).
 
     Raises:
-        OSError: gone, or not allowed.
+        OSError: the process is gone or not permitted.
     """
     recorders = _recorders(pid, read_stat(pid).start_ticks)
     if not recorders:
@@ -75,7 +71,7 @@ def _in_it(entry: Entry, frames: Sequence[Frame]) -> bool:
 
 
 def _carried_out(entries: Sequence[Entry], frames: Sequence[Frame]) -> Entry | None:
-    """The operation that a thread of gloo's carries out: the only one of that name that is pending, or the newest."""
+    """Return the operation that a gloo worker executes: the only pending one of its name, or the newest."""
     named = next((match[1].lower() for frame in frames if (match := _WORK.search(frame.function))), "")
     alike = [one for one in entries if named and one.name.replace("_", "").startswith(named)]
     pending = [one for one in alike if not one.done]
@@ -86,7 +82,7 @@ def _carried_out(entries: Sequence[Entry], frames: Sequence[Frame]) -> Entry | N
 
 @lru_cache(maxsize=1 << 10)
 def _recorders(pid: int, began: int) -> tuple[Recorder, ...]:
-    """Those of a process; `began` tells it from another of that pid."""
+    """Return the recorders of a process; `began` distinguishes reused pids."""
     try:
         return tuple(find_recorders(pid))
     except LayoutUnknown:
@@ -94,7 +90,7 @@ def _recorders(pid: int, began: int) -> tuple[Recorder, ...]:
 
 
 def _tid(pid: int, entry: Entry) -> int | None:
-    """The number of the thread that enqueued it: glibc has it in the thread's descriptor."""
+    """Return our tid of an entry's thread, by glibc's thread descriptor."""
     abi = native_abi()
     if abi is None or abi.descriptor_tid is None:
         return None

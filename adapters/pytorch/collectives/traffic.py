@@ -1,7 +1,7 @@
-"""Bytes that are on their way between two processes of this host, over TCP.
+"""Bytes in flight over TCP between two processes of this host.
 
-What is sent and not acknowledged, and what has come and was not read, is in the kernel's list of connections
-(`/proc/PID/net/tcp`, proc_pid_net(5)), which is that of the process's network namespace.
+Unacknowledged and unread bytes are in the kernel's connection list of a network namespace (`/proc/PID/net/tcp`,
+proc_pid_net(5)).
 """
 
 from __future__ import annotations
@@ -16,21 +16,14 @@ _SOCKET: Final = "socket:["
 
 
 def socket_inodes(pid: int) -> set[int]:
-    """The sockets that a process has open.
-
-    Raises:
-        OSError: gone, or not allowed.
-    """
+    """Return the inodes of a process's open sockets; raise OSError if it can't be read."""
     return {int(link[len(_SOCKET) : -1]) for link in fd_links(pid).values() if link.startswith(_SOCKET)}
 
 
 def bytes_under_way(one: int, other: int) -> bool:
-    """Whether a connection between two processes has bytes that are not acknowledged or not read; also where that
-    can't be seen. In another network namespace each, any connection of them counts.
+    """Return whether a connection between two processes has unacknowledged or unread bytes; True if not readable.
 
-    Args:
-        one: a pid.
-        other: another one.
+    In different network namespaces, any connection of them counts.
     """
     try:
         here, there = socket_inodes(one), socket_inodes(other)

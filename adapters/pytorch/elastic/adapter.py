@@ -1,4 +1,4 @@
-"""Puts on the stream which workers of torchrun's agent have left an error at which start."""
+"""Publish the errors that workers of torchrun's agent have left at each start."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LIMIT: Final = Limit(cpu=0.005, wall=0.1, least_s=2.0)
 
 
 class ElasticErrorsAdapter(PolledAdapter):
-    """Errors that workers of torchrun's agent have left in its folders."""
+    """Errors in the folders of torchrun's agent."""
 
     name = "elastic-errors"
     title = "torchrun's error files"
@@ -34,11 +34,9 @@ class ElasticErrorsAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When processes are watched."""
         return bool(request.processes)
 
     async def look(self, context: Context) -> float:
-        """Look for the files of the newest starts."""
         runs = _runs(context.snapshot().processes.values(), context.request.host)
         found, cost = await asyncio.to_thread(timed, _read, runs)
         context.emit(*self._shown.add(context.stamp(), diagnostics=(_diagnostic(*one) for one in found)))
@@ -46,7 +44,7 @@ class ElasticErrorsAdapter(PolledAdapter):
 
 
 def _runs(processes: Iterable[Process], host: str) -> dict[str, tuple[int, Run]]:
-    """The runs whose workers are watched, by their folders, each with one that lives."""
+    """Return the runs with watched workers, by folder, each with a living pid."""
     found: dict[str, tuple[int, Run]] = {}
     for process in processes:
         run = run_of(process.environment.get(_VARIABLE, ""))

@@ -1,14 +1,14 @@
-"""What the workers of torchrun's agent have left behind at earlier starts: error files, and standard error.
+"""Read error files and standard error left by torchrun's workers at earlier starts.
 
 The agent gives each worker a file for its error (`TORCHELASTIC_ERROR_FILE`, `RUN/attempt_N/LOCAL_RANK/error.json`;
 torch/distributed/elastic/multiprocessing/api.py). `record` writes an exception there, with its time; with
-`--redirects` or `--tee` the worker's `stderr.log` lies beside it. Both are data of the target: read, never executed.
+`--redirects` or `--tee` the worker's `stderr.log` is next to it. Both are data of the target: read, never executed.
 
 Invariants:
-    error_files.L1. Only files below the folder of the run are read, by names that the agent gives, regular ones, and of
-        each a bounded part.
-    error_files.L2. Who failed first at a start is said only if one worker alone left an error, or if its time is the
-        earliest: errors within one second are not told apart.
+    error_files.L1. Only regular files below the run's folder are read, by names that the agent gives, and a bounded
+        part of each.
+    error_files.L2. A worker is said to have failed first only if it alone left an error, or if its time is the
+        earliest by more than a second.
 """
 
 from __future__ import annotations
@@ -38,12 +38,7 @@ _ERROR: Final = lazy_re(r"((?:[A-Za-z_]\w*\.)*[A-Z]\w*)(?:: (.*))?")
 
 
 class Run(Struct, frozen=True):
-    """A run of the agent, by what the environment of one of its workers says.
-
-    Attributes:
-        folder: of the run, as the worker names it: from `/`, or from the folder in which the agent was started.
-        start: which start the worker is of, from 0 on.
-    """
+    """A run of the agent: its folder as the worker names it (may be relative to the agent's), and the start, from 0."""
 
     folder: str
     start: int
@@ -53,11 +48,10 @@ class Failure(Struct, frozen=True):
     """A worker that has left an error.
 
     Attributes:
-        start: at which start, from 0 on.
-        local_rank: which worker.
+        start: from 0.
         error: `ValueError: bad shard`.
         file: as the worker names it.
-        wall_ns: when; None where nothing says so.
+        wall_ns: None if not known.
     """
 
     start: int
@@ -81,7 +75,7 @@ class _ErrorFile(Struct, frozen=True):
 
 
 def run_of(error_file: str) -> Run | None:
-    """The run that a worker with this `TORCHELASTIC_ERROR_FILE` is of; None where it is no such path."""
+    """Return the run of a `TORCHELASTIC_ERROR_FILE`; None if it is no such path."""
     match = _PLACE.search(error_file)
     parents = PurePosixPath(error_file).parents
     if match is None or ".." in error_file.split("/") or len(parents) < 4:
@@ -90,11 +84,9 @@ def run_of(error_file: str) -> Run | None:
 
 
 def first_failures(run: Run, root: Path) -> list[Failure]:
-    """Who failed first at each start of a run, as far as that is known (L2), the oldest start first.
+    """Return the first failure of each start of a run, as far as known (L2), oldest start first.
 
-    Args:
-        run: the run.
-        root: where its folder begins: `/proc/PID/root`, or `/proc/PID/cwd`.
+    The run's folder is below `root`: `/proc/PID/root`, or `/proc/PID/cwd`.
     """
     found = []
     for start in range(max(0, run.start + 1 - _STARTS), run.start + 1):
@@ -115,7 +107,7 @@ def _first(failures: Iterable[Failure]) -> Failure | None:
 
 
 def _failures(run: Run, start: int, root: Path) -> list[Failure]:
-    """The workers that left an error: those with a file for it, else those whose standard error ends with one."""
+    """Return the workers with an error file, or else those whose standard error ends with an exception."""
     here = f"{run.folder}/attempt_{start}"
     folder = root / here.lstrip("/")
     try:
@@ -152,7 +144,7 @@ def _of_error_file(path: Path) -> tuple[str, int | None] | None:
 
 
 def _of_stderr(path: Path) -> tuple[str, int | None] | None:
-    """The exception that a worker's standard error ends with: when it was written is no time of the error."""
+    """Return the exception at the end of a worker's standard error; its write time is not used."""
     lines = _end_of(path, _TAIL).decode("utf-8", "replace").rstrip().splitlines()
     begins = next((number for number in reversed(range(len(lines))) if lines[number] == _TRACEBACK), None)
     if begins is None:
@@ -163,7 +155,6 @@ def _of_stderr(path: Path) -> tuple[str, int | None] | None:
 
 
 def _end_of(path: Path, most: int) -> bytes:
-    """The last bytes of a regular file; b"" where it can't be read."""
     try:
         fd = target_files.open_fd(path, links=False)
     except OSError:

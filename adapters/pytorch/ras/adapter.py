@@ -1,8 +1,7 @@
-"""Asks NCCL's RAS service what the ranks have launched, where the user wants that (`--ask nccl-ras`).
+"""Query NCCL's RAS service for the ranks' launched operations, if the user asks for it (`--ask nccl-ras`).
 
-Which NCCL a process has loaded: a text in its library says so, its own one or that of torch with NCCL in it.
-
-One query of NCCL's RAS service, over TCP (docs: RAS, wire-level protocol).
+The NCCL version is a text in its library, or in torch if NCCL is linked statically. One query is made over TCP (NCCL
+docs: RAS, wire-level protocol).
 
 Invariants:
     ras_adapter.R1. Nothing is asked without the option, in a read-only session, or of an NCCL older than 2.27.3, whose
@@ -10,7 +9,7 @@ Invariants:
     ras_adapter.R2. Every query is in the ledger.
     ras_adapter.R3. A rank is called behind only if its count was the same in two queries, and others were ahead in
         both: the counts of a healthy job differ in most queries.
-    ras_adapter.Q1. A query ends within its time limit, and takes no more than `_MOST_BYTES`, whatever answers.
+    ras_adapter.Q1. A query ends within its time limit, and reads no more than `_MOST_BYTES`.
 """
 
 from __future__ import annotations
@@ -45,21 +44,11 @@ _LIMIT_S: Final = 30.0
 
 
 class NoAnswer(Exception):
-    """Nobody answers, or not with a status; the text says why, for users."""
+    """No usable reply; the text says why, for users."""
 
 
 async def ask_ras(host: str, port: int, *, json: bool, limit_s: float = _LIMIT_S) -> RasReply:
-    """Ask for the verbose status.
-
-    Args:
-        host: where a RAS thread listens.
-        port: its port.
-        json: ask for JSON: NCCL 2.28.7 and newer.
-        limit_s: time limit of the query.
-
-    Raises:
-        NoAnswer: there is none that can be read.
-    """
+    """Query the verbose status, as JSON from NCCL 2.28.7 on; raise NoAnswer without a usable reply."""
     where = clean_line(f"{host}:{port}")
     try:
         async with asyncio.timeout(limit_s):
@@ -108,11 +97,7 @@ _known: dict[tuple[int, int, int], tuple[int, int, int] | None] = {}
 
 
 def nccl_version(pid: int) -> tuple[int, int, int] | None:
-    """Major, minor and patch; None where it has loaded none, or its library does not say.
-
-    Raises:
-        OSError: gone, or not allowed.
-    """
+    """Return major, minor and patch of the loaded NCCL, or None; raise OSError if the process can't be read."""
     tried: set[str] = set()
     for mapping in parse_maps(pid):
         if mapping.path in tried or not _LIBRARIES.fullmatch(mapping.path.rpartition("/")[2]):
@@ -143,7 +128,7 @@ _SILENT: Final = f"--ask {NAME}=HOST:PORT where NCCL_RAS_ADDR says another; NCCL
 
 
 class NcclRasAdapter(PolledAdapter):
-    """Ranks that are behind or missing, as NCCL's own service has it."""
+    """Reports ranks that NCCL's RAS service says are behind or missing."""
 
     name = NAME
     title = _TEXT
@@ -159,16 +144,15 @@ class NcclRasAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Only where it is asked for (R1)."""
         return bool(request.processes) and request.asked(NAME) is not None
 
     async def begin(self, context: Context) -> bool:
-        """Whom to ask, and in which words.
+        """Find the address and protocol version.
 
         Raises:
-            TouchRefused: touches are forbidden.
+            TouchRefused: intrusive actions are forbidden.
             TargetUnsuitable: the NCCL of the job is too old, or not known.
-            SourceError: the address is none.
+            SourceError: the address is invalid.
         """
         refuse_touch(context.request, f"A query of {_TEXT} wakes a thread in every rank of the job")
         self._nccl = await self._version(context)
@@ -176,7 +160,6 @@ class NcclRasAdapter(PolledAdapter):
         return True
 
     async def look(self, context: Context) -> float:
-        """Ask."""
         begun_s = time.monotonic()
         reply = await self._ask(context, *self._address, self._nccl)
         self._first = self._before is None and reply is not None
@@ -187,17 +170,13 @@ class NcclRasAdapter(PolledAdapter):
         return _APART_S if self._first else _LIMIT.rest_s(Cost(wall_s=time.monotonic() - begun_s))
 
     async def again(self, context: Context) -> bool:
-        """Two answers are compared."""
+        """Request a second query, since two replies are compared."""
         if self._first:
             await context.sleep(_APART_S)
         return self._first
 
     async def _version(self, context: Context) -> tuple[int, int, int]:
-        """The NCCL of the processes.
-
-        Raises:
-            TargetUnsuitable: it is too old, or not known.
-        """
+        """Return the oldest NCCL version of the processes; raise TargetUnsuitable if too old or unknown."""
         await processes_seen(context)
         versions = set(_versions(_living(context)))
         if not versions:
@@ -235,11 +214,7 @@ class NcclRasAdapter(PolledAdapter):
 
 
 def address(context: Context) -> tuple[str, int]:
-    """Where to ask: what the option says, or NCCL_RAS_ADDR of a process, or NCCL's own default.
-
-    Raises:
-        SourceError: it is no address.
-    """
+    """Return the address: the option's, NCCL_RAS_ADDR's, or NCCL's default; raise SourceError if invalid."""
     named = context.request.asked(NAME) or next(
         (text for one in _living(context) if (text := one.environment.get("NCCL_RAS_ADDR"))), f"localhost:{PORT}"
     )

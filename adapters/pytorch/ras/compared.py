@@ -1,4 +1,4 @@
-"""What two answers of NCCL's RAS service say: ranks that are missing, dead, or behind in both (ras_adapter.R3)."""
+"""Compare two replies of NCCL's RAS service: ranks missing, dead, or behind in both (ras_adapter.R3)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,7 @@ _NAMED: Final = 8
 
 
 class Said(NamedTuple):
-    """One statement.
-
-    Attributes:
-        key: what it is about.
-        code: which kind.
-    """
+    """One statement."""
 
     key: str
     code: str
@@ -29,12 +24,7 @@ class Said(NamedTuple):
 
 
 def compared(before: RasReply | None, now: RasReply) -> list[Said]:
-    """What stands.
-
-    Args:
-        before: the answer before; None where this is the first one: then no rank is called behind.
-        now: the newest one.
-    """
+    """Return the statements of the newest reply; if it is the first (`before` is None), no rank is called behind."""
     return [*_dead(now), *_missing(now), *(_behind(before, now) if before is not None else ())]
 
 
@@ -73,7 +63,7 @@ def _behind(before: RasReply, now: RasReply) -> Iterator[Said]:
 
 
 def _lagging(before: Communicator | None, now: Communicator, operation: str) -> Iterator[Launched]:
-    """The groups of ranks that have not moved, and were behind others in both answers."""
+    """Yield the groups of ranks that have not moved, and were behind others in both replies."""
     if before is None:
         return
     then = [group for group in before.launched if group.operation == operation]

@@ -1,7 +1,7 @@
-"""What NCCL's RAS service answered: communicators, the ranks that are missing, and what each has launched.
+"""Parse replies of NCCL's RAS service: communicators, missing ranks, and launched operations.
 
-The forms are those of NCCL's user guide (RAS) and of src/ras/client_support.cc, 2.24 to 2.29. A reply is foreign text:
-what makes no sense is left out, and its length is bounded by who reads it.
+The formats are those of NCCL's user guide (RAS) and of src/ras/client_support.cc, 2.24 to 2.29. A reply is untrusted:
+implausible parts are left out, and the caller bounds its length.
 """
 
 from __future__ import annotations
@@ -22,17 +22,11 @@ _MOST_NAME: Final = 100
 
 
 class UnreadableReply(Exception):
-    """A reply that is none of RAS; the text says why, for users."""
+    """A reply that is not from RAS; the text says why, for users."""
 
 
 class RasRank(Struct, frozen=True, order=True):
-    """A rank of a communicator.
-
-    Attributes:
-        rank: its number there.
-        host: its node, as RAS has it.
-        pid: its process on that node.
-    """
+    """A rank of a communicator, with its node as RAS names it, and its pid there."""
 
     rank: int
     host: str = ""
@@ -43,10 +37,10 @@ class Launched(Struct, frozen=True):
     """Ranks that have launched equally many operations.
 
     Attributes:
-        operation: `AllReduce`; "" where RAS counts all together.
-        count: the newest operation that they have launched.
+        operation: `AllReduce`; "" if RAS counts all together.
+        count: number of the newest launched operation.
         number: how many ranks these are.
-        ranks: those that are named.
+        ranks: the named ones.
     """
 
     operation: str
@@ -61,7 +55,7 @@ class Communicator(Struct, frozen=True):
     Attributes:
         name: its hash, as in NCCL's own log.
         missing: ranks that gave no data.
-        launched: what its ranks have launched, where they differ.
+        launched: by count, if its ranks differ.
     """
 
     name: str
@@ -73,10 +67,10 @@ class RasReply(Struct, frozen=True):
     """A reply.
 
     Attributes:
-        version: of NCCL; "" where it says none.
-        communicators: those with something to say.
-        dead: processes that RAS takes for dead, as it names them.
-        whole: the reply has its end.
+        version: of NCCL; "" if not given.
+        communicators: those with problems.
+        dead: processes that RAS considers dead, as it names them.
+        whole: the reply is complete.
     """
 
     version: str = ""
@@ -116,11 +110,7 @@ class _JsonReply(Struct):
 
 
 def read_json(text: str) -> RasReply:
-    """A reply to `SET FORMAT json`.
-
-    Raises:
-        UnreadableReply: it is none.
-    """
+    """Parse a reply to `SET FORMAT json`; raise UnreadableReply if it is none."""
     begin = text.find("{")
     try:
         found = msgspec.json.decode(text[max(begin, 0) :].encode(), type=ready(_JsonReply))
@@ -171,11 +161,7 @@ _PROCESS: Final = lazy_re(r"\s+Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,1
 
 
 def read_text(text: str) -> RasReply:
-    """A reply in the form for people, of `VERBOSE STATUS`.
-
-    Raises:
-        UnreadableReply: it is none.
-    """
+    """Parse a text reply to `VERBOSE STATUS`; raise UnreadableReply if it is none."""
     version = _VERSION.search(text)
     if version is None and "Communicators..." not in text:
         raise UnreadableReply("it is no status of NCCL's")

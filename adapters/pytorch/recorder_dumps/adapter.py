@@ -1,20 +1,14 @@
-"""Finds dumps of Flight Recorders below the folders that were named, and puts what they say together on the stream.
+"""Find Flight Recorder dumps below the named folders, compare the ranks of a job, and publish the findings.
 
-Compares the dumps of a job's ranks: who was in which collective, and who was not.
+A dump is a pickle, or the JSON of the worker server. Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp (keys),
+FlightRecorderDetail.hpp (dump, dump_json); checked with dumps of torch 2.13 (version 2.10 of the format, gloo). Those
+of NCCL have the same keys but were not tested.
 
-One dump of a Flight Recorder, read from its file: a pickle, or the JSON of the worker server.
-
-Sources: torch/csrc/distributed/c10d/FlightRecorder.hpp (keys), FlightRecorderDetail.hpp (dump, dump_json); checked with
-dumps of torch 2.13 (version 2.10 of the format, gloo). Those of NCCL have the same keys; none was there to try.
-
-Reads pickles that hold nothing but plain data: dicts, lists, tuples, texts, numbers.
-
-Flight Recorder dumps are pickles (torch/csrc/distributed/c10d/FlightRecorder.hpp, dump). A pickle can name any function
-and call it; here every name is refused, so that none can be called.
+A pickle can name and call any function. Only plain data is accepted: every name is refused.
 
 Invariants:
-    compared.R1. The rank that is named waits for no other one: of those that wait for each other none is.
-    compared.D1. An entry that is not as it should be is left out, and the others stay.
+    compared.R1. A rank that is named waits for no other one: of those that wait for each other none is.
+    compared.D1. A malformed entry is left out, and the others stay.
     compared.A1. Nothing of the pickle is imported, called or looked up.
 """
 
@@ -53,7 +47,7 @@ class NotPlain(ValueError):
 
 
 class _Plain(pickle.Unpickler):
-    """Builds what needs no name."""
+    """An unpickler that refuses all names."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
         raise NotPlain(f"it wants to use {module}.{name}, which is not done")
@@ -63,11 +57,7 @@ class _Plain(pickle.Unpickler):
 
 
 def load_plain(data: bytes) -> object:
-    """The value that a pickle holds.
-
-    Raises:
-        NotPlain: see there.
-    """
+    """Return the value of a pickle; raise NotPlain if it is damaged or not plain data."""
     try:
         return _Plain(io.BytesIO(data)).load()
     except NotPlain:
@@ -112,16 +102,15 @@ class _Entry(Struct):
 
 
 class Dump(Struct, frozen=True, kw_only=True):
-    """What a rank had when its dump was written.
+    """Dump of one rank.
 
     Attributes:
         rank: its global rank.
-        path: the file.
-        written_wall_ns: when the file was changed last.
-        entries: in the order in which they were enqueued.
-        lines: the user's line that enqueued an entry (`train.py:41`), by the entry's record, where the dump has it.
-        groups: the ranks of its groups, by name, where the dump has them.
-        whole: no entry has been overwritten before.
+        written_wall_ns: mtime of the file.
+        entries: in enqueue order.
+        lines: the user's line that enqueued an entry (`train.py:41`), by the entry's record, if the dump has it.
+        groups: the ranks of its groups, by name, if the dump has them.
+        whole: the ring had not wrapped.
     """
 
     rank: int
@@ -134,13 +123,13 @@ class Dump(Struct, frozen=True, kw_only=True):
 
 
 def rank_in_name(name: str) -> int | None:
-    """The rank at the end of a file's name, as torch writes it (`nccl_trace_rank_3`); None where there is none."""
+    """Return the rank at the end of a file's name, as torch writes it (`nccl_trace_rank_3`); None if there is none."""
     found = _NUMBER.search(name)
     return int(found[1]) if found is not None and len(found[1]) < 8 else None
 
 
 def looks_like_dump(path: Path) -> bool:
-    """Whether the beginning of a file is that of a dump."""
+    """Return whether a file begins like a dump."""
     try:
         with target_files.open_binary(path) as file:
             head = file.read(_HEAD)
@@ -152,12 +141,7 @@ def looks_like_dump(path: Path) -> bool:
 
 
 def read_dump(path: Path) -> Dump:
-    """Read one file.
-
-    Raises:
-        BadDump: see there.
-        OSError: not readable.
-    """
+    """Read one dump; raise BadDump if it is damaged or none, OSError if it is unreadable."""
     rank = rank_in_name(path.name)
     if rank is None:
         raise BadDump("its name does not end with the number of a rank")
@@ -222,13 +206,13 @@ def _made(one: _Entry) -> Entry:
 
 
 def _line(frames: tuple[_Frame, ...]) -> str:
-    """The user's innermost line: frames of installed packages are within it."""
+    """Return the user's innermost line; frames of installed packages are skipped."""
     own = next((frame for frame in frames if not _LIBRARY.search(frame.filename)), None)
     return clean_line(f"{own.filename.rpartition('/')[2]}:{own.line}", 200) if own is not None else ""
 
 
 def _groups(config: object) -> dict[str, tuple[int, ...]]:
-    """The ranks of groups: `{"1": {"name": "1", "desc": "dp", "ranks": "[0, 1]"}}`; dumps of gloo mostly have none."""
+    """Return the ranks of groups: `{"1": {"name": "1", "desc": "dp", "ranks": "[0, 1]"}}`; gloo mostly has none."""
     found = {}
     for one in config.values() if isinstance(config, dict) else ():
         if isinstance(one, dict) and isinstance(one.get("name"), str):
@@ -243,11 +227,9 @@ class Said(Struct, frozen=True, kw_only=True):
 
     Attributes:
         code: `dump-missing`, `dump-circle`, `dump-differs`, `dump-unseen`.
-        sentence: for users.
-        key: what tells it from others.
         since_wall_ns: when it was enqueued first.
-        for_ns: how long before the last change of a file that was: of the dump itself, or of a copy.
-        ranks: those that it is about, the culprits first.
+        for_ns: time from then to the last change of a file (of the dump itself, or of a copy).
+        ranks: the ranks involved, culprits first.
     """
 
     code: str
@@ -259,7 +241,7 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 def compare(dumps: Sequence[Dump]) -> list[Said]:
-    """What the dumps say together, the culprit first; [] where no collective was pending."""
+    """Return the findings of all dumps, culprit first; [] if no collective was pending."""
     world = max((max(ranks) + 1 for dump in dumps for ranks in dump.groups.values()), default=0)
     world = max(world, max((dump.rank + 1 for dump in dumps), default=0))
     looks = [_look(dump, dumps, world) for dump in dumps]
@@ -280,7 +262,7 @@ def compare(dumps: Sequence[Dump]) -> list[Said]:
 
 
 def _look(dump: Dump, dumps: Sequence[Dump], world: int) -> Look:
-    """A rank as it was; of groups whose ranks no dump has, those that have used them are the members."""
+    """Return a rank's state; the members of an unlisted group are the ranks that have used it."""
     groups: dict[str, tuple[int, ...]] = {"0": tuple(range(world))}
     for other in dumps:
         groups |= {name: ranks for name, ranks in other.groups.items() if len(ranks) > len(groups.get(name, ()))}
@@ -291,7 +273,7 @@ def _look(dump: Dump, dumps: Sequence[Dump], world: int) -> Look:
 
 
 def _roots(found: Iterable[Standing]) -> set[int]:
-    """The ranks that others waited for, and that themselves waited in nothing (R1)."""
+    """Return the awaited ranks that themselves waited in nothing (R1)."""
     found = list(found)
     waiting = {rank for one in found for rank in one.entries}
     return {rank for one in found for rank in one.absent} - waiting
@@ -303,13 +285,13 @@ def _title(one: Standing) -> str:
 
 
 def _place(one: Standing, dumps: Mapping[int, Dump]) -> str:
-    """` (train.py:41)`: where those that were in it enqueued it, if they did at one line."""
+    """Return ` (train.py:41)`: the line that enqueued it, if the same on all ranks."""
     lines = {dumps[rank].lines.get(entry.record, "") for rank, entry in one.entries.items()}
     return f" ({next(iter(lines))})" if len(lines) == 1 and "" not in lines else ""
 
 
 def _last(dump: Dump) -> str:
-    """What a rank had enqueued last."""
+    """Return a sentence on the last operation that a rank had enqueued."""
     entry: Entry | None = max(dump.entries, key=lambda entry: entry.record, default=None)
     if entry is None:
         return "it had entered none"
@@ -390,7 +372,7 @@ _AGAIN: Final = "let torch write it again (torch.distributed's debug server, or 
 
 
 class RecorderDumpsAdapter(PolledAdapter):
-    """Dumps of Flight Recorders in the folders of logs."""
+    """Flight Recorder dumps in the folders of logs."""
 
     name = "recorder-dumps"
     title = "Flight Recorder dumps"
@@ -407,11 +389,9 @@ class RecorderDumpsAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When logs are named: a process has its recorder in memory."""
         return bool(request.logs)
 
     async def look(self, context: Context) -> float:
-        """Look for the files."""
         bad = await asyncio.to_thread(self._read, list(context.request.logs))
         for path, problem in bad.items():
             sentence = clean_line(f"{path.name} looks like a Flight Recorder dump and can't be read: {problem}.")
@@ -428,7 +408,7 @@ class RecorderDumpsAdapter(PolledAdapter):
         return _POLL_S
 
     def _read(self, names: Sequence[str]) -> dict[Path, str]:
-        """Read the dumps that are new; those that can't be read, and why."""
+        """Read new dumps; return unreadable files with the reason."""
         self._news, bad = False, dict[Path, str]()
         for path in _candidates(names):
             try:
@@ -448,7 +428,7 @@ class RecorderDumpsAdapter(PolledAdapter):
 
 
 def _candidates(names: Iterable[str]) -> Iterator[Path]:
-    """Files whose name ends with a number, which is the rank: named themselves, or below a folder that was."""
+    """Yield files whose name ends with a rank: named ones, or those below a named folder."""
     visited = 0
     for name in names:
         path = Path(name).expanduser().absolute()

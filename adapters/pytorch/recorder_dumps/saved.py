@@ -1,4 +1,4 @@
-"""Writes the Flight Recorders of running ranks as files: what torch itself would dump once a time limit is over."""
+"""Write the Flight Recorders of running ranks as files, like torch's own dumps on a timeout."""
 
 from __future__ import annotations
 
@@ -19,13 +19,7 @@ _VERSION: Final = "2.10"
 
 
 def save(snapshot: Snapshot, folder: Path) -> None:
-    """Write `flight_recorder_rank_N.json` for each rank of a session, in the form of torch's dumps.
-
-    A rank that can't be read is left out.
-
-    Raises:
-        OSError: the folder can't be written to.
-    """
+    """Write `flight_recorder_rank_N.json` for each readable rank of a session; raise OSError if that fails."""
     for process in snapshot.processes.values():
         if not process.target or process.exited:
             continue

@@ -1,19 +1,18 @@
-"""Requests of torch.distributed.rpc as tasks and edges of the stream.
+"""Publish requests of torch.distributed.rpc as tasks and edges.
 
-The name of an RPC worker: `torch::distributed::rpc::RpcAgent::currentRpcAgent_` in its memory.
-
-An agent begins with a table of functions and its `workerInfo_`: a table of functions, two counts of references, the
-name (std::string of libstdc++) and the number (int16) (torch/csrc/distributed/rpc/rpc_agent.h).
+The worker's name is read through `torch::distributed::rpc::RpcAgent::currentRpcAgent_`. An agent begins with a vtable
+pointer and its `workerInfo_`: vtable pointer, two reference counts, the name (libstdc++ std::string) and the number
+(int16) (torch/csrc/distributed/rpc/rpc_agent.h).
 
 Invariants:
-    rpc_tasks.T1. A request is put on the stream only if the same thread waited for the same at two looks.
-    rpc_tasks.T2. Who carries a request out is each thread of the asked worker that carries out that function. Which of
-        several requests for it is not known, so these are no edges: a function that asks itself over two workers is in
-        no circle.
-    rpc_tasks.N1. A name is given only if it is printable and the number beside it is the process's rank, or may
-        be one where the rank is not known otherwise: `init_rpc` alone leaves it nowhere else.
+    rpc_tasks.T1. A request is published only if the same thread waited for the same in two samples.
+    rpc_tasks.T2. A request is attributed to each thread of the asked worker that executes that function. Since several
+        requests for it can't be told apart, these are no edges: a function that calls itself over two workers makes no
+        cycle.
+    rpc_tasks.N1. A name is given only if it is printable and the number next to it is the process's rank, or a possible
+        one if the rank is not known otherwise: `init_rpc` alone leaves it nowhere else.
     rpc_tasks.F1. A thread asks another worker only if its innermost frame waits for a future or for the value of an
-        RRef; it carries a request out as long as `_run_function` is on its stack.
+        RRef; it serves a request as long as `_run_function` is on its stack.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ _ASKS: Final = (("Future", "wait"), ("PyRRef", "to_here"))
 
 
 class RpcThread(Struct, frozen=True):
-    """One thread.
+    """RPC activity of one thread.
 
     Attributes:
         ident: pthread_self(3).
-        asks: it waits for what another worker carries out.
-        to: the name of that worker; "" where it is not known.
-        function: what it has asked for; "" where it is not known.
-        serves: the function that it carries out itself for another worker; "" for none.
+        asks: it waits for another worker's result.
+        to: the name of that worker; "" if not known.
+        function: the requested function; "" if not known.
+        serves: the function that it executes for another worker; "" for none.
         leaves: it is in `rpc.shutdown`, which returns once all workers have called it.
     """
 
@@ -66,17 +65,7 @@ class RpcThread(Struct, frozen=True):
 def rpc_threads(
     heap: HeapReader, variables: FrameLocals, threads: Sequence[PyThread], methods: Mapping[int, MethodCall]
 ) -> tuple[RpcThread, ...]:
-    """The threads of a process that do something of RPC.
-
-    Args:
-        heap: reads objects of the process.
-        variables: reads its frames' variables.
-        threads: as just read.
-        methods: what their innermost frames call, by the thread's ident.
-
-    Raises:
-        OSError: not readable.
-    """
+    """Return the threads that use RPC, by their innermost calls; raise OSError if memory is unreadable."""
     found = (_thread(heap, variables, thread, methods.get(thread.ident)) for thread in threads)
     return tuple(one for one in found if one is not None)
 
@@ -114,15 +103,7 @@ _OWN: Final = ("_gather_to_leader", "_broadcast_to_followers", "_update_group_me
 
 
 class RpcRank(Struct, frozen=True):
-    """A worker at one moment.
-
-    Attributes:
-        rank: its rank.
-        process: identifier of its process.
-        name: of the worker.
-        threads: what they do.
-        tids: identifiers of the threads by pthread_self(3).
-    """
+    """A worker at one moment, with its thread ids by pthread_self(3)."""
 
     rank: int
     process: str
@@ -132,12 +113,7 @@ class RpcRank(Struct, frozen=True):
 
 
 def rpc_events(ranks: Sequence[RpcRank], before: Mapping[str, tuple[RpcThread, ...]]) -> tuple[list[Task], list[Edge]]:
-    """The requests that are waited for, and the ranks in `shutdown`.
-
-    Args:
-        ranks: the workers of a job.
-        before: what the threads of each process did at the look before.
-    """
+    """Return the pending requests and the ranks in `shutdown`; `before` has the threads of the last sample."""
     tasks: list[Task] = []
     edges: list[Edge] = []
     for one in ranks:
@@ -189,11 +165,7 @@ _symbols: ReadOnce[int | None] = ReadOnce()
 
 
 def agent_pointer(pid: int) -> int | None:
-    """Where a process keeps the pointer to its agent; None where it has no such library, or one without the symbol.
-
-    Raises:
-        OSError: gone, or not allowed.
-    """
+    """Return the address of the pointer to the agent, None if not found; raise OSError if the process can't be read."""
     mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
     if not mappings:
         return None
@@ -207,13 +179,7 @@ def _agent_at(elf: ElfFile) -> int | None:
 
 
 def agent_worker(pid: int, pointer: int, rank: int | None) -> tuple[str, int] | None:
-    """The name and the number of the worker that a process is; None where it is none (N1).
-
-    Args:
-        pid: the process.
-        pointer: where it keeps the pointer to its agent.
-        rank: its rank; None where it is not known.
-    """
+    """Return the name and number of the worker with an agent pointer; None if there is none (N1)."""
     try:
         (agent,) = struct.unpack("<Q", memory.read(pid, pointer, 8))
         if not agent:

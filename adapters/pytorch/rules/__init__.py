@@ -26,7 +26,7 @@ from livedbg.analysis.rules.base import Rule
 
 
 def rules() -> Sequence[Rule]:
-    """All of them."""
+    """Return the rules of this room."""
     return (
         *collectives.rules(),
         *apart.rules(),

@@ -1,4 +1,4 @@
-"""What a rank does that the others wait for: what that amounts to, and how it is said."""
+"""Describe what a rank does that others wait for, and judge it."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ _OF_POOL: Final = "it waits for a task of a thread pool: "
 
 
 class Absence(NamedTuple):
-    """What an absent rank does.
+    """Activity of an absent rank.
 
     Attributes:
-        what: goes on from `Rank 2 has not entered …: `.
-        state: what the verdict is for it.
+        what: text after `Rank 2 has not entered …: `.
+        state: the resulting verdict.
         entity: where it is stuck.
-        busy: something of it makes progress.
-        does: what it does in the words of a whole sentence, where these say it better: `has been opening ckpt.fifo
-            for writing for 41 s (train.py:152)`; else "".
+        busy: some part of it makes progress.
+        does: a better sentence predicate, if there is one: `has been opening ckpt.fifo for writing for 41 s
+            (train.py:152)`; else "".
     """
 
     what: str
@@ -62,13 +62,7 @@ class Absence(NamedTuple):
 
 
 def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
-    """What a rank does instead of entering a collective, and that its process can open no more files.
-
-    Args:
-        process: of the rank.
-        state: all that is known.
-        handles: the signals that it handles.
-    """
+    """Describe the activity of an absent rank, including a full descriptor table and the signals that it handles."""
     found = _absence_of(process, state, handles)
     full = limit_reached(process, state.snapshot)
     if full is None or found.state is VerdictState.RUNNING or process == found.entity:
@@ -77,11 +71,11 @@ def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
 
 
 def _absence_of(process: str, state: RuleInput, handles: str) -> Absence:
-    """What a rank does instead of entering a collective.
+    """Describe the activity of an absent rank.
 
-    It is a stall only if the thread that the others wait for is in one wait without a time limit for the threshold
-    (10 s) that nothing from outside explains, nothing of its process and its children makes progress, and none of them
-    may still end that wait (`wakers`).
+    It is a stall only if the awaited thread is in one wait without a time limit for the threshold (10 s), nothing from
+    outside explains that wait, nothing of its process and its children makes progress, and none of them may still end
+    the wait (`wakers`).
     """
     known = state.snapshot.processes.get(process)
     main = main_thread(process, state)
@@ -114,7 +108,7 @@ def _absence_of(process: str, state: RuleInput, handles: str) -> Absence:
 
 
 def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: RuleInput, *, busy: bool) -> Absence:
-    """The same by the thread that holds it up."""
+    """Describe the thread that blocks a rank."""
     goes_on = VerdictState.RUNNING if busy else VerdictState.UNKNOWN
     if thread.state is ThreadState.RUNNING:
         what = f"it computes{at(thread.id, state)}" if busy else f"it computes, or spins{at(thread.id, state)}"
@@ -147,13 +141,12 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
 
 
 def _at_work(family: Iterable[Thread], state: RuleInput) -> list[Thread]:
-    """The threads of a family that make progress. One that sleeps again and again, while others wait for its rank, may
-    poll or try again for ever, whatever little it does between."""
+    """Return the threads that make progress. A thread that sleeps repeatedly may poll for ever, and doesn't count."""
     return [one for one in progressing(list(family), state) if not sleeps_again(one, state)]
 
 
 def _called(thread: Thread, state: RuleInput) -> set[str]:
-    """What a thread waits in, also where it was begun in a method of Python's library (`Thread(target=event.wait)`)."""
+    """Return a thread's calls, also if it was started in a library method (`Thread(target=event.wait)`)."""
     inner = {frame.function for frame in _inner(thread, state) if _WAITS.search(frame.file or "")}
     return {call_of(thread, state)} | inner
 
@@ -169,14 +162,7 @@ def _on_queue(absence: Absence, end: Thread, state: RuleInput) -> bool:
 
 
 def another_may(process: str, absence: Absence, others: Iterable[str], state: RuleInput) -> str:
-    """A process that may end a wait for something that processes share, such as a FIFO or a semaphore; "" for none.
-
-    Args:
-        process: of a rank that is in one wait.
-        absence: what it does.
-        others: processes of ranks that have not come either.
-        state: all that is known.
-    """
+    """Return a process that may end a rank's wait for a shared object such as a FIFO or a semaphore; "" for none."""
     thread = state.snapshot.threads.get(absence.entity)
     if thread is None:
         return ""
@@ -190,7 +176,7 @@ def another_may(process: str, absence: Absence, others: Iterable[str], state: Ru
 
 
 def _parent_at_work(process: str, state: RuleInput) -> str:
-    """The process that a rank shares what it made with multiprocessing, unless it waits for it; "" for none."""
+    """Return the parent that shares multiprocessing objects with a rank, unless it waits for it; "" for none."""
     known = state.snapshot.processes.get(process)
     found = (one for one in state.snapshot.processes.values() if known is not None and one.pid == known.ppid)
     parent = next((one for one in found if not one.exited), None)
@@ -203,12 +189,7 @@ def _parent_at_work(process: str, state: RuleInput) -> str:
 
 
 def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
-    """Which other thread may do what is waited for: ` in feed (train.py:3)`, or where it is not known ` `; "" for none.
-
-    Args:
-        threads: those that wait, by their processes.
-        state: all that is known.
-    """
+    """Return which other thread may end the wait: ` in feed (train.py:3)`, or ` ` if unknown; "" for none."""
     for process, waiting in threads.items():
         known = state.snapshot.processes.get(process)
         others = [one for one in state.snapshot.threads_of(process) if one.id != waiting and not one.exited]
@@ -225,8 +206,7 @@ def others_may(threads: Mapping[str, str], state: RuleInput) -> str:
 
 
 def _held_up_by(main: Thread, state: RuleInput) -> Thread:
-    """The thread of its process that a thread waits for at last: one that it joins, or that has what it waits for;
-    itself where there is none."""
+    """Return the last thread of its process in the wait chain (joined threads, lock holders), or the thread itself."""
     seen = {main.id}
     thread = main
     while True:

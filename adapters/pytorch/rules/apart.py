@@ -1,11 +1,11 @@
-"""Waits of ranks of which nobody can say who owes what: keys of a store, messages of unknown origin or on their way.
+"""Rules for waits of ranks whose other party is unknown: store keys, messages of unknown origin or in flight.
 
 Invariants:
-    rules_apart.A1. A wait for a key of a store is a stall only if some rank that does not wait for keys is held up
-        itself (absent.absence_of), all others of them too, and no other thread of who waits may set the key. Only main
-        threads count, and those that others wait for: a helper may wait for a key, such as one that says stop, for as
+    rules_apart.A1. A wait for a store key is a stall only if some rank that does not wait for keys is blocked itself
+        (absent.absence_of), all such ranks are, and no other thread of the waiting process may set the key. Only main
+        threads count, and threads that others wait for: a helper may wait for a key, such as one that says stop, for as
         long as the job runs.
-    rules_apart.A2. A message whose bytes are on their way is no stall, and says nothing of what its sender does now.
+    rules_apart.A2. A message with bytes in flight is no stall, and says nothing about its sender now.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SAID_NS = 1_000_000_000
 
 
 def _waiting(state: RuleInput) -> Iterator[tuple[Task, Thread, int]]:
-    """What stands apart, with the thread that waits in it, and for how long it has not run."""
+    """Yield the tasks of these rules, with the waiting thread and how long it has not run."""
     for task in state.tasks_in(TaskState.RUNNING):
         if not task.id.startswith(_PREFIX):
             continue
@@ -43,7 +43,7 @@ def _waiting(state: RuleInput) -> Iterator[tuple[Task, Thread, int]]:
 
 
 class StoreKeys:
-    """Ranks that wait for keys of a store that nobody has set."""
+    """Ranks that wait for store keys that nobody has set."""
 
     name = "store-key"
     doc = (
@@ -57,7 +57,6 @@ class StoreKeys:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for the ranks that wait for the same keys."""
         alike: dict[tuple[str, ...], list[tuple[Task, Thread, int]]] = {}
         inside: set[str] = set()
         for task, thread, waited in _waiting(state):
@@ -100,7 +99,7 @@ class StoreKeys:
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
-        sentence = f"{rank_list(waiting, start=True)} {waits}{_for(age_ns)}, and nobody sets it{said}."
+        sentence = f"{rank_list(waiting, start=True)} {waits}{_wait_text(age_ns)}, and nobody sets it{said}."
         if amounts_to is VerdictState.CRASHED:
             sentence = f"{_who_ended(others, len(ranks), state)}; {rank_list(waiting)} {waits}."
         return Finding(
@@ -124,7 +123,7 @@ class StoreKeys:
 
 
 class NotJoined:
-    """Ranks in `init_process_group` that wait for ranks of which nothing is seen."""
+    """Ranks in `init_process_group` that wait for ranks not seen."""
 
     name = "rank-not-seen"
     doc = (
@@ -137,7 +136,6 @@ class NotJoined:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a job."""
         for task in state.tasks_in(TaskState.RUNNING):
             facts = call_facts(task)
             if facts.kind != "init_process_group" or not facts.unseen or facts.absent:
@@ -174,7 +172,7 @@ class NotJoined:
 
 
 class MessagesUnderWay:
-    """Ranks that wait for a message of which it can't be said who holds it up."""
+    """Ranks that wait for a message when neither side can be blamed."""
 
     name = "message-wait"
     doc = (
@@ -185,7 +183,6 @@ class MessagesUnderWay:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a message."""
         for task, thread, waited in _waiting(state):
             facts = call_facts(task)
             posted = facts.posted and facts.peer is None
@@ -209,7 +206,7 @@ class MessagesUnderWay:
 
 
 def _no_other_child(threads: Sequence[Thread], state: RuleInput) -> Iterator[str]:
-    """That the process which has started all ranks that are seen has no other child, if it is watched."""
+    """Yield a note if the watched process that started all seen ranks has no other child now."""
     ranks = {one.process for one in threads}
     known = [state.snapshot.processes[one] for one in ranks if one in state.snapshot.processes]
     parents = {one.ppid for one in known}
@@ -221,7 +218,7 @@ def _no_other_child(threads: Sequence[Thread], state: RuleInput) -> Iterator[str
 
 
 def _matters(thread: Thread, state: RuleInput) -> bool:
-    """Whether it is a main thread, or some thread waits for it."""
+    """Return whether it is a main thread, or some thread waits for it."""
     main = main_thread(thread.process, state)
     return (main is not None and main.id == thread.id) or any(
         waiter.startswith("thread:") for waiter in state.graph.waiters_of(thread.id)
@@ -240,14 +237,13 @@ def _said(absences: dict[int, Absence], unseen: Sequence[int], seen: int) -> str
 
 
 def _who_ended(others: Mapping[int, str], total: int, state: RuleInput) -> str:
-    """`Rank 1 of 3 (process 4711) has ended with status 3`."""
+    """Return `Rank 1 of 3 (process 4711) has ended with status 3`."""
     rank, process = next((rank, one) for rank, one in others.items() if ended_badly(one, state))
     known = state.snapshot.processes[process]
     return f"Rank {rank} of {total} (process {known.pid}) has ended {how_ended(known.exit_status)}"
 
 
 def _statuses(processes: Iterable[str], state: RuleInput) -> Iterator[Evidence]:
-    """How those of some processes have ended that have."""
     for process in (state.snapshot.processes.get(one) for one in processes):
         if process is not None and process.exited and process.exit_status is not None:
             source = f"wait status of {process.pid}"
@@ -259,8 +255,8 @@ def _ended(process: str, state: RuleInput) -> bool:
     return known is not None and known.exited
 
 
-def _for(age_ns: int) -> str:
-    """` for 12 s`; "" of threads that poll, which say nothing of it."""
+def _wait_text(age_ns: int) -> str:
+    """Return ` for 12 s`; "" for polling threads, whose wait time means nothing."""
     return f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""
 
 
@@ -271,5 +267,5 @@ def _line(thread: Thread, state: RuleInput) -> str:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (StoreKeys(), NotJoined(), MessagesUnderWay())

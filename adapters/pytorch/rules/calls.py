@@ -1,4 +1,4 @@
-"""Pending collectives, as the rules see them: who waits in which, and whom each of them lacks."""
+"""Pending collectives for the rules: which threads wait in each, and which ranks are absent."""
 
 from __future__ import annotations
 
@@ -21,13 +21,11 @@ class Call(Struct, frozen=True, kw_only=True):
     """A pending collective.
 
     Attributes:
-        task: the task.
-        facts: what is known of it.
-        processes: identifiers by rank, of those that are seen.
-        waiting: threads that wait in it, by the rank.
-        age_ns: since the first rank enqueued it; of an exchange, for how long a thread has been in it without running.
-        called: what the program calls, where gloo carries it out by another operation and records that one.
-        enters: `CallFacts.enters`, of the threads that live.
+        processes: ids of the seen processes, by rank.
+        waiting: threads that wait in it, by rank.
+        age_ns: since the first rank enqueued it; for an exchange, how long a thread has been in it without running.
+        called: the program's operation, if gloo executes and records another one.
+        enters: `CallFacts.enters`, only living threads.
     """
 
     task: Task
@@ -39,28 +37,27 @@ class Call(Struct, frozen=True, kw_only=True):
     enters: dict[int, tuple[str, ...]] = {}
 
     def may_be_entered(self, rank: int, thread: str) -> bool:
-        """Whether a thread of a rank that has not come may be the one that enters it."""
+        """Return whether a thread of an absent rank may be the one that enters it."""
         return thread in self.enters.get(rank, (thread,))
 
     @property
     def title(self) -> str:
-        """`all_reduce #6 of group dp`; the group of all has no name, and ranks are numbered over all groups."""
+        """Return `all_reduce #6 of group dp`, without the group for messages and the world group."""
         name = self.task.name.replace(self.task.kernel or "", self.called, 1) if self.called else self.task.name
         return name if self.facts.group in ("", "0") or self.is_message else f"{name} of group {self.facts.group}"
 
     @property
     def short(self) -> str:
-        """`all_reduce #5 of dp`."""
+        """Return `all_reduce #5 of dp`."""
         return self.title.replace(" of group ", " of ")
 
     @property
     def is_message(self) -> bool:
-        """From one rank to another."""
         return self.facts.kind in ("recv", "send")
 
 
 def calls_of(state: RuleInput) -> list[Call]:
-    """The pending collectives, the oldest first."""
+    """Return the pending collectives, oldest first."""
     wall_ns = state.snapshot.now().wall_ns
     found = [
         _call(task, wall_ns - task.since_wall_ns if task.since_wall_ns is not None else 0, state)
@@ -71,8 +68,10 @@ def calls_of(state: RuleInput) -> list[Call]:
 
 
 def _judged_here(task: Task) -> bool:
-    """Not by rules of their own: keys of the store, messages that are under way or whose other end is not known, and
-    ranks that are not seen and did not come to `init_process_group`."""
+    """Return False for calls with rules of their own.
+
+    These are store keys, messages in flight or with an unknown peer, and `init_process_group` with unseen ranks only.
+    """
     facts = call_facts(task)
     if facts.kind == "init_process_group" and facts.unseen and not facts.absent:
         return False
@@ -118,50 +117,43 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
 
 
 def _called(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
-    """What the threads that wait in it call, if it is not what gloo does for it."""
+    """Return the operation that the waiting threads call, if gloo implements it by another one."""
     stacks = [state.snapshot.stacks.get(one) for one in waiting] if task.kernel == "all_reduce" else []
     return "reduce_scatter" if stacks and all(map(in_reduce_scatter, stacks)) else ""
 
 
 def _least_ns(task: Task, state: RuleInput) -> int:
-    """For how long the last of those that wait in a task has."""
     threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
     return min((waited_ns(one, state.snapshot) or 0 for one in threads if one is not None), default=0)
 
 
 def late_ns(processes: Iterable[str], state: RuleInput) -> int:
-    """For how long all processes that don't come have been in one wait: those that come to it poll."""
+    """Return how long all absent processes have been in one wait: the waiting ranks poll."""
     mains = [main_thread(process, state) for process in processes]
     return min((waited_ns(main, state.snapshot) or 0 for main in mains if main is not None), default=0)
 
 
 def lived_ns(processes: Iterable[str], state: RuleInput) -> int:
-    """For how long all processes that are known have been there."""
+    """Return how long all known processes have existed."""
     known = (state.snapshot.processes.get(process) for process in processes)
     began = [one.start_wall_ns for one in known if one is not None and one.start_wall_ns is not None and not one.exited]
     return state.snapshot.now().wall_ns - max(began) if began else 0
 
 
 def on_its_way(call: Call, rank: int, state: RuleInput) -> bool:
-    """Whether a rank that has not come may be on its way: a thread of it goes on that may enter this, or another one
-    does and the main thread has run lately."""
+    """Return whether an absent rank may still come: a thread that may enter moves, or another and the main one."""
     if rank in call.facts.moved:
         return True
     return rank in call.facts.elsewhere and late_ns((call.processes[rank],), state) < state.settings.thread_stall_ns
 
 
 def key_words(keys: Sequence[str]) -> str:
-    """`key 'ready'`, `keys 'a' 'b'`, `a key` where none is known."""
+    """Return `key 'ready'`, `keys 'a' 'b'`, or `a key` if not known."""
     return f"key{'s' if len(keys) > 1 else ''} {' '.join(map(repr, keys))}" if keys else "a key"
 
 
 def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:
-    """`rank 2`, `ranks 0, 1, 3`, `ranks 0-6, 9`.
-
-    Args:
-        ranks: in any order.
-        start: it begins a sentence.
-    """
+    """Return `rank 2`, `ranks 0, 1, 3`, `ranks 0-6, 9`; with `start`, to begin a sentence."""
     numbers = sorted(set(ranks))
     word = "rank" if len(numbers) == 1 else "ranks"
     return f"{word.capitalize() if start else word} {', '.join(_runs(numbers))}"

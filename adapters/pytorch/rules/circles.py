@@ -1,4 +1,4 @@
-"""Who waits for whom in pending collectives: circles of ranks, and all that wait behind one."""
+"""The wait graph of ranks in pending collectives: cycles, and all ranks behind one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from livedbg.adapters.pytorch.rules.calls import Call
 
 
 def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
-    """The collectives in which a thread of a process waits, by the process."""
+    """Return the collectives in which a thread of a process waits, by process."""
     found: dict[str, list[Call]] = {}
     for call in calls:
         for rank in call.waiting:
@@ -19,12 +19,7 @@ def waiting_processes(calls: Iterable[Call]) -> dict[str, list[Call]]:
 
 
 def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
-    """Threads that wait for each other, from one back to itself; [] where it is in no circle.
-
-    Args:
-        start: one that waits.
-        waits: the calls in which threads wait, by the process.
-    """
+    """Return a wait cycle of threads through `start`, [] if there is none; `waits` has their calls by process."""
     before: dict[str, str] = {}
     todo = [start]
     while todo:
@@ -43,7 +38,7 @@ def circle_of(start: str, waits: dict[str, list[Call]]) -> list[str]:
 
 
 def _entering(call: Call, waits: dict[str, list[Call]]) -> Iterator[str]:
-    """The threads of ranks that have not come to a call which may be to enter it, and wait in others."""
+    """Yield the threads of absent ranks that may be the ones to enter a call, and wait in others."""
     for rank in call.facts.absent:
         process = call.processes.get(rank, "")
         for other in waits.get(process, ()):
@@ -53,17 +48,12 @@ def _entering(call: Call, waits: dict[str, list[Call]]) -> Iterator[str]:
 
 
 def held_up_in_another(call: Call, rank: int, waits: dict[str, list[Call]]) -> bool:
-    """Whether the thread of a rank that may be to enter a call waits in another one."""
+    """Return whether the thread of a rank that may have to enter a call waits in another one."""
     return any(True for _ in _entering(structs.replace(call, facts=structs.replace(call.facts, absent=(rank,))), waits))
 
 
 def ranks_behind(rank: int, waits: Iterable[tuple[Collection[int], Collection[int]]]) -> list[int]:
-    """The ranks that wait for one, directly or through others.
-
-    Args:
-        rank: the one.
-        waits: of each call: the ranks that wait in it, and those that it lacks.
-    """
+    """Return the ranks that wait for `rank`, directly or indirectly, by the waiting and absent ranks of each call."""
     known = list(waits)
     found: set[int] = set()
     todo = {rank}

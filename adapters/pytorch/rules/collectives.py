@@ -1,12 +1,12 @@
-"""Pending collectives: which rank is missing and what holds it up, groups in another order, calls that differ.
+"""Rules for pending collectives: absent ranks and what blocks them, different order of groups, different calls.
 
 Invariants:
-    rules_collectives.R1. A rank that is missing is a stall only by its own wait (absent.absence_of), never by that of
+    rules_collectives.R1. An absent rank is a stall only by its own wait (absent.absence_of), never by that of
         the others: they wait in a healthy job, too.
-    rules_collectives.R3. Ranks wait for each other only by the threads that enter what is waited for, where it is known
-        which do: another thread of such a rank may save a checkpoint meanwhile.
+    rules_collectives.R3. Ranks wait for each other only by the threads that enter the awaited call, if these are known:
+        another thread of such a rank may save a checkpoint meanwhile.
     rules_collectives.R2. A rank waits for a collective only if the stack of one of its threads is in it: one that was
-        enqueued and is not waited for holds nobody up.
+        only enqueued blocks nobody.
 """
 
 from __future__ import annotations
@@ -30,15 +30,13 @@ from livedbg.model import Evidence, Severity
 def missing_sentence(
     call: Call, rank: int, what: str, behind: Sequence[int], state: RuleInput, *, whole: bool = False
 ) -> str:
-    """Of a rank that others wait for.
+    """Return a sentence on an absent rank that others wait for.
 
     Args:
-        call: what it has not entered.
-        rank: the rank.
+        call: the call that it has not entered.
         what: what it does instead.
-        behind: the ranks that wait for it, directly or through others.
-        state: all that is known.
-        whole: `what` goes on from `Rank 2 `, and says all of it.
+        behind: the ranks that wait for it, directly or indirectly.
+        whole: `what` continues `Rank 2 ` and is complete.
     """
     wait = "waits" if len(behind) == 1 else "wait"
     if whole and not call.facts.kind:
@@ -61,12 +59,10 @@ def missing_sentence(
 
 
 def backward_sentence(calls: Sequence[Call], state: RuleInput) -> str:
-    """Of ranks that wait in the backward pass of DistributedDataParallel for others that have left the step; "" for
-    others.
+    """Return a sentence on ranks in DistributedDataParallel's backward pass that wait for ranks outside it, or "".
 
     Args:
-        calls: those that the ranks are in; one alone, where they call different operations at one number.
-        state: all that is known.
+        calls: those that the ranks are in; a single one if they call different operations at one number.
     """
     backward: dict[str, list[tuple[int, Call]]] = {}
     left: dict[str, list[tuple[int, Call]]] = {}
@@ -96,7 +92,7 @@ def backward_sentence(calls: Sequence[Call], state: RuleInput) -> str:
 
 
 def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:
-    """Of ranks that all receive from each other, or all send; "" for others."""
+    """Return a sentence on ranks that all receive from each other, or all send; "" for others."""
     kinds = {call.facts.kind for call in calls}
     if kinds not in ({"recv"}, {"send"}):
         return ""
@@ -113,7 +109,7 @@ def circle_sentence(calls: Sequence[Call], state: RuleInput) -> str:
 
 
 def roots_sentence(call: Call, state: RuleInput) -> str:
-    """`broadcast #5: rank 2 expects it from rank 1 (train.py:55), the others from rank 0.`"""
+    """Return `broadcast #5: rank 2 expects it from rank 1 (train.py:55), the others from rank 0.`"""
     by_root: dict[int, list[int]] = {}
     for rank, root in sorted(call.facts.roots.items()):
         by_root.setdefault(root, []).append(rank)
@@ -137,7 +133,7 @@ def roots_sentence(call: Call, state: RuleInput) -> str:
 
 
 def line_at(call: Call, ranks: Iterable[int], state: RuleInput) -> str:
-    """` (train.py:41)`: the user's line at which ranks wait, if it is one."""
+    """Return ` (train.py:41)`: the user's line at which ranks wait, if the same."""
     frames = [user_frame(call.waiting[rank], state) for rank in ranks if rank in call.waiting]
     lines = {line_of(frame) for frame in frames if frame is not None}
     return f" ({next(iter(lines))})" if len(lines) == 1 and "" not in lines else ""
@@ -151,8 +147,7 @@ _UNUSED: Final = (
 )
 
 
-def _old(state: RuleInput) -> list[Call]:
-    """The collectives in which somebody has waited for the threshold."""
+def _overdue(state: RuleInput) -> list[Call]:
     return [call for call in calls_of(state) if call.age_ns >= state.settings.thread_stall_ns and call.waiting]
 
 
@@ -177,8 +172,8 @@ class CollectiveMissing:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a missing rank that itself waits in no collective."""
-        calls = _old(state)
+        """Yield one finding for each absent rank that itself waits in no collective."""
+        calls = _overdue(state)
         waits = waiting_processes(calls)
         told = set()
         for call in calls:
@@ -265,8 +260,8 @@ class CollectiveOrder:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a circle."""
-        calls = _old(state)
+        """Yield one finding for each cycle."""
+        calls = _overdue(state)
         waits = waiting_processes(calls)
         told: set[str] = set()
         for thread in dict.fromkeys(one for call in calls for one in call.waiting.values()):
@@ -331,8 +326,7 @@ class CollectiveDiffers:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a collective."""
-        for call in _old(state):
+        for call in _overdue(state):
             if not call.facts.absent and not call.facts.unseen and not call.facts.ended:
                 yield self._finding(call, state)
 
@@ -395,5 +389,5 @@ def _recorder(call: Call, state: RuleInput) -> Evidence:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (CollectiveMissing(), CollectiveOrder(), CollectiveDiffers())

@@ -1,10 +1,10 @@
-"""What the traces and logs of torch.compile say: graph breaks, recompilations, failures, compile workers.
+"""Rules for traces and logs of torch.compile: graph breaks, recompilations, failures, compile workers.
 
 Invariants:
-    rules_compile_logs.L1. None of it decides the verdict: a program goes on, uncompiled, after each of them, or its
+    rules_compile_logs.L1. None of them decides the verdict: a program goes on, uncompiled, after each of them, or its
         exception is reported by itself.
-    rules_compile_logs.L2. Beside processes, logs of others, such as those of earlier runs in the same folder, are
-        shown and say nothing.
+    rules_compile_logs.L2. If processes are watched, logs of others, such as earlier runs in the same folder, are
+        shown but make no finding.
 """
 
 from __future__ import annotations
@@ -35,21 +35,20 @@ _LOST_BY: Final = frozenset(
 
 
 def ends_open(state: RuleInput) -> list[Diagnostic]:
-    """What the logs say of compilations that have begun and not ended."""
+    """Return the diagnostics of compilations that have begun and not ended."""
     return [said for said in _said(OPEN, state) if not said.resolved]
 
 
 def log_of(said: Diagnostic, state: RuleInput) -> str:
-    """The process of the session, alive, that a log is of; "" for none."""
+    """Return the living process of the session that wrote a log; "" for none."""
     process = _writer(said, state)
     return process.id if process is not None and not process.exited else ""
 
 
 def _writer(said: Diagnostic, state: RuleInput) -> Process | None:
-    """The process of the session that wrote a log.
+    """Return the process of the session that wrote a log.
 
-    The one with the pid in the log, if it was there before the log; else the one that has the log open (a process in
-    a container knows itself by another pid).
+    It has the pid in the log and started before it, or else has the log open (a container's pids differ).
     """
     processes = state.snapshot.processes
     facts = compile_facts(said)
@@ -62,7 +61,7 @@ def _writer(said: Diagnostic, state: RuleInput) -> Process | None:
 
 
 def deep_look(said: Diagnostic | None) -> str:
-    """What to do to see all of it."""
+    """Return a hint how to see the whole trace."""
     trace = compile_facts(said).trace if said is not None else ""
     if trace:
         return f"tlparse {shell_word(trace)}   (pip install tlparse): all of it as pages"
@@ -70,7 +69,7 @@ def deep_look(said: Diagnostic | None) -> str:
 
 
 def _said(code: str, state: RuleInput) -> list[Diagnostic]:
-    """What logs say that is of the session: all where it has no processes, else those of its processes (L2)."""
+    """Return the session's diagnostics of a code: all without processes, else those of its processes (L2)."""
     diagnostics = state.snapshot.diagnostics.values()
     found = [said for said in diagnostics if said.system == "pytorch" and said.code == code]
     if found and any(process.target for process in state.snapshot.processes.values()):
@@ -89,7 +88,7 @@ class Recompiled:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a frame; those that are compiled most often first."""
+        """Yield one finding for each frame, most often compiled first."""
         found = sorted(_said(RECOMPILED, state), key=lambda said: -compile_facts(said).times)
         for said in found[:_SHOWN]:
             often = compile_facts(said).times >= _OFTEN or bool(compile_facts(said).limit)
@@ -107,7 +106,7 @@ class Recompiled:
 
 
 def _advice(guard: str) -> str:
-    """What to do where such a guard fails again and again."""
+    """Return a remedy for a repeatedly failing guard."""
     hint = _HINT.search(guard)
     if hint is not None:
         return f"torch's hint: {hint[1].rstrip('.…) ')}"
@@ -117,7 +116,7 @@ def _advice(guard: str) -> str:
 
 
 class GraphBreaks:
-    """Graphs that torch.compile could not take whole."""
+    """Graphs that torch.compile broke."""
 
     name = "graph-breaks"
     doc = (
@@ -126,7 +125,6 @@ class GraphBreaks:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process."""
         by_process: dict[str, list[Diagnostic]] = {}
         for said in _said(BREAK, state):
             by_process.setdefault(said.id.split("/")[2], []).append(said)
@@ -153,7 +151,6 @@ class CompileFailed:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a failure."""
         for said in _said(FAILED, state)[:_SHOWN]:
             yield Finding(
                 rule=self.name,
@@ -170,7 +167,7 @@ class CompileFailed:
 
 
 class CompileTimes:
-    """What compiling took."""
+    """Time spent in compilation."""
 
     name = "compile-times"
     doc = (
@@ -179,7 +176,7 @@ class CompileTimes:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process that has ended, or a trace without one."""
+        """Yield one finding for each ended process, or trace without a process."""
         for said in _said(OPEN, state):
             writer, facts = _writer(said, state), compile_facts(said)
             if said.resolved and facts.traced and facts.times and (writer is None or writer.exited):
@@ -194,7 +191,7 @@ class CompileTimes:
 
 
 class LostWorkers:
-    """Compile workers that have ended before their work."""
+    """Compile workers that ended before their work was done."""
 
     name = "compile-worker-lost"
     doc = (
@@ -204,7 +201,6 @@ class LostWorkers:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a program."""
         told = set()
         for worker in state.snapshot.processes.values():
             program = _robbed(worker, state)
@@ -239,9 +235,9 @@ class LostWorkers:
 
 
 def _robbed(worker: Process, state: RuleInput) -> Process | None:
-    """The program, alive, that has lost a compile worker, if this is one that was lost first.
+    """Return the living program that lost a compile worker, unless the pool or program ended first.
 
-    Workers whose program or pool has ended end themselves by SIGKILL.
+    Then workers end themselves by SIGKILL.
     """
     if not worker.exited or -(worker.exit_status or 0) not in _LOST_BY or not is_compile_worker(worker):
         return None
@@ -258,7 +254,7 @@ def _seen_to_end(worker: Process) -> Evidence:
 
 
 class LeftUncompiled:
-    """Functions that torch.compile leaves out."""
+    """Functions that torch.compile leaves uncompiled."""
 
     name = "left-uncompiled"
     doc = (
@@ -268,7 +264,7 @@ class LeftUncompiled:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a log: its newest."""
+        """Yield one finding for each log: its newest."""
         facts = [compile_facts(said) for said in _said(RECOMPILED, state)]
         limited = {one.place for one in facts if one.limit}
         for said in state.snapshot.diagnostics.values():
@@ -289,5 +285,5 @@ def _entities(said: Diagnostic, state: RuleInput) -> tuple[str, ...]:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (Recompiled(), GraphBreaks(), CompileFailed(), CompileTimes(), LostWorkers(), LeftUncompiled())

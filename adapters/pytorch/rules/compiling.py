@@ -1,15 +1,15 @@
-"""Programs that are in torch.compile: what looks like a hang for minutes, and is named with its phase.
+"""Rule for programs in torch.compile, which may look hung for minutes: the phase is named.
 
-What compiles is known by the stack of a thread, by the program's trace (livedbg.adapters.pytorch.traces), or by both,
-which then make one finding. In stacks the phases have the names that torch gives them in its traces (`dynamo_timed`),
-by the functions that are in them: torch/_dynamo/{convert_frame,output_graph}.py,
+A compilation is seen in a thread's stack, the program's trace (livedbg.adapters.pytorch.traces), or both, which
+then make one finding. In stacks the phases get the names of torch's traces (`dynamo_timed`), by the functions around
+them: torch/_dynamo/{convert_frame,output_graph}.py,
 torch/_functorch/{aot_autograd,_aot_autograd/graph_capture}.py,
 torch/_inductor/{compile_fx,graph,scheduler,async_compile,codecache}.py of 2.13.
 
 Invariants:
-    rules_compiling.R1. A thread that compiles runs only if something of its process and its children makes progress.
-    rules_compiling.R2. A log says that something goes on now only where its process is of the session, alive, and not
-        seen to do something else; else it says what was open when the log ends.
+    rules_compiling.R1. A compiling thread counts as running only if its process or a child makes progress.
+    rules_compiling.R2. A log counts as current only if its process is of the session, alive, and not seen to do
+        something else; otherwise it only shows what was open at its end.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _LIMITS: Final = "a limit: TORCHINDUCTOR_COMPILE_THREADS, smaller regions (torch
 
 
 def compile_phase(stack: Stack | None) -> tuple[str, Frame] | None:
-    """The innermost phase of torch.compile that a stack is in, and the frame in which the compilation began."""
+    """Return the innermost compile phase of a stack and the frame that began to compile; None if there is none."""
     phase = ""
     for frame in stack.frames if stack is not None else ():
         place = _place(frame)
@@ -61,13 +61,13 @@ def compile_phase(stack: Stack | None) -> tuple[str, Frame] | None:
 
 
 def _place(frame: Frame) -> tuple[str, str]:
-    """The file within torch's package, and the function's own name."""
+    """Return the file within torch's package, and the function's own name."""
     _, _, file = (frame.file or "").rpartition("/torch/")
     return file, frame.function.rpartition(".")[2]
 
 
 class Compiling:
-    """Threads that are in torch.compile."""
+    """Threads in torch.compile."""
 
     name = "compiling"
     doc = (
@@ -80,7 +80,6 @@ class Compiling:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process."""
         logs = {name: said for said in ends_open(state) if (name := log_of(said, state))}
         told = set()
         for thread in state.snapshot.threads.values():
@@ -171,9 +170,9 @@ def _progresses(process: Process, state: RuleInput) -> bool:
 
 
 def _may_compile(said: Diagnostic, process: str, state: RuleInput) -> bool:
-    """Whether a trace alone shows that something goes on: no Python stack of that process shows otherwise.
+    """Return whether a trace alone proves a compilation: no Python stack of that process contradicts it.
 
-    Of a thread that runs a stack may be read in part: then frames of the compiler are enough.
+    The stack of a running thread may be partial: then frames of the compiler are enough.
     """
     if not compile_facts(said).traced:
         return False
@@ -185,5 +184,5 @@ def _may_compile(said: Diagnostic, process: str, state: RuleInput) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (Compiling(),)

@@ -1,7 +1,7 @@
-"""What the Flight Recorder dumps of a job say.
+"""Rule for Flight Recorder dumps of a job.
 
 Invariants:
-    rules_dumps.D1. Dumps that agree on what is called are `unknown` at most: those of a healthy job have pending
+    rules_dumps.D1. Dumps that agree on the calls are `unknown` at most: those of a healthy job have pending
         collectives too, and the time of a file is that of its last copy.
 """
 
@@ -29,7 +29,6 @@ class RecorderDumps:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a statement."""
         for said in state.snapshot.diagnostics.values():
             if said.system != "pytorch" or not said.code.startswith("dump-"):
                 continue
@@ -48,5 +47,5 @@ class RecorderDumps:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (RecorderDumps(),)

@@ -1,4 +1,4 @@
-"""Collectives in which ranks wait for one that has no process any more."""
+"""Rule for collectives in which ranks wait for one whose process has ended."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from livedbg.model import Severity
 
 
 def only_error(times: int, state: RuleInput, others: Collection[str] = ()) -> str:
-    """`: ValueError: bad shard`, if it is the one exception that the logs show; "" where there are several, or it came
-    less often.
+    """Return `: ValueError: bad shard`, if it is the only exception in the logs and frequent enough; else "".
 
     Args:
-        times: so many processes have ended by it.
-        state: all that is known.
-        others: processes whose own logs may show it, but not those that ended.
+        times: number of processes that it ended.
+        others: processes that did not end, whose own logs may show it.
     """
     hits = [hit for hit in state.snapshot.exceptions.values() if hit.source is not None]
     if len(hits) != 1 or hits[0].count < times or hits[0].process in others:
@@ -28,7 +26,7 @@ def only_error(times: int, state: RuleInput, others: Collection[str] = ()) -> st
 
 
 class CollectiveEnded:
-    """A collective that can't complete, since a rank of it has ended."""
+    """A collective that can't complete because a rank of it has ended."""
 
     name = "collective-ended"
     doc = (
@@ -40,7 +38,6 @@ class CollectiveEnded:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a collective."""
         for call in calls_of(state):
             if call.facts.ended and call.waiting and call.age_ns >= state.settings.thread_stall_ns:
                 yield self._finding(call, state)
@@ -54,7 +51,7 @@ class CollectiveEnded:
             severity=Severity.ERROR,
             sentence=(
                 f"{rank_list(call.facts.ended, start=True)} of {call.facts.ranks} {verb} no process any more"
-                f"{_how(processes, call, state)}; {rank_list(call.waiting)} {waits} in {call.title}."
+                f"{_how_ended(processes, call, state)}; {rank_list(call.waiting)} {waits} in {call.title}."
             ),
             entities=(call.task.id, *processes, *threads),
             evidence=tuple(thread_evidence(state.snapshot.threads[thread], state) for thread in threads[:4]),
@@ -65,14 +62,14 @@ class CollectiveEnded:
 
 
 def ended_badly(process: str, state: RuleInput) -> bool:
-    """Whether a rank has ended with a status that is not 0, and that nobody who asks for an end brings about."""
+    """Return whether a process failed by itself: status not 0, and not from a requested end."""
     known = state.snapshot.processes.get(process)
     status = known.exit_status if known is not None and known.exited else None
     return status not in (0, None) and not was_asked(status) and was_hung(state.snapshot) is None
 
 
-def _how(processes: Sequence[str], call: Call, state: RuleInput) -> str:
-    """` (ended by SIGKILL)`, where one has ended and it is known how."""
+def _how_ended(processes: Sequence[str], call: Call, state: RuleInput) -> str:
+    """Return ` (ended by SIGKILL)` if a single process ended and its status is known."""
     known = state.snapshot.processes.get(processes[0]) if len(processes) == 1 else None
     if known is None or known.exit_status is None:
         return ""
@@ -82,5 +79,5 @@ def _how(processes: Sequence[str], call: Call, state: RuleInput) -> str:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (CollectiveEnded(),)

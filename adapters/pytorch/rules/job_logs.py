@@ -1,4 +1,4 @@
-"""Ends of distributed jobs, as ranks, stores and torchrun log them."""
+"""Rules for the ends of distributed jobs, as logged by ranks, stores and torchrun."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RanksMissing:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for all that waited for the same."""
+        """Yield one finding for each awaited rank."""
         found: dict[str, list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
             if said.system == "pytorch" and said.code == "ranks-missing":
@@ -57,7 +57,7 @@ class PeersClosed:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a rank and connection."""
+        """Yield one finding for each rank and connection."""
         said = (one for one in state.snapshot.diagnostics.values() if one.system == "pytorch")
         closed = [one for one in said if one.code == "peer-closed"]
         silent = _silent([one.writer for one in closed], state)
@@ -68,7 +68,7 @@ class PeersClosed:
 
 
 def _silent(writers: Sequence[str], state: RuleInput) -> str:
-    """`Rank 2 reported nothing.`, of ranks between those that wrote, which wrote no error."""
+    """Return `Rank 2 reported nothing.`, for ranks between the reporting ones that wrote no error."""
     ranks = {rank for writer in writers if (rank := rank_of(writer)) is not None}
     snapshot = state.snapshot
     heard = {one.writer for one in snapshot.diagnostics.values()}
@@ -80,7 +80,7 @@ def _silent(writers: Sequence[str], state: RuleInput) -> str:
 
 
 def _call(said: Diagnostic, state: RuleInput) -> str:
-    """The collective in whose call a message was thrown; "" where no traceback shows it."""
+    """Return the collective whose call threw a message; "" if no traceback shows it."""
     for hit in state.snapshot.exceptions.values():
         if (hit.source, hit.line) == (said.log, said.message.last):
             calls = (frame.function for frame in hit.stack if (frame.file or "").endswith("/distributed_c10d.py"))
@@ -89,7 +89,7 @@ def _call(said: Diagnostic, state: RuleInput) -> str:
 
 
 class ElasticLogged:
-    """How torchrun says that its workers ended."""
+    """Ends of workers in torchrun's log."""
 
     name = "elastic-ended"
     doc = (
@@ -98,7 +98,7 @@ class ElasticLogged:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """The root cause; without one, the workers that it says failed."""
+        """Yield the root cause; without one, the failed workers."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
         roots = [one for one in said if one.code == "elastic-root"]
         known = {one.message.pid for one in roots}
@@ -114,12 +114,11 @@ def _thrown(said: Diagnostic) -> bool:
 
 
 def _rank(said: Diagnostic) -> int | None:
-    """The rank that the message gives."""
     return said.message.read(LoggedCallFacts).rank
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (
         RanksMissing(),
         PeersClosed(),

@@ -1,8 +1,8 @@
-"""Ranks that were killed, or a child of theirs, and who waits for them.
+"""Rule for killed ranks or children of ranks, and the ranks that wait for them.
 
 Invariants:
-    rules_killed.K1. Only what the job's own rule calls a crash (ends.is_crash), and a signal has ended: a rank that
-        somebody asked to end, or a child beside a job that goes on, is none.
+    rules_killed.K1. Only an end by signal that the job's own rule calls a crash (ends.is_crash) counts: not a rank
+        that was asked to end, or a child next to a job that goes on.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class RankKilled:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a process that was killed."""
         first: dict[str, tuple[Task, int, Process, bool]] = {}
         waiting: dict[str, dict[int, str]] = {}
         for task in state.tasks_in(TaskState.RUNNING):
@@ -67,7 +66,7 @@ class RankKilled:
 
 
 def _killed(task: Task, state: RuleInput) -> Iterator[tuple[int, Process, bool]]:
-    """The processes whose end holds a task up: its rank, the process, and whether that was the rank itself."""
+    """Yield the processes whose end blocks a task: its rank, the process, and whether that is the rank itself."""
     processes = state.snapshot.processes
     facts = call_facts(task)
     for rank in facts.ended:
@@ -88,14 +87,14 @@ def _by_signal(process: Process, state: RuleInput) -> bool:
 
 
 def _waiting(task: Task, state: RuleInput) -> dict[int, str]:
-    """The threads that wait in a task, by their ranks."""
+    """Return the threads that wait in a task, by rank."""
     ranks = {process: rank for rank, process in call_facts(task).processes.items()}
     threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
     return {ranks[one.process]: one.id for one in threads if one is not None and one.process in ranks}
 
 
 def _where(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
-    """`in all_reduce #5 (train.py:3)`, `for key 'ready' of the store (train.py:9)`."""
+    """Return `in all_reduce #5 (train.py:3)`, `for key 'ready' of the store (train.py:9)`."""
     lines = {line_of(frame) for one in waiting if (frame := user_frame(one, state)) is not None}
     at = f" ({lines.pop()})" if len(lines) == 1 and "" not in lines else ""
     facts = call_facts(task)
@@ -103,5 +102,5 @@ def _where(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (RankKilled(),)

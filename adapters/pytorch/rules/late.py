@@ -1,8 +1,7 @@
-"""Ranks that come late to collective after collective, while the job goes on.
+"""Rule for a rank that is late to every collective while the job goes on.
 
 Invariants:
-    rules_late.L1. A rank that is missing is called late, and not stuck, only for as long as it has been late before,
-        and half as long again.
+    rules_late.L1. An absent rank is called late, and not stuck, only up to 1.5 times its former delays.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ def _known(state: RuleInput) -> list[Diagnostic]:
 
 
 def is_usual(call: Call, process: str, state: RuleInput) -> bool:
-    """Whether a rank that has not come to a collective has come as late to those before (L1)."""
+    """Return whether an absent rank was equally late before (L1)."""
     most = [read_facts(one, LateFacts).most_ns for one in _known(state) if one.entities == (process,)]
     return any(call.age_ns <= one * _LONGER for one in most)
 
 
 class LateRank:
-    """A rank that comes late to each collective."""
+    """A rank that is late to each collective."""
 
     name = LATE
     doc = (
@@ -45,17 +44,16 @@ class LateRank:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a rank and group."""
         waiting = [call for call in calls_of(state) if call.waiting]
         now_ns = state.snapshot.now().wall_ns
         for said in _known(state):
             (process,) = said.entities
-            if not _lives(process, state):
+            if not _may_still_come(process, state):
                 continue
             fresh = now_ns - read_facts(said, LateFacts).last_wall_ns < state.settings.thread_stall_ns
-            goes_on = all(_only(process, call) and is_usual(call, process, state) for call in waiting)
+            goes_on = all(_only_missing(process, call) and is_usual(call, process, state) for call in waiting)
             runs = goes_on and (bool(waiting) or fresh)
-            if not fresh and not any(_only(process, call) for call in waiting):
+            if not fresh and not any(_only_missing(process, call) for call in waiting):
                 continue  # nobody waits for it now
             yield Finding(
                 rule=self.name,
@@ -70,8 +68,8 @@ class LateRank:
             )
 
 
-def _lives(process: str, state: RuleInput) -> bool:
-    """Whether it may still come: it has not ended, and is not stopped."""
+def _may_still_come(process: str, state: RuleInput) -> bool:
+    """Return whether it may still come: it has not ended, and is not stopped."""
     known, main = state.snapshot.processes.get(process), main_thread(process, state)
     halted = (ThreadState.STOPPED, ThreadState.TRACED)
     if known is None or main is None or known.exited:
@@ -79,13 +77,13 @@ def _lives(process: str, state: RuleInput) -> bool:
     return known.state not in halted and main.state not in halted
 
 
-def _only(process: str, call: Call) -> bool:
-    """Whether a collective lacks one rank, and that is this one."""
+def _only_missing(process: str, call: Call) -> bool:
+    """Return whether exactly this rank is missing in a collective."""
     return [call.processes.get(rank) for rank in (*call.facts.absent, *call.facts.unseen, *call.facts.ended)] == [
         process
     ]
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (LateRank(),)

@@ -1,7 +1,7 @@
-"""What is said beside a verdict, and never is one: settings without effect, what NCCL's own service has.
+"""Rules for notes next to a verdict: settings without effect, statuses of NCCL's RAS service.
 
 Invariants:
-    rules_notes.T1. No finding of these claims anything of the verdict.
+    rules_notes.T1. These findings never claim a verdict.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ class SettingWithoutEffect:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a statement."""
         return _said(state, self.name, (SETTING,), ("docs/systems/pytorch.md, Settings",))
 
 
@@ -40,7 +39,6 @@ class RasStatus:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a statement."""
         return _said(
             state, self.name, (BEHIND, DEAD, MISSING), ("livedbg attach --all-ranks PID on the node of that rank",)
         )
@@ -61,5 +59,5 @@ def _said(state: RuleInput, rule: str, codes: tuple[str, ...], steps: tuple[str,
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (SettingWithoutEffect(), RasStatus())

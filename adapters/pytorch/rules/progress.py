@@ -1,10 +1,10 @@
-"""Jobs of torch.distributed that go on, or that sleep: what a job that hangs does not look like.
+"""Rules for torch.distributed jobs that make progress or sleep, and so don't hang.
 
 Invariants:
-    rules_progress.P1. A job goes on only if every rank that is seen has enqueued a collective, or has had messages,
-        within the threshold.
-    rules_progress.P2. Messages are no progress beside a main thread that is in one wait for the threshold: a helper
-        thread may exchange them for as long as the job hangs.
+    rules_progress.P1. A job goes on only if every seen rank has enqueued a collective, or has had messages, within the
+        threshold.
+    rules_progress.P2. Messages don't count while a main thread has been in one wait for the threshold: a helper thread
+        may exchange them for as long as the job hangs.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from livedbg.model.snapshot import Counter
 
 
 def _ranks(state: RuleInput, name: str = ENQUEUED) -> dict[str, Counter]:
-    """What the living ranks have enqueued, by the process."""
     processes = state.snapshot.processes
     return {
         key.entity: counter
@@ -46,7 +45,6 @@ class CollectiveProgress:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for all ranks together."""
         ranks = _ranks(state)
         if len(ranks) < 2:
             return
@@ -82,7 +80,7 @@ def _rises(counter: Counter, state: RuleInput) -> bool:
 
 
 def _mains_move(processes: Iterable[str], state: RuleInput) -> bool:
-    """Whether no main thread is in one wait for the threshold (P2)."""
+    """Return whether no main thread has been in one wait for the threshold (P2)."""
     mains = [main_thread(process, state) for process in processes]
     waits = [waited_ns(main, state.snapshot) or 0 for main in mains if main is not None]
     return len(waits) == len(mains) and max(waits, default=0) < state.settings.thread_stall_ns
@@ -100,7 +98,6 @@ class RanksAsleep:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for all ranks together."""
         ranks = _ranks(state)
         mains = [main_thread(process, state) for process in ranks]
         asleep = [thread for thread in mains if thread is not None and _asleep(thread)]
@@ -125,5 +122,5 @@ def _asleep(thread: Thread) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (CollectiveProgress(), RanksAsleep())

@@ -1,4 +1,4 @@
-"""Agents of torchrun that wait for other nodes, and have started no worker."""
+"""Rule for torchrun agents that wait for other nodes and have started no worker."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class RendezvousWait:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding an agent."""
         parents = {process.ppid for process in state.snapshot.processes.values() if not process.exited}
         for process in state.snapshot.processes.values():
             if process.target and not process.exited and process.pid not in parents:
@@ -60,7 +59,7 @@ class RendezvousWait:
 
 
 def _options(command: Sequence[str]) -> Iterable[str]:
-    """`--nnodes 2`, `--rdzv-endpoint 10.0.0.1:29500`: how many nodes there are, and where they meet."""
+    """Yield the options on node count and rendezvous: `--nnodes 2`, `--rdzv-endpoint 10.0.0.1:29500`."""
     for at, word in enumerate(command):
         found = _OPTION.fullmatch(word)
         value = found[2] or (command[at + 1] if at + 1 < len(command) else "") if found is not None else ""
@@ -69,5 +68,5 @@ def _options(command: Sequence[str]) -> Iterable[str]:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (RendezvousWait(),)

@@ -1,13 +1,13 @@
-"""Jobs whose workers torchrun's agent starts anew: how often, and which rank ended first each time, with what error.
+"""Rule for jobs whose workers torchrun's agent restarts: how often, which rank ended first each time, with which error.
 
 Invariants:
-    rules_restarts.S1. That workers were started anew is no verdict of its own: a job that restarts once may be healthy,
-        and one that does so again and again may come a step further each time.
-    rules_restarts.S2. An error is named only if it is what the workers' own files say of each start that has failed,
-        or the one exception that the logs show, at least as often as workers have failed; else it is that of the
-        newest start, and said to be that.
-    rules_restarts.S3. Who ended first is what the agent logs, or the earliest error in the workers' files; of ends that
-        were seen, only if one worker alone failed.
+    rules_restarts.S1. A restart is no verdict of its own: a job that restarts once may be healthy, and one that does so
+        repeatedly may come a step further each time.
+    rules_restarts.S2. An error is named only if the workers' own files have it for each failed start, or if it is the
+        only exception in the logs and occurs at least as often as workers have failed; else it is said to be that of
+        the newest start.
+    rules_restarts.S3. The first failure is taken from the agent's log, or the earliest error in the workers' files;
+        from seen ends only if one worker alone failed.
 """
 
 from __future__ import annotations
@@ -35,20 +35,15 @@ _MOST: Final = 8
 
 
 class _Failure(NamedTuple):
-    """A worker that ended first.
-
-    Attributes:
-        pid: of it.
-        status: how it ended.
-    """
+    """A worker that ended first."""
 
     pid: int
     rank: str
     status: int
 
 
-class _Left(NamedTuple):
-    """What a worker that failed first has left in its files."""
+class _WorkerErrors(NamedTuple):
+    """Error files of a worker that failed first."""
 
     start: int
     rank: str
@@ -70,7 +65,7 @@ class WorkerRestarts:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding an agent that lives."""
+        """Yield one finding for each living agent."""
         agents: dict[int, list[Process]] = {}
         for process in state.snapshot.processes.values():
             if process.ppid is not None and process.environment.get(_COUNT, "").isdecimal():
@@ -86,7 +81,7 @@ class WorkerRestarts:
 
     def _finding(self, times: int, workers: Sequence[Process], state: RuleInput) -> Finding:
         failures = _failures(workers, state)
-        left = _left(workers, state)
+        left = _worker_errors(workers, state)
         said = _first(failures, times) or _first_left(left, times)
         error = _error_left(left, times) or (only_error(len(failures), state) if failures else "")
         living = tuple(worker.id for worker in workers if not worker.exited)
@@ -115,7 +110,7 @@ class WorkerRestarts:
 
 
 def _failures(workers: Sequence[Process], state: RuleInput) -> list[_Failure]:
-    """Who ended first at each start that is known."""
+    """Return the first failures of each start, as far as known."""
     ranks = {worker.environment.get("LOCAL_RANK", ""): worker.environment.get("RANK", "") for worker in workers}
     found: dict[int, _Failure] = {}
     for record in state.snapshot.recent_logs:
@@ -135,7 +130,7 @@ def _failures(workers: Sequence[Process], state: RuleInput) -> list[_Failure]:
 
 
 def _first(failures: Sequence[_Failure], times: int) -> str:
-    """`; each time rank 1 ended first, with status 1`."""
+    """Return `; each time rank 1 ended first, with status 1`."""
     if not failures:
         return ""
     whole = _how_many(len(failures), times)
@@ -152,8 +147,8 @@ def _how_many(known: int, times: int) -> str:
     return "each time" if known >= times - 1 and times > 2 else f"{known} of the ends are known"
 
 
-def _left(workers: Sequence[Process], state: RuleInput) -> list[_Left]:
-    """What the workers' files say, the oldest start first; without the start that goes on now."""
+def _worker_errors(workers: Sequence[Process], state: RuleInput) -> list[_WorkerErrors]:
+    """Return the errors in the workers' files, oldest start first, without the current start."""
     runs = {clean_line(run.folder) for one in workers if (run := run_of(one.environment.get(_ERROR_FILE, "")))}
     ranks = {worker.environment.get("LOCAL_RANK", ""): worker.environment.get("RANK", "") for worker in workers}
     newest = max(int(worker.environment[_COUNT]) for worker in workers)
@@ -164,12 +159,12 @@ def _left(workers: Sequence[Process], state: RuleInput) -> list[_Left]:
         facts = read_facts(said, WorkerFacts)
         if facts.run in runs and facts.start < newest:
             rank = ranks.get(facts.local_rank) or facts.local_rank
-            found.append(_Left(facts.start, rank, facts.error.rstrip(": ."), said))
+            found.append(_WorkerErrors(facts.start, rank, facts.error.rstrip(": ."), said))
     return sorted(found, key=lambda one: one.start)
 
 
-def _first_left(left: Sequence[_Left], times: int) -> str:
-    """`; each time rank 1 failed first`."""
+def _first_left(left: Sequence[_WorkerErrors], times: int) -> str:
+    """Return `; each time rank 1 failed first`."""
     if not left:
         return ""
     whole = _how_many(len(left), times)
@@ -180,8 +175,8 @@ def _first_left(left: Sequence[_Left], times: int) -> str:
     return f"; {whole}{':' if whole != 'each time' else ''} rank {left[0].rank} failed first"
 
 
-def _error_left(left: Sequence[_Left], times: int) -> str:
-    """`: ValueError: bad shard`, where it was that each time; else that of the newest start."""
+def _error_left(left: Sequence[_WorkerErrors], times: int) -> str:
+    """Return `: ValueError: bad shard`, if the same each time; else the newest start's error."""
     if not left:
         return ""
     if len(left) == times - 1 and len({one.error for one in left}) == 1:
@@ -190,5 +185,5 @@ def _error_left(left: Sequence[_Left], times: int) -> str:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (WorkerRestarts(),)

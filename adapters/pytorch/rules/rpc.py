@@ -1,12 +1,12 @@
-"""Requests of torch.distributed.rpc that nobody answers: who asks whom for what, and what that worker does.
+"""Rules for unanswered requests of torch.distributed.rpc: caller, callee, function, and the callee's activity.
 
 Invariants:
-    rules_rpc.Q1. A request is a stall only if each thread that carries it out, or those at the end of what that
-        asks for itself, has been in one wait without a time limit for the threshold, which nothing from outside
-        explains and no other thread of its worker may end.
-    rules_rpc.Q2. Workers that ask each other in a circle are a stall only if no thread of their pools is free.
-    rules_rpc.Q3. Who is in `rpc.shutdown` serves the others for as long as they like: that is a stall only if one that
-        is not in it is held up itself, and not in torch's C++ code, where it may wait for a request that was not seen.
+    rules_rpc.Q1. A request is a stall only if each thread that serves it, or those at the end of its own requests, has
+        been in one wait without a time limit for the threshold, which nothing from outside explains and no other thread
+        of its worker may end.
+    rules_rpc.Q2. Workers that ask each other in a cycle are a stall only if no thread of their pools is free.
+    rules_rpc.Q3. A worker in `rpc.shutdown` serves the others for as long as they like: that is a stall only if one
+        that is not in it is blocked itself, and not in torch's C++ code, where it may wait for an unseen request.
 """
 
 from __future__ import annotations
@@ -35,42 +35,37 @@ _SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: 
 
 
 class _End(NamedTuple):
-    """What holds a request up.
-
-    Attributes:
-        what: goes on from `worker1 carries it out: `.
-        thread: which one it is.
-    """
+    """The cause that blocks a request; `what` continues `worker1 carries it out: `."""
 
     what: str
     state: VerdictState
     thread: str
 
 
-class _Asked(NamedTuple):
-    """What a thread waits for: a request, or `shutdown`."""
+class _RequestWait(NamedTuple):
+    """A thread's wait for a request, or in `shutdown`."""
 
     task: str
     facts: RpcFacts
     thread: Thread
 
 
-def _waiting(state: RuleInput, *, leaves: bool = False) -> Iterator[_Asked]:
-    """The threads that wait for a request, or in `shutdown`."""
+def _waiting(state: RuleInput, *, leaves: bool = False) -> Iterator[_RequestWait]:
+    """Yield the threads that wait for a request, or in `shutdown`."""
     for task in state.tasks_in(TaskState.RUNNING):
         if task.id.startswith(_PREFIX) and (facts := rpc_facts(task)).leaves is leaves:
             threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
-            yield from (_Asked(task.id, facts, thread) for thread in threads if thread is not None)
+            yield from (_RequestWait(task.id, facts, thread) for thread in threads if thread is not None)
 
 
 def _free(process: str, busy: set[str], state: RuleInput) -> bool:
-    """Whether a worker has a thread of its pool that carries nothing out; also where none is seen."""
+    """Return whether a worker's pool has an idle thread; True if no pool is seen."""
     pool = [one for one in state.snapshot.threads_of(process) if one.name.startswith(_POOL) and not one.exited]
     return not pool or any(one.id not in busy for one in pool)
 
 
 def _end(facts: RpcFacts, seen: frozenset[str], state: RuleInput) -> _End:
-    """What holds a request up (Q1)."""
+    """Return what blocks a request (Q1)."""
     asked, to = facts.asked, facts.to
     process = state.snapshot.processes.get(asked)
     if process is None:
@@ -100,7 +95,7 @@ def _end(facts: RpcFacts, seen: frozenset[str], state: RuleInput) -> _End:
 
 
 def _of_server(thread: Thread, worker: str, seen: frozenset[str], state: RuleInput) -> _End:
-    """What a thread does that carries a request out."""
+    """Return what a serving thread does."""
     for asked in _waiting(state):
         if asked.thread.id == thread.id:
             inner = _end(asked.facts, seen | {thread.id}, state)
@@ -129,7 +124,7 @@ def _what(facts: RpcFacts) -> str:
 
 
 class RpcRequests:
-    """Requests that are not answered."""
+    """Requests without an answer."""
 
     name = "rpc-request"
     doc = (
@@ -143,7 +138,7 @@ class RpcRequests:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a request, but for those of threads that carry one out themselves."""
+        """Yield one finding for each request, except those of threads that serve one themselves."""
         serving = {one for asked in _waiting(state) for one in asked.facts.busy}
         found = [
             (asked, waited)
@@ -171,7 +166,7 @@ class RpcRequests:
 
 
 class RpcShutdown:
-    """Workers in `rpc.shutdown` that wait for one that is held up elsewhere."""
+    """Workers in `rpc.shutdown` that wait for one that is blocked elsewhere."""
 
     name = "rpc-shutdown"
     doc = (
@@ -182,7 +177,7 @@ class RpcShutdown:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding a worker that does not come."""
+        """Yield one finding for each blocked absent worker."""
         inside = list(_waiting(state, leaves=True))
         asking = {asked.thread.process for asked in _waiting(state)}
         absent = {rank: one.facts.processes.get(rank, "") for one in inside for rank in one.facts.absent}
@@ -208,7 +203,7 @@ class RpcShutdown:
 
 
 def _in_torch(entity: str, state: RuleInput) -> bool:
-    """Whether a thread waits inside of torch's C++ code; also where that can't be told."""
+    """Return whether a thread waits in torch's C++ code; True if not known."""
     thread = state.snapshot.threads.get(entity)
     if thread is None:
         return False
@@ -219,5 +214,5 @@ def _in_torch(entity: str, state: RuleInput) -> bool:
 
 
 def rules() -> Sequence[Rule]:
-    """The rules of this module."""
+    """Return the rules of this module."""
     return (RpcRequests(), RpcShutdown())

@@ -1,4 +1,4 @@
-"""What a thread of a rank waits in, in the words of a sentence about its rank."""
+"""Describe a rank's waiting thread, as part of a sentence about its rank."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _INPUT: Final = lazy_re(r"read of (?:pipe|socket|terminal) 0\b|read of fd 0\b")
 
 
 def main_thread(process: str, state: RuleInput) -> Thread | None:
-    """The main thread of a process."""
+    """Return the main thread of a process."""
     pid = process.rpartition("/")[2]
     found = (thread for thread in state.snapshot.threads_of(process) if str(thread.tid) == pid)
     return next(found, None)
 
 
 def waits_words(thread: Thread, state: RuleInput) -> str:
-    """`it waits in recv of socket 3 in fetch (train.py:9)`, `it is in a debugger in step (train.py:9)`."""
+    """Return `it waits in recv of socket 3 in fetch (train.py:9)`, `it is in a debugger in step (train.py:9)`."""
     stack = state.snapshot.stacks.get(thread.id)
     files = [frame.file or "" for frame in stack.frames if frame.language == "python"] if stack is not None else []
     if any(map(_DEBUGGER.search, files)):
@@ -40,15 +40,17 @@ def waits_words(thread: Thread, state: RuleInput) -> str:
 
 
 def sleeps_again(thread: Thread, state: RuleInput) -> bool:
-    """Whether a thread sleeps, slept before, and does little between."""
+    """Return whether a thread sleeps repeatedly and does little in between."""
     activity = state.snapshot.activity.get(thread.id)
     sleeps = thread.wait is WaitKind.SLEEP
     return sleeps and activity is not None and activity.runs > 1 and cpu_share(thread, state.snapshot) < TICK_SHARE
 
 
 def of_child(thread: Thread, state: RuleInput) -> str:
-    """What the child that a thread waits for does in the end: `, and the child waits in write to pipe 9 in f (x.py:3)`.
-    That may lead back to who waits for it, as by a pipe that only this one reads."""
+    """Return the end of the wait chain of an awaited child: `, and the child waits in write to pipe 9 in f (x.py:3)`.
+
+    It may lead back to the waiting thread, for instance through a pipe that only that one reads.
+    """
     threads = state.snapshot.threads
     blockers = state.graph.blockers_of(thread.id)
     children = [one for one in blockers if one in state.snapshot.processes] or _at_other_end(thread, blockers, state)
@@ -64,7 +66,7 @@ def of_child(thread: Thread, state: RuleInput) -> str:
 
 
 def _at_other_end(thread: Thread, blockers: Iterable[str], state: RuleInput) -> list[str]:
-    """The children that have the other ends of all pipes that a thread polls, as for the output of a program."""
+    """Return the children that have the other ends of all polled pipes, as for a program's output."""
     own = state.snapshot.processes.get(thread.process)
     pipes = list(blockers)
     if own is None or not pipes or not all(one.startswith("pipe:") for one in pipes):
@@ -75,7 +77,7 @@ def _at_other_end(thread: Thread, blockers: Iterable[str], state: RuleInput) -> 
 
 
 def opens(thread: Thread, waited_ns: int, state: RuleInput) -> str:
-    """Of a thread that opens a file, such as a FIFO: what it has been doing; "" for others."""
+    """Return what a thread that opens a file such as a FIFO has been doing; "" for others."""
     found = _OPENS.fullmatch(thread.waits_in or "")
     if found is None:
         return ""
@@ -88,6 +90,6 @@ def opens(thread: Thread, waited_ns: int, state: RuleInput) -> str:
 
 
 def runs_users_code(thread: Thread, state: RuleInput) -> bool:
-    """Whether a thread is in Python code that is neither torch's nor of a library that looks after others."""
+    """Return whether a thread is in Python code other than torch's and of helper libraries."""
     frame = user_frame(thread.id, state)
     return frame is not None and frame.language == "python" and _HELPERS.search(frame.file or "") is None

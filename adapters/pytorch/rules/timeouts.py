@@ -1,4 +1,4 @@
-"""Time-outs of collectives in logs, of all ranks together: who reported, who did not come.
+"""Rule for logged time-outs of collectives, joined over all ranks.
 
 Invariants:
     collective_timeouts.T1. A rank is named as late only by its own line, or since all others around it reported.
@@ -40,7 +40,7 @@ class CollectiveTimeouts:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """One finding for the earliest collective of each group that timed out."""
+        """Yield one finding for the earliest timed-out collective of each group."""
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
         timeouts = [one for one in said if one.code == _TIMEOUT]
         if not timeouts:
@@ -48,10 +48,10 @@ class CollectiveTimeouts:
         heard = _heard(said)
         ends = [one for one in said if one.code == _ENDS]
         for told in _groups(timeouts, heard):
-            yield self._unless_over(self._finding(told, heard, ends, state), state)
+            yield self._downgraded_if_over(self._finding(told, heard, ends, state), state)
 
-    def _unless_over(self, finding: Finding, state: RuleInput) -> Finding:
-        """A note where the log of a rank goes on after it: the job was not stuck, or its error was handled."""
+    def _downgraded_if_over(self, finding: Finding, state: RuleInput) -> Finding:
+        """Downgrade it to a warning if a rank's log goes on after it."""
         if finding.state is not VerdictState.STALLED:
             return unless_survived(finding, state.snapshot, _OWN.search)
         went_on = goes_on_after(finding.evidence, state.snapshot, _OWN.search)
@@ -99,7 +99,7 @@ def _heard(said: Iterable[Diagnostic]) -> dict[int, list[Diagnostic]]:
 
 
 def _group_of(said: Diagnostic, heard: Mapping[int, Sequence[Diagnostic]]) -> str:
-    """The group of a time-out: in its line, or in that of the same rank about the same work."""
+    """Return the group of a time-out: from its line, or from the same rank's line about the same work."""
     known = _facts(said)
     of_rank = map(_facts, heard.get(_rank(said), ()) if known.seq is not None else ())
     return known.group or next((one.group for one in of_rank if one.seq == known.seq and one.group), "")
@@ -108,7 +108,7 @@ def _group_of(said: Diagnostic, heard: Mapping[int, Sequence[Diagnostic]]) -> st
 def _groups(
     timeouts: Iterable[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]
 ) -> Iterator[Sequence[Diagnostic]]:
-    """The time-outs of each group, the earliest collective of each rank."""
+    """Yield the time-outs of each group, for each rank its earliest collective."""
     found: dict[str, dict[int | None, Diagnostic]] = defaultdict(dict)
     for said in timeouts:
         of_group = found[_group_of(said, heard)]
@@ -135,7 +135,7 @@ def _number(said: Diagnostic) -> int:
 
 
 def _what(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]) -> str:
-    """`all_reduce #812 of group default_pg`; more where ranks are in different ones."""
+    """Return `all_reduce #812 of group default_pg`; more if ranks are in different ones."""
     group = _group_of(told[0], heard)
     calls: dict[str, list[int]] = defaultdict(list)
     for said in told:
@@ -151,7 +151,7 @@ def _what(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]])
 def _late(
     told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]]
 ) -> tuple[list[tuple[int, int]], list[Diagnostic]]:
-    """Ranks that had enqueued less than the collective in which the others waited, with how far they came."""
+    """Return the ranks that had enqueued less than the awaited collective, with their last number, and the evidence."""
     wanted, group = max(map(_number, told)), _group_of(told[0], heard)
     late, proofs = [], []
     for rank, lines in sorted(heard.items()):
@@ -177,8 +177,7 @@ def _rank(said: Diagnostic) -> int:
 
 
 def _silent(told: Sequence[Diagnostic]) -> list[int]:
-    """Ranks between those that reported: they exist, and said nothing (T1). Not told where the lines number the ranks
-    of a smaller group."""
+    """Return unreporting ranks between the reporting ones (T1); [] if the lines number the ranks of a subgroup."""
     ranks = set(map(_rank, told))
     if len(ranks) < 2 or any(one.rank != one.job_rank for one in map(_facts, told)):
         return []
@@ -205,5 +204,5 @@ def _steps(ranks: Sequence[int]) -> Iterator[str]:
 
 
 def rules() -> Sequence[Rule]:
-    """The rule of this module."""
+    """Return the rules of this module."""
     return (CollectiveTimeouts(),)

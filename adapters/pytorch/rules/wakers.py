@@ -1,14 +1,13 @@
-"""Who may still end the wait of a rank: what comes from outside, and its own threads and children that are not stuck.
+"""Find out what may still end a rank's wait: outside events, and its own threads and children that are not stuck.
 
-A wait for a queue, an event or a pipe does not say whose turn it is. A prefetcher that looks into a folder each second,
-a child that sleeps, an HTTP server that gives its requests to the main thread: each may end it at any time, and such a
-job is healthy.
+A wait for a queue, an event or a pipe does not show whose turn it is. A prefetcher that polls a folder, a sleeping
+child, an HTTP server that passes requests to the main thread: each may end it at any time, and the job is healthy.
 
 Invariants:
-    rules_wakers.W2. A launcher that waits for the end of its children, and has no other thread but those of native
+    rules_wakers.W2. A launcher that waits for the end of its children, and has no other thread than those of native
         pools, ends no wait of theirs.
-    rules_wakers.W1. Nobody is left out but for threads that never give a rank anything: those of torch's C++ code, idle
-        workers of pools and of a DataLoader, and those that only look on (progress bars, writers of metrics).
+    rules_wakers.W1. Only threads that never give a rank anything are left out: those of torch's C++ code, idle
+        workers of pools and of a DataLoader, and onlookers (progress bars, writers of metrics).
 """
 
 from __future__ import annotations
@@ -43,21 +42,23 @@ _TO_RESULT: Final = 4
 
 
 def family_of_rank(process: Process, state: RuleInput) -> list[Thread]:
-    """The threads of a process and of its living descendants, but for those that are ranks themselves."""
+    """Return the threads of a process and its living descendants, without other ranks."""
     ranks = {key.entity for key in state.snapshot.counters if key.name == ENQUEUED} - {process.id}
     return family_threads(process, state, without=ranks)
 
 
 def loader_workers(main: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
-    """The main threads of the workers of a DataLoader that fetch something, if that is what a main thread waits for."""
+    """Return the main threads of DataLoader workers that fetch something, if the main thread waits for that."""
     if not any((f.file or "").endswith(_LOADER) and f.function.endswith("_get_data") for f in _python(main, state)):
         return []
     return [one for one in family if one.process != main.process and _is_main(one) and _fetches(_python(one, state))]
 
 
 def pool_tasks(waiting: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
-    """The threads of its process that carry out a task of a ThreadPoolExecutor, if a thread waits for the result of
-    one; which of them it waits for is not known."""
+    """Return the threads that run tasks of a ThreadPoolExecutor, if a thread waits for a result of one.
+
+    Which of them it waits for is not known.
+    """
     if not any((frame.file or "").endswith(_RESULT) for frame in _python(waiting, state)[:_TO_RESULT]):
         return []
     others = [one for one in family if one.process == waiting.process and one.id != waiting.id]
@@ -65,7 +66,7 @@ def pool_tasks(waiting: Thread, family: Iterable[Thread], state: RuleInput) -> l
 
 
 def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
-    """Who could end a wait that is neither seen nor of the family; "" for nobody."""
+    """Return what outside the family could end a wait; "" for nothing."""
     if thread.wait is WaitKind.SIGNAL:
         return "a signal"
     if thread.wait is WaitKind.SYSTEM_V:
@@ -91,8 +92,10 @@ def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -
 
 
 def _only_waits_for_children(process: str, state: RuleInput) -> bool:
-    """Whether a process has waited for children for the threshold, and has no other thread but those of native pools: a
-    launcher that has kept the other end of what its ranks read writes nothing until they have ended."""
+    """Return whether a process only waits for children, for the threshold, next to native pools.
+
+    Such a launcher may have kept the other end of its ranks' pipes, but writes nothing until they have ended.
+    """
     threads = [one for one in state.snapshot.threads_of(process) if not one.exited]
     mains = [one for one in threads if _is_main(one) and one.wait is WaitKind.CHILD]
     pools = [one for one in threads if one.wait in _POOLED and not _python(one, state)]
@@ -102,14 +105,7 @@ def _only_waits_for_children(process: str, state: RuleInput) -> bool:
 
 
 def who_may_end(stuck: Collection[str], family: Collection[Thread], state: RuleInput) -> str:
-    """A thread of a family that may still end a wait, with what it does: `thread 4712 (prefetch) waits in sleep() in
-    poll (train.py:9)`; "" for none.
-
-    Args:
-        stuck: threads that wait for such a one.
-        family: threads of a rank and its children.
-        state: the state.
-    """
+    """Return `thread 4712 (prefetch) waits in sleep() in poll (train.py:9)`, which may still end a wait; or ""."""
     for thread in family:
         if thread.id not in stuck and (does := _does(thread, family, state)):
             return f"{name_of(thread.id, state.snapshot)} {does}"
@@ -117,12 +113,12 @@ def who_may_end(stuck: Collection[str], family: Collection[Thread], state: RuleI
 
 
 def _does(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
-    """What a thread does that may end the wait of another; "" if it can't."""
+    """Return what a thread does that may end another's wait; "" if it can't."""
     python = _python(thread, state)
     if not python and not _is_main(thread):
         outside = "" if _OF_TORCH.match(thread.name) else from_outside(thread, family, state)
         return f"waits in {blocked_in(thread, state)}, which {outside} may end" if outside else ""
-    if waits_for_job(python) or _looks_on(python) or _idle_worker(python):
+    if waits_for_job(python) or _is_onlooker(python) or _idle_worker(python):
         return ""
     if thread.state is ThreadState.RUNNING:
         return "computes"
@@ -145,8 +141,7 @@ def _is_main(thread: Thread) -> bool:
     return thread.process.rpartition("/")[2] == str(thread.tid)
 
 
-def _looks_on(frames: Iterable[Frame]) -> bool:
-    """Whether a thread was begun by a library that only looks on."""
+def _is_onlooker(frames: Iterable[Frame]) -> bool:
     files = [frame.file or "" for frame in frames]
     outermost = next((file for file in reversed(files) if not _THREADS.search(file)), "")
     return _ONLOOKERS.search(outermost) is not None

@@ -1,4 +1,4 @@
-"""Puts on the stream which settings of torch.distributed have no effect in the processes that are watched."""
+"""Publish torch.distributed settings that have no effect in watched processes."""
 
 from __future__ import annotations
 
@@ -42,11 +42,10 @@ class SettingsAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """When processes are watched."""
         return bool(request.processes)
 
     async def look(self, context: Context) -> float:
-        """Look at each process once it has loaded torch."""
+        """Check each process once it has loaded torch."""
         processes = [one for one in context.snapshot().processes.values() if self._wanted(one)]
         if processes:
             found, done = await asyncio.to_thread(_read, processes)
@@ -75,7 +74,7 @@ class SettingsAdapter(PolledAdapter):
 
 
 def _read(processes: Iterable[Process]) -> tuple[dict[tuple[str, str], list[str]], set[str]]:
-    """What is to be said, with the processes; and those that need not be looked at again."""
+    """Return the notes with their processes, and the processes that are done."""
     found: dict[tuple[str, str], list[str]] = {}
     done: set[str] = set()
     for process in processes:
@@ -95,11 +94,7 @@ _names: dict[tuple[int, int, int, str], bool] = {}
 
 
 def known_of(pid: int, environment: Iterable[str]) -> Known:
-    """What is known of a process.
-
-    Raises:
-        OSError: gone, or not allowed.
-    """
+    """Return what is known about a process's settings; raise OSError if it can't be read."""
     asked = sorted(name for name in environment if name.startswith(PREFIXES))
     libraries: dict[str, Path] = {}
     folder: Path | None = None
@@ -123,7 +118,7 @@ def known_of(pid: int, environment: Iterable[str]) -> Known:
 
 
 def _names_of(path: Path, asked: Iterable[str]) -> set[str]:
-    """Those of some names that a library has as texts."""
+    """Return the names that occur as texts in a library."""
     stat = target_files.status(path)
     key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
     left = [name for name in asked if (*key, name) not in _names]

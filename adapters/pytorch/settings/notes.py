@@ -1,7 +1,7 @@
-"""Which settings of torch.distributed have no effect in a process, and why.
+"""Explain which settings of torch.distributed have no effect in a process.
 
 Invariants:
-    torch_settings.E1. Where a library or the recorder can't be read, nothing is said to be without effect for that.
+    torch_settings.E1. Unreadable libraries or recorders never make a setting count as without effect.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ON: Final = ("1", "true", "yes", "on", "y", "t")
 
 
 class Known(Struct, frozen=True, kw_only=True):
-    """What is known of a process.
+    """State of a process that decides about settings.
 
     Attributes:
-        version: of torch; "" where not known.
-        libraries: the libraries of torch that were searched, such as `libtorch_cpu.so`; () where none could be read.
-        names: the settings of the environment whose names they have.
-        size: for how many entries its Flight Recorder has room; None where that is not known.
+        version: of torch; "" if not known.
+        libraries: the searched libraries of torch, such as `libtorch_cpu.so`; () if none could be read.
+        names: the settings of the environment that they contain.
+        size: capacity of its Flight Recorder; None if not known.
     """
 
     version: str
@@ -50,13 +50,7 @@ class Known(Struct, frozen=True, kw_only=True):
 def notes(
     environment: Mapping[str, str], known: Known, folder: Callable[[str], str | None]
 ) -> Iterator[tuple[str, str]]:
-    """The name of each setting without effect, and a sentence.
-
-    Args:
-        environment: what the process was started with.
-        known: what is known of it.
-        folder: says what is wrong with the folder of a path of the process; None where files can be written there.
-    """
+    """Yield the name of each setting without effect, and a sentence; `folder` is `folder_problem` for the process."""
     asked = sorted(name for name in environment if name.startswith(PREFIXES))
     unknown = {name for name in asked if known.libraries and name not in known.names}
     for name in asked:
@@ -100,12 +94,7 @@ def _size(environment: Mapping[str, str], known: Known, unknown: set[str]) -> It
 
 
 def folder_problem(pid: int, path: str) -> str | None:
-    """What is wrong with the folder of a path; None where there is one and it can be written by somebody.
-
-    Args:
-        pid: the process.
-        path: as it names it.
-    """
+    """Return the problem of a folder, as the process names it; None if it exists and some user may write to it."""
     name = path.rpartition("/")[0]
     here = f"/proc/{pid}/root{name}" if path.startswith("/") else f"/proc/{pid}/cwd/{name}"
     try:

@@ -1,6 +1,4 @@
-"""Contributes the decoder of what torch.compile writes, and names its compile workers.
-
-Recognises what torch.compile writes in logs, by process, and says what changed once a log has been read on.
+"""The adapter for torch.compile's logs: a decoder of its traces by process, and roles of compile workers.
 
 Invariants:
     compile_logs.D1. A payload is never taken for an entry, and a line of another program never for one of torch.
@@ -35,7 +33,7 @@ _APART_NS: Final = 24 * 3600 * 1_000_000_000
 
 
 class CompileDecoder(LogDecoder):
-    """Understands TORCH_TRACE's logs and the text of TORCH_LOGS."""
+    """Decodes TORCH_TRACE's logs and the text of TORCH_LOGS."""
 
     name = "torch.compile"
     triggers: ClassVar[tuple[bytes, ...]] = (*structured.TRIGGERS, *text.TRIGGERS, *left_out.TRIGGERS)
@@ -51,11 +49,10 @@ class CompileDecoder(LogDecoder):
         self._emission = Emission()
 
     def opened(self, source: LogSource) -> None:
-        """A log begins."""
         self._sources[source.id] = source
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
-        """Take one record; what is no news of crashes comes from `flush`."""
+        """Process one record; everything but crash news is returned by `flush`."""
         events: list[Event] = []
         for header, payload in _entries(record.text):
             program = self._program(record, int(header["pid"]), header["text"].startswith("{"))
@@ -76,14 +73,13 @@ class CompileDecoder(LogDecoder):
         return events, ()
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """What changed since the last time."""
         changed, self._changed = self._changed, {}
         for program in changed.values():
             program.process = self._owner(program)
         return list(self._emission.events(changed.values(), self._sources, stamp))
 
     def _program(self, record: LogRecord, pid: int, traced: bool) -> Program | None:
-        """The process that a record is of: by its pid, and two traces of one pid are of two."""
+        """Return the process of a record: by its pid; two traces with one pid are of two processes."""
         wall_ns = record.wall_ns or 0
         known = self._programs.setdefault(pid, [])
         for program in reversed(known):
@@ -103,13 +99,13 @@ class CompileDecoder(LogDecoder):
         return program
 
     def _owner(self, program: Program) -> str:
-        """Who has the log open, if only one process writes to it: ranks share the output of their launcher."""
+        """Return the process that has the log open, if only one writes to it: ranks share their launcher's output."""
         alone = (self._sources.get(source) for source in program.sources if len(self._writers[source]) == 1)
         return next((source.process for source in alone if source is not None and source.process), "")
 
 
 def _entries(record: str) -> Iterator[tuple[re.Match[str], str]]:
-    """The entries in the text of a record: header, and the payload behind tabs."""
+    """Yield the entries of a record: header, and the tab-indented payload."""
     header, payload = None, []
     for line in record.split("\n"):
         if line.startswith("\t"):
@@ -146,15 +142,13 @@ class CompileTracesAdapter(PolledAdapter):
 
     @classmethod
     def applies(cls, request: Request) -> bool:
-        """Any session may read such a log."""
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        """The decoders of its logs, and of the values that its code prints."""
         return CompileDecoder(), PrintedDecoder()
 
     async def begin(self, context: Context) -> bool:
-        """Nobody waits for what is not there."""
+        """Settle at once: nobody should wait for missing logs."""
         context.settled()
         return bool(context.request.processes)
 
@@ -164,7 +158,7 @@ class CompileTracesAdapter(PolledAdapter):
         return _POLL_S
 
     async def again(self, context: Context) -> bool:
-        """A session that samples once is over soon."""
+        """In a session that samples once, sample a few more times."""
         self._looks += 1
         if context.request.once:
             await context.sleep(_ONCE_S)

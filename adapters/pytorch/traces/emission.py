@@ -1,4 +1,4 @@
-"""From what is known of compilations to the events of the stream: only what changed."""
+"""Convert changed compilations to events."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _SHOWN: Final = 4  # phases
 
 
 class Emission:
-    """Remembers what was said."""
+    """Publishes only changes."""
 
     def __init__(self) -> None:
         self._shown = Publisher("pytorch/compile", dated=False)
         self._tasks: dict[str, int] = {}
 
     def events(self, programs: Iterable[Program], sources: Mapping[str, LogSource], stamp: Stamp) -> Iterator[Event]:
-        """What changed in some programs."""
+        """Yield the changes of some programs."""
         for program in programs:
             said = {id_: source for id_ in program.sources if (source := sources.get(id_)) is not None}
             told = _Speaker(program, said).diagnostics()
@@ -85,7 +85,7 @@ def _task(program: Program, one: Compilation) -> Task:
 
 
 def _times(program: Program) -> str:
-    """What the compilations that have ended took, and in which phases."""
+    """Return a sentence on the time of ended compilations, by phase."""
     took = f"{many(program.finished, 'compilation')} took {duration(program.finished_ns)}"
     phases = ", ".join(f"{name} {duration(ns)}" for name, ns in program.spent_ns.most_common(_SHOWN) if ns)
     said = f"{took}: {phases}." if phases else f"{took}."
@@ -96,15 +96,12 @@ def _times(program: Program) -> str:
 
 
 class _Speaker:
-    """Puts what is known of one process into words."""
-
     def __init__(self, program: Program, sources: Mapping[str, LogSource]) -> None:
         self._program = program
         self._trace = sources.get(program.trace)
         self._source = self._trace or next(iter(sources.values()), None)
 
     def diagnostics(self) -> Iterator[Diagnostic]:
-        """All that is known."""
         program = self._program
         if program.trace or program.open is not None or program.finished:
             yield self._open()
@@ -126,7 +123,7 @@ class _Speaker:
             yield self._said(LOST_WORKER, "", sentence, CompileFacts(text=text), wall_ns)
 
     def _open(self) -> Diagnostic:
-        """What is open now; whether it goes on, or the log just ends there, a rule says."""
+        """Return the diagnostic of the open compilation; a rule decides whether it goes on or the log just ends."""
         program, one = self._program, self._program.open
         sentence, about = _times(program), CompileFacts(times=program.finished)
         if one is not None:

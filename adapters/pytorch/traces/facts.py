@@ -1,4 +1,4 @@
-"""What traces and logs of torch.compile say of a process, as typed values."""
+"""Facts from traces and logs of torch.compile."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from livedbg.model.facts import Facts, facts_from, facts_of
 
 
 class CompileFacts(Facts, frozen=True, kw_only=True, tag="torch.compile"):
-    """Of a diagnostic.
+    """Facts of a compile diagnostic.
 
     Attributes:
-        pid, rank, process: who compiles, as the log says it, and as the session knows it.
+        pid, rank, process: the compiling process, from the log, and as the session knows it.
         first_ns, last_ns: times of the log's first and last record.
         trace: path of its trace.
         traced: it is a trace, and has phases.
-        frame, phase, phases, begun_ns, attempt, task: of what is being compiled.
+        frame, phase, phases, begun_ns, attempt, task: of the open compilation.
         place: the frame, or where a graph broke.
-        times, limit, guard: how often a frame was compiled again, the setting whose limit that reached, and the guard;
-            of what is open, how many compilations have ended.
-        reason, error, text: of a break, of a failure, of a worker that ended.
-        lines: of a log, that end a traceback with which a function was left out.
+        times, limit, guard: recompilations of a frame, the setting whose limit they reached, and the guard; for an open
+            one, `times` is the number of ended compilations.
+        reason, error, text: of a break, a failure, an ended worker.
+        lines: numbers of log lines that end a traceback with which a function was left out.
     """
 
     pid: int = 0
@@ -46,7 +46,7 @@ class CompileFacts(Facts, frozen=True, kw_only=True, tag="torch.compile"):
 
 
 def compile_facts(said: Diagnostic) -> CompileFacts:
-    """The facts of a diagnostic; in recordings of before they are texts."""
+    """Return the facts of a diagnostic; old recordings have them as texts."""
     if said.facts is not None:
         return facts_of(said.facts, CompileFacts)
     return facts_from({**said.attributes, "lines": said.attributes.get("lines", "").split()}, CompileFacts)

@@ -21,14 +21,14 @@ _COMMENT: Final = lazy_re(r" {1,20}# .*")
 
 
 def place_words(place: Place) -> str:
-    """`big (model.py:20)`; "" where nothing is known."""
+    """Return `big (model.py:20)`; "" if nothing is known."""
     file = place.file.rpartition("/")[2]
     where = f"{file}:{place.line}" if file and place.line else file
     return f"{place.function} ({where})" if place.function and where else place.function or where
 
 
 def frame_words(one: Compilation) -> str:
-    """`frame 0/1 of big (model.py:20)`."""
+    """Return `frame 0/1 of big (model.py:20)`."""
     where = place_words(one.place)
     if not one.key:
         return "a model by AOTInductor or export"
@@ -36,7 +36,7 @@ def frame_words(one: Compilation) -> str:
 
 
 def guard_words(guard: str) -> str:
-    """`guard of 0/7 failed: tensor 'x' size mismatch at index 0: expected 8, got 9`."""
+    """Return `guard of 0/7 failed: tensor 'x' size mismatch at index 0: expected 8, got 9`."""
     match = _GUARD.match(guard)
     of, text = (f" of {match['of']}", match["text"]) if match is not None else ("", guard)
     text = _COMMENT.sub("", text).strip()
@@ -48,7 +48,7 @@ def guard_words(guard: str) -> str:
 
 
 def recompilation_words(again: Again, place: Place) -> str:
-    """What happened to a frame that was compiled more than once, a sentence."""
+    """Return a sentence on a recompiled frame."""
     where = place_words(place)
     of = f" of {where}" if where else ""
     guard = guard_words(again.guard) if again.guard else ""
@@ -62,7 +62,7 @@ def recompilation_words(again: Again, place: Place) -> str:
 
 
 def failure_words(one: Compilation) -> str:
-    """What a compilation failed with, a sentence."""
+    """Return a sentence on a failed compilation."""
     said = f": {one.reason.rstrip('.')}" if one.reason else ""
     return f"torch.compile failed on {frame_words(one)}: {one.error}{said}."
 
@@ -76,23 +76,14 @@ _LINES: Final = 500  # of tracebacks in a log that are remembered, the newest
 
 
 class LeftOut:
-    """What one log says."""
+    """Finds left-out functions in one log."""
 
     def __init__(self) -> None:
         self._place = Place()
         self._lines: list[int] = []
 
     def take(self, header: str, text: str, record: LogRecord) -> Diagnostic | None:
-        """Take a line of torch.
-
-        Args:
-            header: of the line; it begins with the letter of its level.
-            text: what stands behind it.
-            record: of which the line is.
-
-        Returns:
-            What is known now, if the line tells more of it.
-        """
+        """Process a line of torch, split into header (level first) and text; return the updated diagnostic, if any."""
         function = _FUNCTION.match(text)
         if function is not None:
             file = clean_line(function["file"], 400)
@@ -117,6 +108,6 @@ class LeftOut:
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Whether an exception of a log is one that torch.compile logged as it went on."""
+    """Return whether torch.compile logged an exception and went on."""
     said = snapshot.diagnostics.get(f"pytorch/{LEFT_OUT}/{hit.source}")
     return said is not None and hit.line in compile_facts(said).lines

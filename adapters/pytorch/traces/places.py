@@ -1,6 +1,6 @@
-"""Where torch writes its logs, besides standard error: TORCH_LOGS_OUT (torch/_logging/_internal.py).
+"""Log files of torch besides standard error: TORCH_LOGS_OUT (torch/_logging/_internal.py).
 
-The log of TORCH_TRACE is found by the descriptor that the process has open: its name is made up anew for each process.
+The log of TORCH_TRACE is found by the process's open descriptor: its name is random.
 """
 
 from __future__ import annotations
@@ -13,6 +13,6 @@ _VARIABLE: Final = "TORCH_LOGS_OUT"
 
 
 def paths(variables: Mapping[str, str], pids: Sequence[int], hosts: Sequence[str]) -> Iterator[str]:
-    """The log of a process as a glob. See `LogPlaces`."""
+    """Yield the log of a process as a glob. See `LogPlaces`."""
     if variables.get(_VARIABLE):
         yield escape(variables[_VARIABLE])

@@ -1,9 +1,9 @@
-"""What is known of the compilations of one process, whichever of its logs said it.
+"""The compilations of one process, merged from all of its logs.
 
 Invariants:
-    compile_program.P1. What is kept is bounded, however long a program goes on compiling: of compilations that have
-        ended, places and failures only the first, and the number of all.
-    compile_program.P2. What two logs of one process say of one compilation counts once.
+    compile_program.P1. State is bounded, however long a program goes on compiling: only the first of the ended
+        compilations, places and failures are kept, and the total number.
+    compile_program.P2. A compilation that occurs in two logs of one process counts once.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ZONE_NS: Final = 600_000_000_000  # clocks that differ by more are of two time 
 
 
 class Place(NamedTuple):
-    """A function of the user's, or a line of it.
+    """A user function, or a line of it.
 
     Attributes:
-        function: its name; "" where it is not known.
-        file: as the log has it.
-        line: where the function begins, or the line that is meant; 0 where it is not known.
+        function: "" if not known.
+        file: as in the log.
+        line: where the function begins, or the specific line; 0 if not known.
     """
 
     function: str = ""
@@ -35,11 +35,7 @@ class Place(NamedTuple):
 
 
 class Phase(Struct):
-    """A phase that has begun and not ended.
-
-    Attributes:
-        within_ns: time of the phases in it that have ended.
-    """
+    """An open phase; `within_ns` is the time of its ended inner phases."""
 
     name: str
     since_wall_ns: int
@@ -50,13 +46,13 @@ class Compilation(Struct):
     """One compilation of one frame.
 
     Attributes:
-        key: its number as torch writes it, `0/1`: frame 0 for the second time; "" where it has none (AOTInductor).
-        attempt: how often its analysis was started again.
-        phases: those that are open, outermost first.
+        key: torch's number, `0/1`: frame 0 for the second time; "" for none (AOTInductor).
+        attempt: how often its analysis was restarted.
+        phases: the open ones, outermost first.
         begun_wall_ns: when the outermost of them began.
-        took_ns: how long it took, of one that has ended.
-        error: the type of what it failed with.
-        reason: the message of that.
+        took_ns: duration of an ended one.
+        error: type of its failure.
+        reason: message of its failure.
     """
 
     key: str
@@ -70,13 +66,7 @@ class Compilation(Struct):
 
 
 class Break(Struct):
-    """A place where a graph broke.
-
-    Attributes:
-        reason: why, one line.
-        function: the one of the user's that it broke in; "" where it is not known.
-        keys: compilations in which it broke there.
-    """
+    """A place where a graph broke, with the reason and the compilations in which it did."""
 
     reason: str = ""
     function: str = ""
@@ -88,11 +78,11 @@ class Again(Struct):
     """A frame that was compiled more than once.
 
     Attributes:
-        times: how often after the first time.
+        times: recompilations.
         key: the newest of these compilations.
-        guard: which guard failed before it, as torch writes it: `0/0: L['n'] == 3`.
+        guard: the failed guard, as torch writes it: `0/0: L['n'] == 3`.
         limit: the limit that was reached; 0 for none.
-        setting: the name of that limit.
+        setting: name of that limit.
     """
 
     times: int = 0
@@ -104,8 +94,6 @@ class Again(Struct):
 
 
 class Failure(Struct):
-    """A compilation that failed."""
-
     error: str
     reason: str
     at_wall_ns: int | None = None
@@ -115,21 +103,20 @@ class Program:
     """The compilations of one process.
 
     Args:
-        name: what its entities are called by: its pid, and a number where two have one pid.
+        name: for its entities: its pid, with a suffix if two processes have one pid.
         pid: as the process knows itself.
         wall_ns: time of the first record.
 
     Attributes:
         first_wall_ns: time of the oldest record, on the clock of the process.
         last_wall_ns: of the newest.
-        trace: id of the LogSource of its trace; "" where there is only text.
-        sources: ids of all logs that speak of it.
-        process: identifier of the process that has the log open, where that is known.
-        rank: its number in its job, as the log has it.
+        trace: id of the LogSource of its trace; "" if there is only text.
+        sources: ids of all logs about it.
+        process: id of the process that has the log open, if known.
         finished: compilations that have ended without an error.
-        finished_ns: the time that compilations took in all.
-        spent_ns: of that, by phase, what was in no phase within it.
-        longest: the compilation that took longest.
+        finished_ns: total time of compilations.
+        spent_ns: that time by phase, without inner phases.
+        longest: the longest compilation.
     """
 
     def __init__(self, name: str, pid: int, wall_ns: int) -> None:
@@ -153,31 +140,31 @@ class Program:
         self.news: dict[str, None] = {}
 
     def seen(self, wall_ns: int) -> None:
-        """A record was written at a time of day, as its header has it."""
+        """Note the header time of a record."""
         self.first_wall_ns = min(self.first_wall_ns, wall_ns - self._ahead_ns)
         self.last_wall_ns = max(self.last_wall_ns, wall_ns - self._ahead_ns)
 
     def seen_exactly(self, header_wall_ns: int | None, wall_ns: int) -> None:
-        """A record has a time since 1970 too: its header may be of another time zone than this machine's."""
+        """Note the UTC time of a record: its header may be in another time zone than this machine's."""
         ahead = (header_wall_ns or wall_ns) - wall_ns
         if abs(ahead) > _ZONE_NS:
             self._ahead_ns, self.first_wall_ns, self.last_wall_ns = ahead, wall_ns, wall_ns
         self.last_wall_ns = max(self.last_wall_ns, wall_ns)
 
     def begin_trace(self, source: str) -> None:
-        """There is a trace too, which says more exactly what is open than a text does."""
+        """Switch to a trace, which shows open phases more exactly than a text does."""
         self.trace = source
         for one in self.compilations.values():
             one.phases.clear()
 
     @property
     def open(self) -> Compilation | None:
-        """The compilation that began last of those that have not ended."""
+        """Return the newest open compilation."""
         opened = [one for one in self.compilations.values() if one.phases]
         return max(opened, key=lambda one: one.begun_wall_ns, default=None)
 
     def compilation(self, key: str) -> Compilation:
-        """The compilation with a number."""
+        """Return the compilation with a key, created if needed."""
         known = self.compilations.get(key)
         if known is None:
             known = self.compilations[key] = Compilation(key, self.place_of(key))
@@ -187,11 +174,9 @@ class Program:
         return known
 
     def place_of(self, key: str) -> Place:
-        """The function of a compilation: all compilations of one frame have the same."""
         return self.places.get(frame_of(key), Place())
 
     def starts(self, key: str, place: Place, attempt: int = 0) -> None:
-        """A function is being compiled."""
         one = self.compilation(key)
         one.attempt = max(one.attempt, attempt)
         if place.function:
@@ -200,7 +185,6 @@ class Program:
                 self.places.setdefault(frame_of(key), place)
 
     def begins(self, key: str, phase: str, wall_ns: int) -> None:
-        """A phase begins."""
         one = self.compilation(key)
         if one.phases and one.phases[0].name == phase:
             one.phases.clear()  # the end of the last one was not written
@@ -210,7 +194,7 @@ class Program:
             one.phases.append(Phase(phase, wall_ns))
 
     def ends(self, key: str, phase: str, wall_ns: int) -> None:
-        """A phase ends, and what is within it."""
+        """End a phase and its inner phases."""
         one = self.compilations.get(key)
         names = [open_.name for open_ in one.phases] if one is not None else []
         if one is None or phase not in names:
@@ -231,14 +215,12 @@ class Program:
             self.longest = one
 
     def fails(self, key: str, error: str, reason: str, wall_ns: int | None) -> None:
-        """A compilation failed."""
         one = self.compilation(key)
         one.error, one.reason = error, reason
         if key in self.failures or len(self.failures) < _FAILURES:
             self.failures[key] = Failure(error, reason, wall_ns)
 
     def breaks_at(self, key: str, place: Place, reason: str, wall_ns: int | None) -> None:
-        """A graph breaks."""
         line = place._replace(function="")
         if line not in self.breaks and len(self.breaks) < _KEPT:
             self.breaks[line] = Break()
@@ -250,7 +232,7 @@ class Program:
                 known.keys.add(key)
 
     def recompiles(self, key: str, guard: str, wall_ns: int | None) -> None:
-        """A guard failed, so a frame is compiled again."""
+        """Note that a guard failed and a frame is compiled again."""
         known = self._again(key)
         number = key.rpartition("/")[2]
         if known is not None and number.isdecimal() and int(number) >= known.times:
@@ -258,7 +240,7 @@ class Program:
             known.guard = guard or known.guard
 
     def reaches_limit(self, key: str, setting: str, limit: int) -> None:
-        """A frame was compiled so often that torch gives up."""
+        """Note that torch gives up on a frame that was compiled too often."""
         known = self._again(key)
         if known is not None:
             known.setting, known.limit = setting, limit
@@ -270,7 +252,7 @@ class Program:
         return self.again.get(frame)
 
     def _forget(self) -> None:
-        """Let go of the compilation that ended longest ago."""
+        """Forget the compilation that ended longest ago."""
         for key, one in self.compilations.items():
             if not one.phases and key not in self.news:
                 del self.compilations[key]
@@ -278,5 +260,5 @@ class Program:
 
 
 def frame_of(key: str) -> str:
-    """The frame of a compilation: `3` of `3/1`, `!0/3` of `!0/3/1`."""
+    """Return the frame of a compilation: `3` for `3/1`, `!0/3` for `!0/3/1`."""
     return key.rpartition("/")[0]

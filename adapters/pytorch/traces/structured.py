@@ -1,11 +1,10 @@
-"""Structured traces of torch.compile: `TORCH_TRACE`, a header and JSON in a line, a payload behind tabs below it.
+"""Parse structured traces of torch.compile (`TORCH_TRACE`): a line with header and JSON, then a tab-indented payload.
 
 torch/_logging/_internal.py (trace_structured) and torch/_dynamo/utils.py (ChromiumEventLogger) of 2.6 to 2.15, which
-write the same names. What a version adds is passed over.
+write the same names. Unknown additions are ignored.
 
 Invariants:
-    compile_trace.T1. A line that is cut, no JSON, or of another kind than is known changes nothing, and what comes
-        after it is read.
+    compile_trace.T1. A line that is truncated, not JSON, or of an unknown kind changes nothing, and the rest is read.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ class _Entry(Struct):
 
     @property
     def key(self) -> str:
-        """`0/1`, in compiled autograd `!0/0/1`; "" for none."""
+        """Return `0/1`, in compiled autograd `!0/0/1`; "" for none."""
         parts = [f"!{self.compiled_autograd_id}"] if self.compiled_autograd_id is not None else []
         if self.frame_id is not None and self.frame_compile_id is not None:
             parts += [str(self.frame_id), str(self.frame_compile_id)]
@@ -106,14 +105,7 @@ class Structured:
         self._strings: dict[int, str] = {}
 
     def take(self, text: str, payload: str, wall_ns: int | None, program: Program) -> None:
-        """Take one entry.
-
-        Args:
-            text: the JSON of its header.
-            payload: the lines below it, without their tabs.
-            wall_ns: time of the header.
-            program: what it speaks of.
-        """
+        """Process one entry: the header's JSON and time, and the lines below without their tabs."""
         try:
             entry = msgspec.json.decode(text, type=ready(_Entry))
         except (msgspec.DecodeError, UnicodeError):
@@ -148,7 +140,7 @@ class Structured:
 
     @staticmethod
     def _cut(text: str, wall_ns: int | None, program: Program) -> None:
-        """A line that was cut because it is long: a failure stands at its beginning, before the configuration."""
+        """Process a truncated long line: a failure is at its beginning, before the configuration."""
         failed = _FAILED.search(text) if text.startswith('{"compilation_metrics": ') else None
         key = re.search(r'"compile_id": "([!\d/]{1,40})"', text)
         if failed is not None and key is not None:
@@ -157,7 +149,6 @@ class Structured:
 
 
 def _timed(entry: _Entry, payload: str, wall_ns: int | None, program: Program) -> None:
-    """A phase begins or ends."""
     try:
         event = msgspec.json.decode(payload, type=ready(_Timed))
     except (msgspec.DecodeError, UnicodeError):
@@ -199,7 +190,7 @@ def _failed(key: str, error: str, reason: str, wall_ns: int | None, program: Pro
 
 
 def _first_reason(payload: str) -> str:
-    """The guard that failed: a text, or the first of a list of texts."""
+    """Return the failed guard: a text, or the first of a list of texts."""
     try:
         reasons = msgspec.json.decode(payload)
     except (msgspec.DecodeError, UnicodeError):

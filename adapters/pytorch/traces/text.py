@@ -1,12 +1,10 @@
-"""The text of TORCH_LOGS, and what torch.compile says without it: a line each, with the compilation in brackets.
+"""Parse the text of TORCH_LOGS and of torch.compile's default log: one line each, with the compilation in brackets.
 
 torch/_logging/_internal.py (TorchLogsFormatter), torch/_dynamo/{convert_frame,guards,symbolic_convert}.py and
-torch/_inductor/compile_worker/subproc_pool.py of 2.6 to 2.15; before 2.7 the limit was called
-`cache_size_limit`.
+torch/_inductor/compile_worker/subproc_pool.py of 2.6 to 2.15; before 2.7 the limit was called `cache_size_limit`.
 
-The text of a graph break: `Graph break in user code at FILE:LINE`, a reason, and a traceback of the user's code.
-
-torch/_dynamo/symbolic_convert.py (log_graph_break) of 2.6 to 2.15; the same text is in TORCH_TRACE's artifact
+A graph break is `Graph break in user code at FILE:LINE`, a reason, and a traceback of the user's code
+(torch/_dynamo/symbolic_convert.py, log_graph_break, of 2.6 to 2.15). The same text is in TORCH_TRACE's artifact
 `dynamo_graph_break_reason` and in TORCH_LOGS=graph_breaks.
 """
 
@@ -28,12 +26,7 @@ _BREAKS_LIMIT: Final = 300
 
 
 class BreakReader:
-    """Reads one graph break, line by line.
-
-    Args:
-        key: the compilation, `0/0`.
-        wall_ns: when.
-    """
+    """Reads one graph break of a compilation (`0/0`), line by line."""
 
     def __init__(self, key: str, wall_ns: int | None) -> None:
         self._key = key
@@ -46,7 +39,6 @@ class BreakReader:
         self._explanation = ""
 
     def take(self, line: str) -> None:
-        """Take a line."""
         begins = BEGINS.match(line)
         if begins is not None:
             self._file, self._line = begins["file"], int(begins["line"])
@@ -69,7 +61,7 @@ class BreakReader:
             self._reason, self._wants_reason = line.strip(), False
 
     def tell(self, program: Program) -> None:
-        """Say what was read so far."""
+        """Record the break in a program, as far as read."""
         if self._file:
             reason = ": ".join(part.rstrip(":. ") for part in (self._reason, self._explanation) if part)
             place = Place(clean_line(self._function, 200), clean_line(self._file, 400), self._line)
@@ -108,7 +100,7 @@ class Text:
         self._again = ""  # the compilation whose guards follow
 
     def take(self, message: str, wall_ns: int | None, program: Program) -> None:
-        """Take the text of one line behind its header."""
+        """Process one line, without its header."""
         match = _MESSAGE.match(message)
         if match is None:
             return

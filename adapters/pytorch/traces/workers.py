@@ -1,7 +1,7 @@
-"""Inductor's compile workers: a pool's process that a program starts, and the workers that it forks.
+"""Inductor's compile workers: a pool process that a program starts, and the workers that it forks.
 
 torch/_inductor/compile_worker/{subproc_pool,__main__}.py of 2.13. Older versions fork them from the program itself,
-where nothing tells them from other children.
+where they can't be told from other children.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _MODULE: Final = "torch._inductor.compile_worker"
 
 
 def is_compile_worker(process: Process) -> bool:
-    """Whether a process is of a pool of compile workers: its script, or `-m` and its module."""
+    """Return whether a process belongs to a pool of compile workers, by its script or `-m` module."""
     words = process.command[1:6]
     return any(word.endswith(_SCRIPT) for word in words[:1]) or ("-m" in words and _MODULE in words)
 
 
 def served(worker: Process, processes: Iterable[Process]) -> Process | None:
-    """The program that a compile worker works for; None where it is not seen."""
+    """Return the program that a compile worker works for; None if not seen."""
     by_pid = {process.pid: process for process in processes if process.host == worker.host}
     parent = by_pid.get(worker.ppid or 0)
     if parent is not None and is_compile_worker(parent):
@@ -33,10 +33,10 @@ def served(worker: Process, processes: Iterable[Process]) -> Process | None:
 
 
 class Roles:
-    """Names the main threads of compile workers."""
+    """Publishes roles of compile workers' main threads."""
 
     def events(self, snapshot: Snapshot, stamp: Stamp) -> Iterator[Event]:
-        """What is new."""
+        """Yield the new roles."""
         pools = {process.pid for process in snapshot.processes.values() if is_compile_worker(process)}
         roles = {
             ids.thread(process.host, process.pid, process.pid): (
