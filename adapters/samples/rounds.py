@@ -4,7 +4,8 @@ Invariants:
     rounds.G1. A loop goes round if the positions of it and of the loops inside it, read one after the other, rose five
         times or more and never fell, as those of an odometer do.
     rounds.G2. It must be the outermost loop that moved, and take 10 s or more from its begin to its end at that rate:
-        a loop that polls, and walks its short list again and again, looks the same for a moment.
+        a loop that polls, and walks its short list again and again, looks the same for a moment. One that would take
+        over a year is not there to be completed: it polls until something comes.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 from livedbg.cpython.for_loops import ForLoop
 
 _RISES: Final = 5
-_LEAST_S: Final = 10.0
+_LEAST_S, _MOST_S = 10.0, 365 * 86400.0
 _KEPT: Final = 16  # readings that differ
 
 
@@ -61,7 +62,7 @@ class LoopHistory:
             return None
         loop, rate = newest[moved[0]], self._rate(moved[0])
         whole = loop.total if loop.total is not None and loop.position >= 0 else abs(loop.position)
-        return Rounds(loop, rate) if whole >= _LEAST_S * rate else None
+        return Rounds(loop, rate) if _LEAST_S * rate <= whole <= _MOST_S * rate else None
 
     def _is_proven(self, nest: Sequence[int]) -> bool:
         """Whether some of the nested loops, from the outermost on, rose often enough together (G1)."""

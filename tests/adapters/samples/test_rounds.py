@@ -73,8 +73,10 @@ def test_an_inner_loop_that_is_short_proves_nothing() -> None:
 
 
 @pytest.mark.invariant("rounds.G2")
-@pytest.mark.parametrize(("total", "proves"), [(9_999, False), (10_000, True)])
-def test_a_pass_takes_ten_seconds_at_least(total: int, proves: bool) -> None:
+@pytest.mark.parametrize(
+    ("total", "proves"), [(9_999, False), (10_000, True), (365 * 86_400_000, True), (366 * 86_400_000, False)]
+)
+def test_a_pass_takes_ten_seconds_at_least_and_a_year_at_most(total: int, proves: bool) -> None:
     """At 1,000 rounds a second."""
     assert (proof(one([0, 10, 20, 30, 40, 50], total)) is not None) == proves
 
