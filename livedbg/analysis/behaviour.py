@@ -307,7 +307,6 @@ def _awaits_jobs(thread: Thread, state: RuleInput) -> bool:
 
 
 def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
-    """Return whether it polls for something from a server outside its own family (L14)."""
     process = state.snapshot.processes.get(thread.process)
     if process is None or not (thread.timed or doing(thread, state).kind is Behaviour.POLLING):
         return False
@@ -469,7 +468,6 @@ def awaits_children(thread: Thread, state: RuleInput) -> bool:
 
 
 def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
-    """Return whether it is a process of the job whose main thread lives."""
     process = snapshot.processes.get(entity)
     if process is None or process.exited or not process.target:
         return False
@@ -507,7 +505,6 @@ def _has_run(thread: Thread, snapshot: Snapshot) -> bool:
 
 
 def _completes(state: RuleInput) -> bool:
-    """Return whether a count of completed work has risen within the threshold (L4)."""
     now_ns, limit_ns = state.snapshot.now().mono_ns, state.settings.thread_stall_ns
     return any(c.changes and now_ns - c.changed_mono_ns < limit_ns for c in state.snapshot.counters.values())
 

@@ -159,7 +159,6 @@ class _Change:
         self._own_parts().update(dict.fromkeys(part, part))
 
     def _move(self, nodes: set[int], ring: set[int], stays: float, limit: float | None, *, below: bool) -> bool:
-        """Move `ring` to the place of the arc's other end, and `nodes` between it and the next places beyond."""
         former = sorted({self._place(node) for node in nodes})
         if limit is None:
             limit = stays - len(former) - 1 if below else stays + len(former) + 1

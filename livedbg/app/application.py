@@ -273,7 +273,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             self.tick()
 
     def _take_update(self) -> bool:
-        """Show the newest update; return False if there was none."""
         self._pending = None
         if not self.is_running:
             return False

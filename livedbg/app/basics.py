@@ -81,7 +81,6 @@ class OneAtATimeApp(CellUpdatesApp):
                     await _passed(node)
 
     async def _hand_over(self, event: events.Event) -> None:
-        """Pass an event to Textual, as a message of the app's own."""
         await super().on_event(event)
 
     def _must_wait(self, event: events.Event) -> bool:
@@ -102,7 +101,6 @@ class OneAtATimeApp(CellUpdatesApp):
         return any(worker.node is self.screen and not worker.is_finished for worker in self.workers)
 
     def _is_given_up(self) -> bool:
-        """Return whether a key that leaves is queued."""
         return any(isinstance(event, events.Key) and event.key in _LEAVING for event in self._ahead)
 
 

@@ -255,7 +255,6 @@ _KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGIN
 
 
 def _asked_about(job: Job, child: Launched) -> Started:
-    """Return what the question says when the user quits the app."""
     name = f"{clean_line(Path(job.argv[0]).name, 40)} ({child.pid})"
     return Started(name, f"Its output goes on to {child.folder}.", lambda: child.exit_code is None)
 

@@ -384,7 +384,6 @@ def command(
 
 
 def _tasks(snapshot: Snapshot, *, as_json: bool) -> None:
-    """Print the coroutines of the tasks of event loops, tasks with equal ones together."""
     alive = {task.id: task for task in snapshot.tasks.values() if task.state is not TaskState.COMPLETED}
     for group in group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in alive]):
         names = [_task_name(alive[task]) for task in group.threads]

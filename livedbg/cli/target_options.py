@@ -85,11 +85,6 @@ def _fields(options: TargetOptions) -> dict[str, Any]:
 
 
 def _known_services(asked: Iterable[str]) -> None:
-    """Check that systems declare these services.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
     known = sorted({name for system in systems() for name in system.services}) if asked else []
     for name in (service.partition("=")[0] for service in asked):
         if name not in known:

@@ -123,7 +123,6 @@ class _Differences:
         return Remark(kind, *names, text, why, (), facts)
 
     def _why(self, first: DeclaredTask, second: DeclaredTask, its_first: DeclaredTask, its_second: DeclaredTask) -> str:
-        """Describe how the declarations of the two tasks differ between the runs."""
         found = []
         for mine, its in ((first, its_first), (second, its_second)):
             name = self._terms.task_name(mine.raw)

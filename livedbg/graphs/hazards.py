@@ -91,7 +91,6 @@ def _box(region: Region) -> _Box | None:
 
 
 def _meeting(boxes: dict[int, _Box]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of boxes of equally many axes that intersect."""
     numbers = list(boxes)
     if len(numbers) < 2:
         return
@@ -227,7 +226,6 @@ def _memories(graph: TaskGraph, buffers: Buffers) -> Iterator[_Memory]:
 def _where(
     access: Access, graph: TaskGraph, buffers: Buffers, found: dict[tuple[str, int], _Memory]
 ) -> tuple[_Memory, int] | None:
-    """Return the memory of an argument, and the number of its region there; None if it has no element."""
     tensor = access.tensor_id or 0
     known = graph.tensors.get(tensor)
     unit = unit_of(access.dtype or (known.dtype if known is not None else ""))

@@ -179,7 +179,6 @@ def _pieces(start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(entries: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the first page of each run of present pages, and the one after it."""
     if not entries.strip(b"\0"):
         return
     at = 0

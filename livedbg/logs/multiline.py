@@ -206,7 +206,6 @@ class Continuation:
         return (caused or _TRACEBACK.match(message) is not None) and self.takes(message)
 
     def _enter(self, line: str) -> bool:
-        """Enter the state that a line begins by itself; return whether it is one."""
         if line.startswith(("panic: ", "fatal error: all goroutines")):
             self._state = _State.GO
             return True

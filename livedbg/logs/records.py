@@ -365,7 +365,6 @@ def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
 
 
 def _with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
-    """Add the line numbers to a record of several lines if these are not consecutive."""
     first = record.line
     if first is None or all(number == first + below for below, number in enumerate(numbers)):
         return record

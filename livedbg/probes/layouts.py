@@ -125,7 +125,6 @@ class Layouts:
 
 
 def _with(mappings: tuple[Mapping, ...], fresh: Mapping) -> tuple[Mapping, ...]:
-    """Return the mappings after one was mapped over whatever was there."""
     first = bisect_left(mappings, fresh.start, key=lambda mapping: mapping.end - 1)
     last = bisect_left(mappings, fresh.end, key=lambda mapping: mapping.start)
     return (*mappings[:first], fresh, *mappings[last:])

@@ -273,7 +273,6 @@ def values(fields: Mapping[str, Field], raw: bytes) -> dict[str, int | bytes]:
 
 @lru_cache(maxsize=64)
 def _wholes(names: tuple[str, ...]) -> tuple[str | None, ...]:
-    """Return for each field the value of which it is a piece, or None."""
     return tuple(part["name"] if (part := _NAME.fullmatch(name)) else None for name in names)
 
 

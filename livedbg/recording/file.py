@@ -373,7 +373,6 @@ class RecordingReader:
 
 
 def _first_frame(file: BinaryIO) -> tuple[Header | None, int]:
-    """Return the header of a recording and its size in bytes; None if this version can't read it."""
     unpack, text, size = zstandard.ZstdDecompressor().decompressobj(), b"", 0
     try:
         while not unpack.eof and size < _LONGEST_HEADER and (data := file.read(_READ)):

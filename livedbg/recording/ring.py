@@ -63,7 +63,6 @@ class _Part:
             self.frames()
 
     def frames(self) -> tuple[bytes, ...]:
-        """Return all its events as zstd frames."""
         if self._open:
             frame = self._zstd.compress(bytes(self._open))
             self._frames.append(frame)

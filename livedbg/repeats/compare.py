@@ -228,7 +228,6 @@ def _groups(ends: Sequence[RunEnd]) -> list[Group]:
 
 
 def _sanitizers() -> Iterator[str]:
-    """Yield recipes that find memory errors and races: of the host, and of the systems."""
     yield "--recipe asan-gcc or asan-clang (host)"
     for system in systems():
         if system.sanitizers:

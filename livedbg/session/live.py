@@ -267,7 +267,6 @@ class LiveView:
 
 
 def _report_bug(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Print an adapter's exception if LIVEDBG_DEBUG is set; the state already has the failure."""
     error = context.get("exception")
     if os.environ.get("LIVEDBG_DEBUG") and isinstance(error, BaseException):
         traceback.print_exception(error)

@@ -406,7 +406,6 @@ class Session:
         return StatusSeen(status=status, **self.stamp())
 
     def _tell_problems(self) -> None:
-        """Emit the problems of systems found since the last call."""
         known = problems()
         if len(known) > self._problems:
             self.take([self._left_out(problem) for problem in known[self._problems :]])
@@ -598,7 +597,6 @@ class Session:
 
 
 def _decoders(adapter: Adapter, request: Request) -> Sequence[LogDecoder]:
-    """Return an adapter's decoders; none if it can't make them, which is a problem of its system (systems.Y2)."""
     if not is_foreign(type(adapter).__module__):
         return adapter.decoders(request)
     try:

@@ -213,7 +213,6 @@ class Entry:
 
 
 def _frame_here(values: Mapping[str, str]) -> tuple[Frame, ...]:
-    """Return the one frame that the values name; empty without a function."""
     function, line = values.get("function"), values.get("line", "")
     if not function:
         return ()

@@ -145,7 +145,6 @@ def _worth(words: frozenset[str]) -> bool:
 
 
 def _may_break(members: Iterable[tuple[Any, Any]]) -> bool:
-    """Return whether a set of characters is meant to match an end of line: it names one, or white space."""
     first, *_ = members
     if first[0] is codes.NEGATE:
         return False

@@ -229,7 +229,6 @@ def _children_since(target: int, since_ticks: int) -> list[int]:
 
 
 def _left_stopped(pid: int) -> bool:
-    """Return whether a thread without a tracer is stopped, or has a pending SIGSTOP."""
     for task in _tasks(pid):
         # at newlines alone: the name is the thread's own (livedbg.linux.lines)
         fields = dict(line.split(":\t", 1) for line in _read(task + "/status").split("\n") if ":\t" in line)

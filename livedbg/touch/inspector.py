@@ -115,7 +115,6 @@ class Inspector:
         return replace(stack, frames=(*frames, *stack.frames[len(frames) :]))
 
     def _modules(self, first: Sequence[str]) -> list[Module]:
-        """Return the files of the process in loading order."""
         mappings = list(parse_maps(self._pid))
         modules = Modules(self._pid, mappings)
         sizes: dict[Module, tuple[bool, int]] = {}

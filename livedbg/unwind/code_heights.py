@@ -113,7 +113,6 @@ def _is_indirect(code: bytes) -> bool:
 
 
 def _followed(read: Callable[[int, int], bytes], start: int) -> tuple[dict[int, _State], bool]:
-    """Return the state at each instruction of a function, and whether all of them were followed (H2)."""
     known: dict[int, _State] = {}
     left = [(start, _State())]
     for _ in range(_MOST):

@@ -128,7 +128,6 @@ def _without_parameters(name: str, base: str) -> str | None:
 
 
 def _behind_arguments(name: str, at: int) -> int:
-    """Return the end of the template arguments that begin at `at`; `at` if none do."""
     if not name.startswith("<", at):
         return at
     depth = 0

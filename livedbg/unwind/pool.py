@@ -160,7 +160,6 @@ class DrgnUnwinder:
 
 
 def _code_of(mappings: tuple[Mapping, ...]) -> list[WireMapping]:
-    """Return the executable mappings, and the others of the same files."""
     files = {mapping.path for mapping in mappings if mapping.executable and mapping.path.startswith("/")}
     return [WireMapping.of(mapping) for mapping in mappings if mapping.executable or mapping.path in files]
 

@@ -190,7 +190,6 @@ class _Merged:
         self.element = element
 
     def put(self, dump: Dump, entry: Entry, places: Places, number: int, free: npt.NDArray[np.bool_]) -> None:
-        """Copy an entry's dumped values to those of its places that are free."""
         tensor = dump.tensor(entry)
         block = tensor.block(0, tensor.count) if tensor is not None else self.values[:0]
         self.owner[places[len(block) :][free[len(block) :]]] = _WRITTEN
@@ -208,7 +207,6 @@ class _Merged:
         self.changed[places[changed]] = True
 
     def against(self, golden: Held, tolerance: Tolerance) -> tuple[Difference, list[int]]:
-        """Return the difference, and the entries that hold what is outside."""
         flat = golden.block(0, golden.total)
         known = np.flatnonzero(self.owner >= 0)
         wrong = known[outside(self.values[known], flat[known], *tolerance.of(self.element, golden.element))]

@@ -204,7 +204,6 @@ def _judge(
 
 
 def _spoilt(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> list[int]:
-    """Return the tasks that wrote different values to inputs of this one that were not dumped."""
     unseen = [one.entry.arg for one in verdict.inputs if one.skipped]
     before = {task for wiring in wirings for arg in unseen for task in wiring.producers(verdict.task, arg)}
     if not verdict.inputs:

@@ -39,7 +39,6 @@ def is_bare(said: Diagnostic) -> bool:
 
 
 def _counts(said: Diagnostic, snapshot: Snapshot) -> bool:
-    """Return whether a message of completion can be believed (C3)."""
     if not is_bare(said):
         return True
     source, number = snapshot.log_sources.get(said.log), line_of(said)

@@ -150,7 +150,6 @@ def exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
 
 
 def _ways(processes: Sequence[Process], snapshot: Snapshot) -> list[str]:
-    """Describe how processes ended: signals first, then statuses, then unknown ends."""
     by_status: dict[int | None, list[Process]] = {}
     for process in processes:
         by_status.setdefault(process.exit_status, []).append(process)

@@ -148,7 +148,6 @@ def _logged(snapshot: Snapshot) -> list[ExceptionHit]:
 
 
 def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | None:
-    """Return the exception whose record contains the first line of a finding's evidence."""
     first = next(iter(finding.evidence), None)
     if first is None or first.kind != "log" or first.line is None:
         return None
