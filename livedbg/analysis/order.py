@@ -61,11 +61,7 @@ def ordered(arcs: LayeredDigraph) -> Order:
 
 
 def reordered(old: Order, arcs: LayeredDigraph, added: Iterable[Arc], removed: Iterable[Arc]) -> Order | None:
-    """Return the order after a change.
-
-    Returns:
-        None if it would take more than SEARCH, or no number is left between two places.
-    """
+    """Return the order after a change; None if it takes more than SEARCH, or no number is left between two places."""
     change = _Change(old, arcs)
     apart = {part for a, b in removed if (part := old.parts.get(a)) is not None and b in part}
     done = all(change.split(part) for part in apart) and all(change.join(arc) for arc in added)

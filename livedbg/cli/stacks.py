@@ -94,10 +94,7 @@ class ProfileOptions:
 
 
 def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -> int:
-    """Sample a target for some time, and print where it spent its CPU time.
-
-    Returns:
-        The exit code.
+    """Sample a target for some time, and print where it spent its CPU time; return the exit code.
 
     Raises:
         UsageError: options exclude each other.

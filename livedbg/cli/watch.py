@@ -256,11 +256,7 @@ def follow(
     on_stall: OnStall | None = None,
     saver: Saver | None = None,
 ) -> tuple[Update, bool]:
-    """Print the findings of a session.
-
-    Returns:
-        The last update, and whether it ended before `timeout`.
-    """
+    """Print the findings of a session; return the last update, and whether it ended before `timeout`."""
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     unsubscribe = view.subscribe(updates.put)
     end = None if timeout is None else time.monotonic() + timeout

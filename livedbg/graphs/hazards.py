@@ -38,8 +38,7 @@ _Box = tuple[tuple[int, int], ...]  # low and high of each axis
 def neighbours(regions: Sequence[Region], written: Collection[int]) -> list[list[int]] | None:
     """Return for each region those that share bytes with it (itself too), where one of the two is written.
 
-    Returns:
-        None if there are too many pairs to compare.
+    None if there are too many pairs to compare.
     """
     found: list[list[int]] = [[number] if number in written else [] for number in range(len(regions))]
     frames: dict[tuple[int, ...], dict[int, _Box]] = defaultdict(dict)

@@ -146,10 +146,8 @@ def directories(membership: Membership, mounts: Sequence[Mount], prefix: str = "
 
 
 def view_of(pid: int, proc: str = "/proc") -> Group | None:
-    """Return the groups of a process, by our mounts, else by its own.
-
-    Returns:
-        None if the process is gone or not visible, or the kernel has no groups.
+    """Return the groups of a process, by our mounts, else by its own; None if it is not visible, or there are no
+    groups.
     """
     try:
         members = parse_memberships(read_file(f"{proc}/{living_task(pid)}/cgroup"))

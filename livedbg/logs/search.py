@@ -311,10 +311,8 @@ class ShownMatcher:
 
 
 def _in_writers(pattern: str) -> str | None:
-    """Return a word of every line whose writer or text can match a pattern.
-
-    Returns:
-        A word of the pattern; "" if there is none; None if no name of a writer can match.
+    """Return a word of every line whose writer or text can match; "" if there is none, None if no writer's name
+    matches.
     """
     if _OF_NAMES.fullmatch(pattern) is None:
         return None

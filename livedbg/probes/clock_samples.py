@@ -146,11 +146,7 @@ class ClockSamples:
         return lost
 
     def wait(self, seconds: float) -> list[int]:
-        """Wait for a sample; only with `wake`.
-
-        Returns:
-            The threads that have new ones.
-        """
+        """Wait for a sample (only with `wake`); return the threads that have new ones."""
         if self._poll is None:
             raise ValueError("nothing wakes")
         by_file = {clock.file: tid for tid, clock in self._clocks.items()}

@@ -103,8 +103,7 @@ def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follo
 def open_event(source: Source, tid: int) -> int:
     """Open an event of one thread, not inherited and without a ring (livedbg.probes.stop_signal).
 
-    Returns:
-        Its file descriptor; it counts after `enable`.
+    Return its file descriptor; it counts after `enable`.
     """
     flags = _DISABLED | (_NO_KERNEL if source.address else 0)
     return _filtered(_opened(_attr(source.kind, source.config, flags, address=source.address), tid, -1), source)

@@ -335,8 +335,7 @@ class RecordingReader:
     def _follow(self) -> bool | None:
         """Continue in the file that has replaced this one since its oldest part was dropped (R5).
 
-        Returns:
-            None if there is none; else whether it continues where the former one ended.
+        Return None if there is none; else whether it continues where the former one ended.
         """
         try:
             if not self._header_size:

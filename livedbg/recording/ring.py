@@ -127,10 +127,7 @@ class RingRecorder:
             return sum(part.size for part in self._parts)
 
     def write(self) -> Path:
-        """Write the kept events to a new file.
-
-        Returns:
-            The file: the path that was given, or the same with a number.
+        """Write the kept events to a new file: the given path, or the same with a number; return it.
 
         Raises:
             RecordingError: it can't be written.

@@ -186,8 +186,7 @@ class Adapter(ABC):
         after it. An adapter whose events are records, which stay true, has nothing to read again.
 
         Raises:
-            LivedbgError: it can't be read now: no claim is confirmed by this reading.
-            OSError: the same.
+            LivedbgError, OSError: it can't be read now: no claim is confirmed by this reading.
         """
         return
 

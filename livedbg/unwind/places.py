@@ -62,11 +62,7 @@ def symbol_name(symbol: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def full_name(function: str | None, symbol: str | None) -> str | None:
-    """Return the qualified name of a function.
-
-    Returns:
-        None if it has neither.
-    """
+    """Return the qualified name of a function, or None if it has neither name."""
     if function is None or symbol is None:
         return function if symbol is None else symbol_name(symbol)
     if symbol.startswith("_R"):

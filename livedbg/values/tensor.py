@@ -235,11 +235,7 @@ def blocks(tensor: Tensor) -> Iterator[tuple[int, Array]]:
 
 
 def window(tensor: Tensor, row: int, rows: int, column: int, columns: int) -> list[Array]:
-    """Cut out a window: rows are all leading dimensions, columns the last.
-
-    Returns:
-        A piece of each row; shorter, or none, where the tensor ends.
-    """
+    """Cut out a window: rows are all leading dimensions, columns the last; end pieces are shorter, or missing."""
     width = tensor.shape[-1] if tensor.shape else 1
     wanted = max(0, min(columns, width - column))
     return [
