@@ -56,12 +56,12 @@ class Order:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its words as they may be shown."""
+        """The command, masked if it must be redacted."""
         return mask_command(self.argv) if self.redact else self.argv
 
 
 def run_once(order: Order, number: int, device: str, stop: threading.Event) -> Ran:
-    """Run it once.
+    """Run the command once.
 
     Args:
         device: the one device that it may use; "": all.

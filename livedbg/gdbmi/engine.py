@@ -42,7 +42,7 @@ _TOKEN: Final = lazy_re(rb"(\d{1,18})\^")
 
 
 class GdbEngine:
-    """One gdb.
+    """A gdb process, driven by GDB/MI.
 
     Args:
         target: it runs with the rights of this process's user (livedbg.linux.owner_rights); 0: with ours.
@@ -80,14 +80,14 @@ class GdbEngine:
 
     @property
     def pid(self) -> int | None:
-        """Its process, once started."""
+        """The pid of gdb; None before the start."""
         return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
-        """Start it and wait for its prompt.
+        """Start gdb and wait for its prompt.
 
         Raises:
-            GdbGone: it can't be started, or speaks no MI that we know.
+            GdbGone: gdb can't be started, or speaks no MI that we know.
             TargetGone: there is no such process.
             GdbTimeout: no prompt in time.
         """

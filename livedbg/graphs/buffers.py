@@ -1,4 +1,4 @@
-"""Which arguments share memory: external tensors by address, the runtime's own by their creator.
+"""Buffers, the memory that arguments share: external tensors by address, the runtime's own by their creator.
 
 A runtime uses the memory that it allocates again, and a graph names a tensor by its address: equal ids of two tasks may
 be two tensors. They are taken for one only where that is certain. The upper 32 bits of a task's id are its ring, the
@@ -180,7 +180,7 @@ class Region:
 
     @property
     def end(self) -> int:
-        """One past its last byte."""
+        """The address after the last byte."""
         return self.start + self.extents[0]
 
     def within(self, begin: int, end: int, depth: int = 0, at: int | None = None) -> int:

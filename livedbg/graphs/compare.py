@@ -18,7 +18,7 @@ from livedbg.text.sanitize import clean_line
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Which task of one run is which of the other.
+    """The mapping of one run's tasks to the other's.
 
     Attributes:
         there: task here -> task there.

@@ -97,7 +97,7 @@ UNIT: Final = {
 
 
 class Access(msgspec.Struct, frozen=True, gc=False):
-    """One argument of a task; `tensor_id` is None for an OUTPUT slot, whose memory the runtime chooses."""
+    """An argument of a task; `tensor_id` is None for an OUTPUT slot, whose memory the runtime chooses."""
 
     type: str
     idx: int = 0

@@ -21,7 +21,7 @@ ROWS = 5_000
 
 
 class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One argument of one task at one stage.
+    """The values of a task's argument at one stage.
 
     Attributes:
         name: of the task, `r1t2`.

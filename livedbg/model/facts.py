@@ -29,7 +29,7 @@ class LockFacts(Facts, frozen=True, kw_only=True, tag="lock"):
     """Facts of a lock.
 
     Attributes:
-        ended_owner: thread id in its owner word, if no living thread of the process has it.
+        ended_owner: thread id in its owner word, if no living thread of the process has that id.
         forked: why it is believed to have been held when its process was forked: `owner`, its owner is a thread of the
             parent; `likely`, a thread of the parent has the same lock now, and none of the child.
         inherited: evidence for that, in words.

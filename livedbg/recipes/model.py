@@ -146,7 +146,7 @@ class Preload(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One launch preset.
+    """A launch preset.
 
     Attributes:
         name: the name of its file.

@@ -36,7 +36,7 @@ _LEVEL: Final = 3
 
 
 class _Part:
-    """Some of the events, packed.
+    """A packed block of events.
 
     Attributes:
         began_mono_ns: CLOCK_MONOTONIC of its first event.

@@ -63,7 +63,7 @@ class FoundPair:
 
     @property
     def name(self) -> str:
-        """Its name, as shown to users."""
+        """The name shown to users."""
         return f"{_shown(self.begin)} / {_shown(self.end)}"
 
     def begun(self, line: str) -> tuple[str, str] | None:

@@ -74,13 +74,13 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def ending(self) -> str:
-        """Its end as text; equal for equal endings."""
+        """The ending as text; equal for equal endings."""
         text = in_words(self)
         return f"{text}, {self.exception}" if self.exception not in ("", text) and self.notable else text
 
     @property
     def place(self) -> str:
-        """The place where it was, in a form that can be compared, or ""."""
+        """The place where the run ended, in a form that can be compared, or ""."""
         if self.marker and not (self.reported and self.stack):
             return self.marker
         if self.stack:

@@ -39,7 +39,7 @@ _FRAME: Final = 2 * _WORD  # a saved frame pointer and a return address
 
 
 class Call(NamedTuple):
-    """One call on a stack.
+    """A call on a stack.
 
     Attributes:
         interrupted: `pc` is an interrupted instruction, and not a return address.

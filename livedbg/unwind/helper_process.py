@@ -53,7 +53,7 @@ def usable() -> bool:
 
 
 class HelperProcess:
-    """One unwinding process."""
+    """A helper process that unwinds stacks."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None

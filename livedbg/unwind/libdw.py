@@ -42,7 +42,7 @@ class Die(ctypes.Structure):
 
     @property
     def address(self) -> int:
-        """Its address in memory, which is unique."""
+        """The entry's address in memory, which is unique."""
         return int(self.addr or 0)
 
 

@@ -91,7 +91,7 @@ class Request(Struct, array_like=True, frozen=True):
 
 
 class WireFrame(Struct, array_like=True, frozen=True):
-    """One frame; None for what isn't known. `values` are `name=value` of local variables and arguments."""
+    """A frame; unknown fields are None. `values` are `name=value` of local variables and arguments."""
 
     pc: int
     function: str | None = None

@@ -39,7 +39,7 @@ _Key = tuple[int, str]
 
 @dataclass(slots=True)
 class Comparison:
-    """One argument at one stage in both dumps; `skipped` says why it was not compared."""
+    """An argument at one stage in both dumps; `skipped` is the reason why it was not compared."""
 
     entry: Entry
     other: Entry

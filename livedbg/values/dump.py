@@ -30,7 +30,7 @@ from livedbg.values.tensor import Payload, Stored, Tensor
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One argument of one task at one stage.
+    """The values of a task's argument at one stage.
 
     Attributes:
         number: its place in the manifest, from 0.
@@ -330,5 +330,5 @@ def tensor_json(tensor: Tensor, views: frozenset[str]) -> Json:
 
 
 def number(value: float) -> float | str:
-    """Return a number as JSON has it; what is not finite as a word."""
+    """Return a number as JSON; NaN and infinities as words."""
     return value if isinstance(value, int) or math.isfinite(value) else str(value)
