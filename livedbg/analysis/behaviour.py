@@ -301,7 +301,7 @@ def ignored_by(thread: Thread, state: RuleInput) -> Ignored | None:
 
 
 def _awaits_jobs(thread: Thread, state: RuleInput) -> bool:
-    """Return whether it waits for the end of jobs: a serving job never ends (L11)."""
+    """Return whether a thread waits for jobs to end: a serving job never ends (L11)."""
     stack = state.snapshot.stacks.get(thread.id)
     return stack is not None and awaits_jobs(stack.frames)
 
@@ -510,7 +510,7 @@ def _completes(state: RuleInput) -> bool:
 
 
 def _loops(thread: Thread, snapshot: Snapshot) -> bool:
-    """Return whether it polls descriptors with a time limit and little CPU time, as an idle event loop does."""
+    """Return whether a thread polls descriptors with a timeout and uses little CPU time: an idle event loop."""
     return thread.wait is WaitKind.POLL and thread.timed is True and cpu_share(thread, snapshot) < TICK_SHARE
 
 
@@ -542,7 +542,7 @@ def _takes_jobs(thread: Thread, state: RuleInput) -> bool:
 
 
 def _serves(thread: Thread, state: RuleInput) -> str:
-    """Return what it waits for that may come at any time; "" if it also waits for anything else (L5)."""
+    """Return the external event that a thread waits for, in words; "" if it waits for anything else too (L5)."""
     blockers = state.graph.blockers_of(thread.id)
     resources = [resource for entity in blockers if (resource := state.snapshot.resources.get(entity)) is not None]
     if any(resource.listening for resource in resources):

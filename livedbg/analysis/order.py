@@ -192,7 +192,7 @@ class _Search:
         self._degrees = (arcs.out_degree, arcs.in_degree)
 
     def run(self, most: int) -> bool:
-        """Search; return False if it would take more than `most`."""
+        """Run the search; return False if it would take more than `most`."""
         cost = [self._cost(0), self._cost(1)]
         while all(self._todo):
             side = 0 if cost[0] <= cost[1] else 1

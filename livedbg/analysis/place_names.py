@@ -101,22 +101,22 @@ class Placed(Protocol):
 
     @property
     def function(self) -> str:
-        """Return its function."""
+        """The function."""
         ...
 
     @property
     def file(self) -> str | None:
-        """Return its source file."""
+        """The source file."""
         ...
 
     @property
     def line(self) -> int | None:
-        """Return its line there."""
+        """The line in the source file."""
         ...
 
     @property
     def module(self) -> str | None:
-        """Return its ELF file, or Python module."""
+        """The ELF file, or Python module."""
         ...
 
     @property

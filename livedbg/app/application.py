@@ -391,7 +391,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
     # screens and sheets
 
     async def action_view(self, name: str) -> None:
-        """Show another screen; it is mounted on first use."""
+        """Show another screen, which is mounted on first use."""
         self._led_from = ""
         while len(self.screen_stack) > 1:
             self.pop_screen()

@@ -210,7 +210,7 @@ class ViewSpec:
 
     @property
     def kinds(self) -> list[Kind]:
-        """All its panels, in reading order."""
+        """All panels, in reading order."""
         return [kind for part in self.arrangement for kind in (part if isinstance(part, tuple) else (part,))]
 
     def build(self) -> View:

@@ -149,7 +149,7 @@ def _end(child: Launched, order: Order) -> None:
 
 
 def _printed(child: Launched, *, redact: bool) -> tuple[ExceptionHit, ...]:
-    """Return the exceptions in its output: the session of the run may miss the last lines."""
+    """Return the exceptions in the run's output: the session of the run may miss the last lines."""
     request = Request(
         host=host_name(), logs=(str(child.stdout), str(child.stderr)), once=True, read_only=True, redact=redact
     )

@@ -414,7 +414,7 @@ def _request(options: TargetOptions, glance: bool) -> Request:
 
 
 def _is_asked_for(snapshot: Snapshot, thread: Thread) -> bool:
-    """Return whether it is a thread of the job, not of a process that only holds what the job waits for."""
+    """Return whether a thread is of the job, not of a process that only holds what the job waits for."""
     process = snapshot.processes.get(thread.process)
     return process is None or process.target
 

@@ -81,7 +81,7 @@ class Saver:
         self._count = 0
 
     def take(self, update: Update) -> None:
-        """Save if it is time. It may take some seconds: stacks of all threads are asked for first."""
+        """Save if it is due; may take seconds, as stacks of all threads are read first."""
         state = update.diagnosis.verdict.state
         reason = _BAD.get(state, "") if state is not self._state else ""
         self._state = state

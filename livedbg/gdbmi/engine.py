@@ -157,7 +157,7 @@ class GdbEngine:
             raise GdbCommandError("gdb's answer could not be parsed.") from None
 
     async def close(self, patience_s: float = 2.0) -> None:
-        """End it: by closing its input, and by force if it has not ended in `patience_s`."""
+        """End gdb: by closing its input, and by force if it has not ended in `patience_s`."""
         process, reader = self._process, self._reader
         if self._memory >= 0:
             os.close(self._memory)

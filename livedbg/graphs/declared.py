@@ -274,7 +274,7 @@ class GraphReader(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of its files."""
+        """The file names of such graphs."""
 
     def read(self, path: Path) -> TaskGraph:
         """Read the graph of a file, or what is there of it: then its `cut` says what is missing.

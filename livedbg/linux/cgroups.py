@@ -100,7 +100,7 @@ class Group(Struct, frozen=True):
 
     @property
     def readable(self) -> bool:
-        """Return whether any of its directories is visible (C1)."""
+        """True if any directory of the cgroup is visible (C1)."""
         places = [places[0] for places in (self.unified, *dict(self.by_controller).values()) if places]
         return any(os.access(place, os.R_OK | os.X_OK) for place in places)
 

@@ -139,7 +139,7 @@ class PerfEvents:
 
     @property
     def ring_bytes(self) -> int:
-        """Size of its rings together, in bytes."""
+        """Total size of the rings, in bytes."""
         return self._rings.size
 
     @property

@@ -73,7 +73,7 @@ class Field(NamedTuple):
     text: bool
 
     def read(self, raw: bytes) -> int | bytes:
-        """Return its value: a number, or a string's bytes without the NUL."""
+        """Return the field's value: a number, or a string's bytes without the NUL."""
         value = int.from_bytes(raw[self.offset : self.offset + self.size], "little")
         if not self.text:
             return value

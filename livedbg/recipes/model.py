@@ -219,7 +219,7 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """All its regular expressions."""
+        """All regular expressions of the recipe."""
         return (
             *(text for way in self.effect for text in (way.says, way.loaded)),
             *(reason.says for reason in self.reasons),

@@ -179,12 +179,12 @@ class Beside:
             )
 
     def end(self) -> None:
-        """End it before the command has ended."""
+        """Kill the program."""
         self._process.kill()
         self._process.wait()
 
     def said(self) -> Iterator[str]:
-        """Yield the lines that it printed, once it has ended."""
+        """Wait for the program; yield the lines that it printed."""
         try:
             self._process.wait(_LONGEST_S)
         except subprocess.TimeoutExpired:
@@ -262,7 +262,7 @@ class RecipeWatch:
             beside.end()
 
     def so_far(self, child: Launched) -> Ended:
-        """Return the same while the command runs, without printing."""
+        """Return the result so far, while the command runs, without printing."""
         return self._ended(child, self._witness.seen if self._witness is not None else ())
 
     def _ended(self, child: Launched, processes: Sequence[Seen]) -> Ended:

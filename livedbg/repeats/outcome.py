@@ -64,12 +64,12 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def bad(self) -> bool:
-        """True if it failed or hung."""
+        """True if the run failed or hung."""
         return self.how not in ("well", "cut")
 
     @property
     def notable(self) -> bool:
-        """True if its end needs an explanation: it failed or hung, or a sanitizer reported an error."""
+        """True if the ending needs an explanation: the run failed or hung, or a sanitizer reported an error."""
         return self.bad or self.reported
 
     @property

@@ -327,7 +327,7 @@ class Session:
         self._wake.set()
 
     def _is_news(self, event: Event) -> bool:
-        """Return whether it is more than what the threads of a working process change all the time."""
+        """Return whether an event is more than the usual changes of a working process's threads."""
         if isinstance(event, ProcessSeen):
             return event.process.id not in self._latest.snapshot.processes
         return not isinstance(event, (Tick, Looked, ThreadsSeen, CounterSeen))

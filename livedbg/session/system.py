@@ -81,7 +81,7 @@ class Signs(Struct, frozen=True, kw_only=True):
 
     @property
     def expressions(self) -> Iterator[str]:
-        """Yield all of them."""
+        """Yield all expressions."""
         for name in self.__struct_fields__:
             yield from getattr(self, name)
 

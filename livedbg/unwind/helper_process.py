@@ -82,7 +82,7 @@ class HelperProcess:
 
     @property
     def crashed(self) -> bool:
-        """Return whether it was ended by a fault of its own."""
+        """True if the helper crashed by a fault of its own."""
         code = 0 if self._process is None else self._process.returncode or 0
         return -code in _CRASHES
 

@@ -163,7 +163,7 @@ class Libdw:
         return found
 
     def name(self, die: Die) -> str | None:
-        """Return its name, or that of its abstract origin."""
+        """Return an entry's name, or that of its abstract origin."""
         text = self._call["dwarf_diename"](die)
         return text.decode("utf-8", "replace") if text else None
 

@@ -247,7 +247,7 @@ class Places:
         self._count = 0
 
     def begin(self) -> None:
-        """Forget everything if it has become too much; called before each request."""
+        """Empty the cache if it has grown too large; called before each request."""
         if len(self._files) > _MOST_FILES or self._count > _MOST_PLACES:
             self._start()
 

@@ -50,7 +50,7 @@ class SharedHelper:
 
     @property
     def given_up(self) -> bool:
-        """Return whether it can't be used any more; `problem` says why."""
+        """True if the helper can't be used any more; `problem` says why."""
         return bool(self.problem)
 
     @property

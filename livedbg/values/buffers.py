@@ -143,7 +143,7 @@ class Buffer:
 
     @property
     def read(self) -> bool:
-        """True if its first values were dumped."""
+        """True if the first dumped values are from before a task."""
         return bool(self.touched) and self.touched[0].before
 
     @property

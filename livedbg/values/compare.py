@@ -67,7 +67,7 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """True if they certainly differ."""
+        """True if the values certainly differ."""
         return self.outside > 0 or bool(self.reason)
 
 

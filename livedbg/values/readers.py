@@ -73,7 +73,7 @@ class DumpReader(Protocol):
 
     @property
     def files(self) -> Sequence[DumpFiles]:
-        """Names of its files."""
+        """The file names of such dumps."""
 
     @property
     def remedy(self) -> str:

@@ -82,13 +82,13 @@ class Payload:
         self.open()
 
     def open(self) -> None:
-        """Open it, also again after `close`. Raises as `open_regular` does."""
+        """Open the payload, also again after `close`. Raises as `open_regular` does."""
         self.close()
         self._fd = open_regular(self.path)
         self.size = os.fstat(self._fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes of it; fewer where it ends.
+        """Return bytes of the payload; fewer at its end.
 
         Raises:
             SourceError: the disk can't be read.

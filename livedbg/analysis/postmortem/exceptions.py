@@ -112,7 +112,7 @@ def _called(stack: Iterable[Frame]) -> str:
 
 
 def is_bare_abort(hit: ExceptionHit) -> bool:
-    """Return whether it is an abort without a reason, as a signal handler or a shell reports it."""
+    """Return whether a hit is an abort without a reason, as a signal handler or a shell reports it."""
     return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
 
 

@@ -274,7 +274,7 @@ def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
 
 
 def _accepts(thread: Thread, state: RuleInput) -> bool:
-    """Return whether it waits for connections: of servers that share a lock, the holder does."""
+    """Return whether a thread waits for connections: of servers that share a lock, the holder does."""
     awaited = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
     return any(one is not None and one.listening for one in awaited)
 
@@ -315,13 +315,13 @@ class HeldAndWaiting:
             yield self._finding(thread, lock, waited, state)
 
     def _passes_on(self, thread: Thread, state: RuleInput) -> bool:
-        """Return whether it waits for a known thread, process or task, which then is the root."""
+        """Return whether a thread waits for a known thread, process or task, which then is the root."""
         chain = state.graph.chain(thread.id)
         end = chain[-1] if chain else thread.id
         return end != thread.id and end.startswith(("thread:", "process:", "task:"))
 
     def _sleeps_on(self, thread: Thread, waited: int) -> bool:
-        """Return whether its sleep is long enough to be a stall from the start."""
+        """Return whether a thread's sleep is long enough to be a stall from the start."""
         return waited >= _SURE_NS and _sleep_s(thread) >= _LONG_SLEEP_S
 
     def _ender(self, thread: Thread, state: RuleInput) -> str:
