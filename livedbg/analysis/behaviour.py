@@ -314,7 +314,7 @@ def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
 
 
 def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:
-    """Return the threads that may end a wait. Any thread of the family may end that of a polling thread."""
+    """Return the threads that may end a wait. Any thread of the family may end the wait of a polling thread."""
     if doing(thread, state).kind is not Behaviour.BLOCKED:
         process = state.snapshot.processes.get(thread.process)
         return (one for one in family_threads(process, state) if one is not thread) if process is not None else ()
@@ -460,7 +460,7 @@ def _leaves_a_connection(process: str, state: RuleInput) -> bool:
 
 
 def awaits_children(thread: Thread, state: RuleInput) -> bool:
-    """Return whether a thread, as that of a shell, waits for child processes that are watched too."""
+    """Return whether a thread waits for child processes that are watched too, as a shell does."""
     if thread.wait is not WaitKind.CHILD:
         return False
     children = state.graph.blockers_of(thread.id)

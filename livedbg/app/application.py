@@ -427,7 +427,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             self.copy_text(panel.copy_text())
 
     def action_freeze(self) -> None:
-        """Freeze, or show what came meanwhile."""
+        """Freeze, or show the latest state again."""
         self.frozen = not self.frozen
         if not self.frozen and self._newest is not None:
             self.change(update=self._newest)

@@ -47,7 +47,7 @@ _CHOOSING: Final = frozenset({"enter", "up", "down", "pageup", "pagedown"})
 
 
 class OneAtATimeApp(CellUpdatesApp):
-    """The part of the app that queues what is typed."""
+    """The part of the app that queues typed keys."""
 
     _typing: asyncio.Task[None] | None = None
     _ahead: deque[events.Key | events.Paste]
@@ -57,7 +57,7 @@ class OneAtATimeApp(CellUpdatesApp):
         self._ahead = deque()
 
     async def on_event(self, event: events.Event) -> None:
-        """Queue what is typed until its turn comes; handle all else at once."""
+        """Queue typed keys until their turn comes; handle other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._ahead.append(event)
             if self._typing is None or self._typing.done():

@@ -59,7 +59,7 @@ def command(
 
 
 def _check(file: Path) -> int:
-    """Print what is wrong with a file.
+    """Print the problems of a file.
 
     Raises:
         UsageError: it is no file of signatures.

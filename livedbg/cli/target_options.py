@@ -97,7 +97,7 @@ def known_signatures(folders: Sequence[str]) -> None:
     """Print which files of signatures in the folders can't be used.
 
     Raises:
-        SourceError: one of them is no folder.
+        SourceError: a path is no folder.
     """
     from livedbg.session.signatures import book, own_folder
 
@@ -127,7 +127,7 @@ def redact_option(command: Command) -> Command:
 
 
 def target_options(command: Command) -> Callable[..., Any]:
-    """Add the options that say what to inspect; the command gets them as one `options` argument."""
+    """Add the options that choose targets; the command gets them as one `options` argument."""
 
     @click.argument("targets", nargs=-1, metavar="[TARGET]...")
     @click.option("--logs", multiple=True, metavar="PATH", help="Log file, directory or quoted glob; repeatable.")

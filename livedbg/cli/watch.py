@@ -71,7 +71,7 @@ def about_to_end(snapshot: Snapshot) -> list[Task]:
 
 
 class Saver:
-    """Saves what is known of a session, when it is time, in a folder that is created then."""
+    """Saves the state of a session when the verdict turns bad or a task is about to end, in a folder created then."""
 
     def __init__(self, view: SessionView, folder: Path) -> None:
         self._view = view

@@ -103,7 +103,7 @@ class GdbEngine:
         """Send one MI command and wait for its result.
 
         Raises:
-            GdbCommandError: gdb answered with an error, or with what can't be parsed.
+            GdbCommandError: gdb answered with an error, or its answer can't be parsed.
             GdbTimeout: no answer within `timeout_s`.
             GdbGone: gdb ended.
         """

@@ -282,7 +282,7 @@ class _Last:
             yield from self._touches.get(near, ())
 
     def forget(self, write: _Touch) -> None:
-        """Forget the regions that a write covers: what comes later depends on that write."""
+        """Forget the regions that a write covers: later tasks depend on that write."""
         for near in self._memory.overlapping[write.region]:
             if near in self._touches and self._covered(write.region, near):
                 del self._touches[near]

@@ -110,7 +110,7 @@ def _hidden(pid: int) -> Problem:
 
 
 def access_problem(pid: int) -> Problem | None:
-    """Return what keeps us from reading system calls and memory of a process, or None.
+    """Return the obstacle to reading system calls and memory of a process, or None.
 
     First the kernel itself checks (PTRACE_MODE_ATTACH, by opening `syscall` and `mem` for reading); only if it refuses
     are the reasons determined, in the order in which the kernel tests them.

@@ -113,8 +113,8 @@ def error_details(expressions: Iterable[str] = ()) -> ErrorDetails:
         expressions: regular expressions, each of which begins with a literal character (`System.continuations`).
 
     Raises:
-        ValueError: one of them does not.
-        re.error: one of them is no regular expression.
+        ValueError: a pattern does not.
+        re.error: a pattern is no regular expression.
     """
     known = (*_ERROR_DETAILS, *expressions)
     pattern = re.compile("|".join(f"(?:{expression})" for expression in known))

@@ -96,7 +96,7 @@ class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):
 
     Attributes:
         signature: id of the signature that matched; "" if none did.
-        ends: what ended according to it (livedbg.signatures.model.Ends); "" if no signature matched.
+        ends: the entity that ended, by the message (livedbg.signatures.model.Ends); "" if no signature matched.
         first, last: numbers of the first and the last line of its record; 0 if not known.
         over: a later line says that the problem is over.
         values: `attributes` that its signature extracted, by name.

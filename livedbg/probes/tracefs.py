@@ -116,7 +116,7 @@ class TraceEvents:
         Args:
             file: a path of ours to the file that holds its code.
             offset: of its first instruction in that file.
-            arguments: what to read at a call, as `NAME=FETCHARG:TYPE`.
+            arguments: values to read at a call, as `NAME=FETCHARG:TYPE`.
 
         Raises:
             OSError: the kernel refuses it.
@@ -132,7 +132,7 @@ class TraceEvents:
         return _event(self._folder, f"{self._group}/{name}")
 
     def defined(self) -> str:
-        """Return all definitions, also those of others, as tracefs lists them."""
+        """Return all definitions, also other programs', as tracefs lists them."""
         return self._read("uprobe_events")
 
     def remove(self, name: str) -> None:

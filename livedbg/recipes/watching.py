@@ -231,7 +231,7 @@ class RecipeWatch:
         self._growing = Growing(plan.parts, self._report)
 
     def follow(self, child: Launched) -> None:
-        """Start to sample what the command loads, and what runs beside it."""
+        """Start to sample the command's loaded files, and the programs beside it."""
         self._beside += [
             Beside(part.label, part.beside, child.pid, child.folder) for part in self._plan.parts if part.beside
         ]

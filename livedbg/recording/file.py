@@ -254,7 +254,7 @@ class RecordingReader:
 
     @property
     def incomplete(self) -> str:
-        """A sentence on what is wrong with the recording so far, or ""."""
+        """A sentence on damage and on dropped or skipped events, or ""."""
         parts = [part for part in (self.header.dropped, self.damage) if part]
         if self.skipped:
             events = "1 event is" if self.skipped == 1 else f"{self.skipped} events are"

@@ -163,7 +163,7 @@ class _EndCause(NamedTuple):
 
 
 def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[ExceptionHit]) -> _EndCause:
-    """Choose what explains how a run ended, of exceptions caught and of those printed in its output."""
+    """Choose the exception that explains the end of a run, of those caught and those printed in its output."""
     if how in ("hung", "cut"):
         return _EndCause()
     report = _report((*printed, *caught))

@@ -36,7 +36,7 @@ class ReplayView:
     Args:
         speed: recorded seconds per second.
         playing: play at once, from the start; otherwise start at the end, paused.
-        redact: mask what looks like a password, a token or a key.
+        redact: mask likely passwords, tokens and keys.
 
     Raises:
         RecordingError: it can't be read.

@@ -136,7 +136,7 @@ class Session:
     """Runs adapters over a request and publishes updates. Lives on one event loop.
 
     Args:
-        request: what to debug; read-only too if a configuration file says so.
+        request: targets and options; read-only too if a configuration file says so.
         sink: gets all events before they are folded.
         sleeping: adapters that run only once something shows their systems.
     """
@@ -252,7 +252,7 @@ class Session:
             _woken(sleeper)
 
     def out_of_time(self) -> None:
-        """Publish the state so far and what is missing after a time limit (N8). Call it on the loop's thread."""
+        """Publish the state so far and its gaps after a time limit (N8). Call it on the loop's thread."""
         known = self._store.snapshot().processes
         self.take([*unseen_targets(self.request, known, self.stamp)])
         for adapter in [one for one in self._adapters if one in self._unsettled]:

@@ -25,7 +25,7 @@ class Literals(Struct, frozen=True):
     """Literals that a pattern requires.
 
     Attributes:
-        words: one of them is in every match; empty if there are none.
+        words: every match contains at least one; empty if there are none.
         parts: words of each further line that a match may have.
         lines: a match may have more than one line.
     """

@@ -90,7 +90,7 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
         since_ticks: when the touch began, for a guard that replaces another one; 0 for the first.
 
     Returns:
-        What was done: `gone`, `fine`, or `woken`.
+        The action taken: `gone`, `fine`, or `woken`.
     """
     target_fd = _pidfd(target)
     if target_fd is None or _start_ticks(target) != start_ticks:

@@ -68,7 +68,7 @@ class Inspector:
 
         Args:
             first: paths, as the process has them, of the files that come first; then the small ones before the large.
-            limit_s: time limit; what is missing then is loaded when it is needed.
+            limit_s: time limit; the rest is loaded on demand.
 
         Raises:
             GdbGone, GdbTimeout: gdb has ended, or doesn't answer.

@@ -239,7 +239,7 @@ class UnwinderPool:
         return pool
 
     async def warm(self, pid: int) -> None:
-        """Start what will unwind a process.
+        """Start the helper that will unwind a process.
 
         Raises:
             LivedbgError: it can't be used.

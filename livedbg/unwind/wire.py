@@ -78,7 +78,7 @@ class Request(Struct, array_like=True, frozen=True):
 
     Attributes:
         stacks: path of the file with the stacks of the threads.
-        mappings: those of files that have code, and other executable ones.
+        mappings: of files that have code, and other executable ones.
         debug: use debug information, and not symbol tables alone.
     """
 
@@ -143,7 +143,7 @@ class CopiedStacks:
         self._stacks: list[bytes] = []
 
     def take(self, file: Path, threads: Sequence[Copied]) -> None:
-        """Replace the stacks by those of a request.
+        """Replace the stacks by the request's.
 
         Raises:
             OSError: the file can't be read.

@@ -36,7 +36,7 @@ from livedbg.values.tensor import Held, index_of
 
 @dataclass(slots=True)
 class Wiring:
-    """The dependencies of the tasks of one run; `problem` says why there is no graph, or what it lacks."""
+    """The dependencies of the tasks of one run; `problem` says why the graph is missing or incomplete."""
 
     graph: TaskGraph | None = None
     problem: str = ""
@@ -97,7 +97,7 @@ class Wiring:
         return [] if self.graph is None else self.graph.predecessors.get(task, [])
 
     def missing_into(self, tasks: Collection[int]) -> list[LostOrder]:
-        """Return the dependencies of tasks that the graph lacks: the tasks read or overwrite what others wrote."""
+        """Return the dependencies of tasks that the graph lacks: the tasks read or overwrite the output of others."""
         if self.graph is None:
             return []
         return [order for order in lost_orders(self.graph).sure if order.second in tasks]
@@ -219,7 +219,7 @@ class _Merged:
 
 
 def _changed(dump: Dump, entry: Entry, given: Entry | None, count: int) -> npt.NDArray[np.bool_]:
-    """Return which elements a task changed; all of them if what it was given was not dumped."""
+    """Return a mask of the elements that a task changed; all, if its input was not dumped."""
     found, left = (dump.tensor(one) if one is not None else None for one in (given, entry))
     unknown = np.ones(count, np.bool_)
     if found is None or left is None or given is None or not found.count == left.count == count:

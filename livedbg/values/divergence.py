@@ -85,7 +85,7 @@ class Divergence:
 
     Attributes:
         verdicts: all tasks that both dumps have, in walking order.
-        ordered: walking order is that of dependencies.
+        ordered: tasks are walked in the order of dependencies.
         only_here: tasks that the golden dump lacks.
         only_golden: tasks that the dump lacks.
     """

@@ -34,7 +34,7 @@ def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
 
 
 def is_bare(said: Diagnostic) -> bool:
-    """Return whether a line only says that something is done, and not what."""
+    """Return whether a line reports completion without naming the thing that is done."""
     return "bare" in said.message.marks
 
 
