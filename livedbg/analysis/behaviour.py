@@ -301,13 +301,12 @@ def ignored_by(thread: Thread, state: RuleInput) -> Ignored | None:
 
 
 def _awaits_jobs(thread: Thread, state: RuleInput) -> bool:
-    """Return whether it waits for the end of jobs: a serving job never ends (L11)."""
+    """Return whether a thread waits for jobs to end: a serving job never ends (L11)."""
     stack = state.snapshot.stacks.get(thread.id)
     return stack is not None and awaits_jobs(stack.frames)
 
 
 def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
-    """Return whether it polls for something from a server outside its own family (L14)."""
     process = state.snapshot.processes.get(thread.process)
     if process is None or not (thread.timed or doing(thread, state).kind is Behaviour.POLLING):
         return False
@@ -315,7 +314,7 @@ def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
 
 
 def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:
-    """Return the threads that may end a wait. Any thread of the family may end that of a polling thread."""
+    """Return the threads that may end a wait. Any thread of the family may end the wait of a polling thread."""
     if doing(thread, state).kind is not Behaviour.BLOCKED:
         process = state.snapshot.processes.get(thread.process)
         return (one for one in family_threads(process, state) if one is not thread) if process is not None else ()
@@ -455,7 +454,7 @@ def _leaves_a_connection(process: str, state: RuleInput) -> bool:
 
 
 def awaits_children(thread: Thread, state: RuleInput) -> bool:
-    """Return whether a thread, as that of a shell, waits for child processes that are watched too."""
+    """Return whether a thread waits for child processes that are watched too, as a shell does."""
     if thread.wait is not WaitKind.CHILD:
         return False
     children = state.graph.blockers_of(thread.id)
@@ -463,7 +462,6 @@ def awaits_children(thread: Thread, state: RuleInput) -> bool:
 
 
 def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
-    """Return whether it is a process of the job whose main thread lives."""
     process = snapshot.processes.get(entity)
     if process is None or process.exited or not process.target:
         return False
@@ -501,14 +499,13 @@ def _has_run(thread: Thread, snapshot: Snapshot) -> bool:
 
 
 def _completes(state: RuleInput) -> bool:
-    """Return whether a count of completed work has risen within the threshold (L4)."""
     now_ns, limit_ns = state.snapshot.now().mono_ns, state.settings.thread_stall_ns
     work = (counter for counter in state.snapshot.counters.values() if counter.per_s is None)
     return any(counter.changes and now_ns - counter.changed_mono_ns < limit_ns for counter in work)
 
 
 def _loops(thread: Thread, snapshot: Snapshot) -> bool:
-    """Return whether it polls descriptors with a time limit and little CPU time, as an idle event loop does."""
+    """Return whether a thread polls descriptors with a timeout and uses little CPU time: an idle event loop."""
     return thread.wait is WaitKind.POLL and thread.timed is True and cpu_share(thread, snapshot) < TICK_SHARE
 
 
@@ -540,7 +537,7 @@ def _takes_jobs(thread: Thread, state: RuleInput) -> bool:
 
 
 def _serves(thread: Thread, state: RuleInput) -> str:
-    """Return what it waits for that may come at any time; "" if it also waits for anything else (L5)."""
+    """Return the external event that a thread waits for, in words; "" if it waits for anything else too (L5)."""
     blockers = state.graph.blockers_of(thread.id)
     resources = [resource for entity in blockers if (resource := state.snapshot.resources.get(entity)) is not None]
     if any(resource.listening for resource in resources):

@@ -117,7 +117,6 @@ def _hold(edge: Edge, found: Blocking, resources: Mapping[str, Resource]) -> Non
 
 
 def _stand_ins(snapshot: Snapshot, actors: set[str], halted: set[str], found: Blocking) -> None:
-    """Make processes stand for their threads, and threads of a stopped process wait for it."""
     waiting = {waiter for waiter, _ in found.pairs}
     for thread in snapshot.threads.values():
         if thread.exited or thread.state in _OVER:

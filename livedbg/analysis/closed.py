@@ -66,7 +66,7 @@ def closed_sets(snapshot: Snapshot) -> Closed:
 
 
 def _open(process: Process, threads: Sequence[Thread], snapshot: Snapshot) -> str:
-    """Return what could wake a process; "" if only threads of known processes could."""
+    """Return why a process may be woken by others than known threads; "" if only they can wake it."""
     alive = [thread for thread in threads if thread.state not in _OVER]
     if not alive or process.thread_count != len(threads):
         return f"not all threads of {name_of(process.id, snapshot)} can be seen"

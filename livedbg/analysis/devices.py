@@ -100,7 +100,6 @@ def _base(path: str | None) -> str:
 
 
 def _short(name: str) -> str:
-    """Shorten a name: template arguments and parameters go first."""
     if len(name) <= _NAME:
         return name
     kept = "".join(_outside(name))

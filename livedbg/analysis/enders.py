@@ -41,7 +41,7 @@ class Reach(NamedTuple):
 
 
 def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) -> str:
-    """Return who may end the wait of a thread: `thread 12 (worker), which runs`; "" for nobody (E1)."""
+    """Describe the thread that may end the wait of a thread: `thread 12 (worker), which runs`; "" for nobody (E1)."""
     for found in _ahead(thread, stuck, state):
         if isinstance(found, str):
             return found
@@ -51,7 +51,7 @@ def may_be_ended_by(thread: Thread, stuck: Collection[str], state: RuleInput) ->
 
 
 def reachable(thread: Thread, stuck: Collection[str], state: RuleInput) -> Reach:
-    """Return all who may end the wait of a thread; see `may_be_ended_by`."""
+    """Return all threads that may end the wait of a thread; see `may_be_ended_by`."""
     found = list(_ahead(thread, stuck, state))
     reasons = (one for one in found if isinstance(one, str))
     return Reach([one for one in found if not isinstance(one, str)], next(reasons, ""))
@@ -89,7 +89,7 @@ def _is_idle_worker(thread: Thread, state: RuleInput) -> bool:
 
 
 def _from_outside(thread: Thread, state: RuleInput) -> str:
-    """Return who else than visible threads may end a wait; "" for nobody."""
+    """Describe an ender of the wait other than visible threads; "" if there is none."""
     if thread.outside:
         return thread.outside
     if thread.wait is WaitKind.SIGNAL:

@@ -106,7 +106,7 @@ def _processes_of(finding: Finding, snapshot: Snapshot) -> Iterator[Process]:
 
 
 def _is_still(thread: Thread, gils: Sequence[str], snapshot: Snapshot) -> bool:
-    """Return whether it can't have run if its wait is as reported. A waiter for the GIL wakes to request it."""
+    """Return whether a thread can't have run if its wait is as reported; a waiter for the GIL wakes to request it."""
     if thread.exited or thread.state not in (ThreadState.WAITING, ThreadState.DISK) or thread.switches is None:
         return False
     asks = any(EdgeKey(EdgeKind.WAITS_FOR, thread.id, gil) in snapshot.waits for gil in gils)

@@ -103,7 +103,7 @@ def stuck_tasks(thread: Thread, state: RuleInput) -> list[Task]:
 
 
 def _waits_for_tasks(task: Task, state: RuleInput) -> bool:
-    """Return whether it waits without a time limit for a lock, a semaphore or a queue of its loop (D1)."""
+    """Return whether a task waits without a timeout for a lock, a semaphore or a queue of its loop (D1)."""
     waits = state.graph.waits_of(task.id)
     resources = [state.snapshot.resources.get(edge.target) for edge in waits]
     known = all(one is not None and one.kind in _OF_TASKS and not (one.idle or one.outside) for one in resources)

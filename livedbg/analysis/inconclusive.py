@@ -108,12 +108,10 @@ def idle_said(threads: Sequence[Thread], state: RuleInput) -> str:
 
 
 def _longest(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, int] | None:
-    """Return the main thread that has waited longest, if for the threshold, with the time."""
     return max(long_waits(threads, state), key=lambda one: one[1], default=None)
 
 
 def _where(stuck: tuple[Thread, int] | None, threads: Sequence[Thread], state: RuleInput) -> str:
-    """Return where the most relevant thread is: one that has waited for long, else the main thread."""
     if stuck is not None:
         last = last_waited_for(stuck[0], state)
         waited = waited_ns(last, state.snapshot)

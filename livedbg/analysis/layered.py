@@ -148,8 +148,6 @@ class LayeredDigraph:
 
 
 class _Layer:
-    """A small dict being built: sets of the former graph are copied before a change."""
-
     def __init__(self, arcs: tuple[_Arcs, _Arcs]) -> None:
         self.arcs: tuple[_Arcs, _Arcs] = (dict(arcs[0]), dict(arcs[1]))
         self._own: tuple[set[int], set[int]] = (set(), set())

@@ -61,11 +61,7 @@ def ordered(arcs: LayeredDigraph) -> Order:
 
 
 def reordered(old: Order, arcs: LayeredDigraph, added: Iterable[Arc], removed: Iterable[Arc]) -> Order | None:
-    """Return the order after a change.
-
-    Returns:
-        None if it would take more than SEARCH, or no number is left between two places.
-    """
+    """Return the order after a change; None if it takes more than SEARCH, or no number is left between two places."""
     change = _Change(old, arcs)
     apart = {part for a, b in removed if (part := old.parts.get(a)) is not None and b in part}
     done = all(change.split(part) for part in apart) and all(change.join(arc) for arc in added)
@@ -159,7 +155,6 @@ class _Change:
         self._own_parts().update(dict.fromkeys(part, part))
 
     def _move(self, nodes: set[int], ring: set[int], stays: float, limit: float | None, *, below: bool) -> bool:
-        """Move `ring` to the place of the arc's other end, and `nodes` between it and the next places beyond."""
         former = sorted({self._place(node) for node in nodes})
         if limit is None:
             limit = stays - len(former) - 1 if below else stays + len(former) + 1
@@ -197,7 +192,7 @@ class _Search:
         self._degrees = (arcs.out_degree, arcs.in_degree)
 
     def run(self, most: int) -> bool:
-        """Search; return False if it would take more than `most`."""
+        """Run the search; return False if it would take more than `most`."""
         cost = [self._cost(0), self._cost(1)]
         while all(self._todo):
             side = 0 if cost[0] <= cost[1] else 1

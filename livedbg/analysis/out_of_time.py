@@ -30,7 +30,7 @@ _LONGEST: Final = 80
 
 
 def so_far(verdict: Verdict, snapshot: Snapshot) -> Verdict:
-    """Add to a verdict what a time limit left unscanned; return it unchanged if there was none."""
+    """Add the parts that a time limit left unscanned to a verdict; return it unchanged if there was none."""
     cut = [one for one in snapshot.statuses.values() if one.code == OUT_OF_TIME and one.health is not SourceHealth.OK]
     if not cut:
         return verdict

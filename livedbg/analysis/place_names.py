@@ -43,7 +43,6 @@ def plain_path(name: str, depth: int = 0) -> str:
 
 
 def _type_name(inside: str, depth: int) -> str:
-    """Return the name of the type in `A as T`, or of the trait; "" if neither has one."""
     if inside.startswith("lambda("):
         return "lambda"
     type_, _, trait = inside.partition(" as ") if not inside.startswith("<") else _split(inside)
@@ -51,7 +50,6 @@ def _type_name(inside: str, depth: int) -> str:
 
 
 def _split(inside: str) -> tuple[str, str, str]:
-    """Split a type that is itself in angle brackets: `<A as I>::Item as T`."""
     end = max(_end(inside, 0), 0)
     head, sign, trait = inside[end:].partition(" as ")
     return inside[:end] + head, sign, trait
@@ -103,22 +101,22 @@ class Placed(Protocol):
 
     @property
     def function(self) -> str:
-        """Return its function."""
+        """The function."""
         ...
 
     @property
     def file(self) -> str | None:
-        """Return its source file."""
+        """The source file."""
         ...
 
     @property
     def line(self) -> int | None:
-        """Return its line there."""
+        """The line in the source file."""
         ...
 
     @property
     def module(self) -> str | None:
-        """Return its ELF file, or Python module."""
+        """The ELF file, or Python module."""
         ...
 
     @property
@@ -205,7 +203,6 @@ _NAMES: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType({"python": 
 
 
 def _marked(found: re.Match[str]) -> str:
-    """Return the name of an operator with its brackets replaced by other letters."""
     return f"operator{found[1].translate(_MARKED)}"
 
 

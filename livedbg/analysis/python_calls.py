@@ -63,7 +63,7 @@ def python_call(frames: Sequence[Placed], user: int) -> str:
 
 
 def full_call(frames: Sequence[Placed], user: int) -> str:
-    """Return the same with its module for a library's function: `subprocess.run`, `requests.get`, `Queue.get`.
+    """Return the called function, with its module if it is a library's: `subprocess.run`, `requests.get`, `Queue.get`.
 
     The module is that of its file; for an installed package, only the package.
     """

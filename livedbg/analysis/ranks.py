@@ -139,7 +139,7 @@ def _chiefs(processes: Iterable[Process]) -> list[Process]:
 
 
 def _own(process: Process) -> bool:
-    """Return whether its rank is one of its own job, and not perhaps that of a launcher around it."""
+    """Return whether a process's rank belongs to its own job, and not to a launcher around it."""
     place = place_of(process.environment)
     return bool(process.rank_by) or place is None or place.variable == RANKS[0]
 

@@ -128,7 +128,6 @@ def _odd_among(chief: Finding, findings: Sequence[Finding]) -> Finding | None:
 
 
 def _interrupted(findings: Sequence[Finding], amounts_to: VerdictState | None) -> str:
-    """Return how a hang that only logs show ended, if by Ctrl-C."""
     hung = amounts_to in (VerdictState.DEADLOCK, VerdictState.STALLED)
     ended = any(finding.rule == INTERRUPTED and finding.state is not None for finding in findings)
     return " It was ended by Ctrl-C." if hung and ended else ""
@@ -211,7 +210,6 @@ def _unsure(stands: Sequence[Standing], busy: Sequence[Thread], state: RuleInput
 
 
 def _waits_long(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, int] | None:
-    """Return a main thread that waits for others that progress, and for how long, or None."""
     for main in main_threads(threads, state.snapshot):
         if doing(main, state) == LONG_BLOCKED and not awaits_children(main, state):
             return main, waited_ns(main, state.snapshot) or 0

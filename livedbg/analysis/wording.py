@@ -33,7 +33,7 @@ def with_more(finding: Finding, *more: str, **changes: Any) -> Finding:
 
 
 def time_said(gap_ns: int) -> str:
-    """Return how much earlier it came than all others."""
+    """Return a sentence on how much earlier the first message came than the others."""
     return f"It came first, {duration(gap_ns)} before the others, by the logs' times."
 
 

@@ -273,7 +273,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             self.tick()
 
     def _take_update(self) -> bool:
-        """Show the newest update; return False if there was none."""
         self._pending = None
         if not self.is_running:
             return False
@@ -392,7 +391,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
     # screens and sheets
 
     async def action_view(self, name: str) -> None:
-        """Show another screen; it is mounted on first use."""
+        """Show another screen, which is mounted on first use."""
         self._led_from = ""
         while len(self.screen_stack) > 1:
             self.pop_screen()
@@ -428,7 +427,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             self.copy_text(panel.copy_text())
 
     def action_freeze(self) -> None:
-        """Freeze, or show what came meanwhile."""
+        """Freeze, or show the latest state again."""
         self.frozen = not self.frozen
         if not self.frozen and self._newest is not None:
             self.change(update=self._newest)

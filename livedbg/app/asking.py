@@ -64,7 +64,7 @@ class QuestionScreen(SheetScreen):
 
 
 def to_ask(intent: Intent, label: Callable[[str], str]) -> str:
-    """Return what an intent does to the target, for a question; "" if it stops and resumes nothing."""
+    """Return the effect of an intent on the target, for a question; "" if it stops and resumes nothing."""
     match intent:
         case Glance():
             return f"Each running thread of {label(intent.process)} is stopped for about 0.1 ms to take its stack."

@@ -47,7 +47,7 @@ _CHOOSING: Final = frozenset({"enter", "up", "down", "pageup", "pagedown"})
 
 
 class OneAtATimeApp(CellUpdatesApp):
-    """The part of the app that queues what is typed."""
+    """The part of the app that queues typed keys."""
 
     _typing: asyncio.Task[None] | None = None
     _ahead: deque[events.Key | events.Paste]
@@ -57,7 +57,7 @@ class OneAtATimeApp(CellUpdatesApp):
         self._ahead = deque()
 
     async def on_event(self, event: events.Event) -> None:
-        """Queue what is typed until its turn comes; handle all else at once."""
+        """Queue typed keys until their turn comes; handle other events at once."""
         if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
             self._ahead.append(event)
             if self._typing is None or self._typing.done():
@@ -81,7 +81,6 @@ class OneAtATimeApp(CellUpdatesApp):
                     await _passed(node)
 
     async def _hand_over(self, event: events.Event) -> None:
-        """Pass an event to Textual, as a message of the app's own."""
         await super().on_event(event)
 
     def _must_wait(self, event: events.Event) -> bool:
@@ -102,7 +101,6 @@ class OneAtATimeApp(CellUpdatesApp):
         return any(worker.node is self.screen and not worker.is_finished for worker in self.workers)
 
     def _is_given_up(self) -> bool:
-        """Return whether a key that leaves is queued."""
         return any(isinstance(event, events.Key) and event.key in _LEAVING for event in self._ahead)
 
 

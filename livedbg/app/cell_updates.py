@@ -131,7 +131,6 @@ class _Pen:
         self._at = (x + 1, y) if narrow else None  # terminals don't agree how wide the others are
 
     def text(self) -> str:
-        """Return all that was written, with the attributes reset."""
         if self._codes != ("", "", ""):
             self._out.append("\x1b[0m")
             self._codes = ("", "", "")
@@ -165,7 +164,6 @@ def _cells(strips: Iterable[Strip], x: int) -> dict[int, _Cell]:
 
 
 def _runs(changed: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield the first column of each run of changed cells, and the one behind its last."""
     begin = end = -1
     for at in changed:
         if end < 0:

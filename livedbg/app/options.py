@@ -52,7 +52,7 @@ class Started:
 
     Attributes:
         name: as the user knows it.
-        note: what there is to know before it is left or killed, one sentence.
+        note: warning before it is left or killed, one sentence.
         runs: returns whether it still runs, at once.
     """
 
@@ -92,7 +92,7 @@ def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None
     """Refuse a terminal that can't show the app.
 
     Raises:
-        UsageError: with what to run instead.
+        UsageError: with a command to run instead.
     """
     instead = "run `livedbg report TARGET` for the same as text, or `livedbg watch TARGET` to follow it"
     if not is_terminal:

@@ -69,7 +69,7 @@ class Prompt(Input):
         self.can_focus = False
 
     def open(self, text: str, hint: str, words: Sequence[str] = ()) -> None:
-        """Take the focus; `words` complete what is typed (the right arrow accepts the completion)."""
+        """Take the focus; `words` complete the input (the right arrow accepts the completion)."""
         self.placeholder = hint
         self.suggester = SuggestFromList(words) if words else None
         self.value = text

@@ -49,7 +49,7 @@ class PromptingApp(AskingApp):
         self.main.query_one(Prompt).open("", hint)
 
     def action_catch(self) -> None:
-        """Type what to catch in the process of the selection."""
+        """Prompt for an exception to catch in the selected process."""
         panel = self.focused_panel
         if panel is None or isinstance(self.screen, SheetScreen):
             return
@@ -75,7 +75,7 @@ class PromptingApp(AskingApp):
         self.order(intent, said=said, then=lambda: self.call_next(self.action_view, "exceptions"))
 
     def action_golden(self) -> None:
-        """Type what to compare the dump under the cursor with."""
+        """Prompt for data to compare the dump under the cursor with."""
         panel, values = self.focused_panel, self.main.query(Values)
         dump = values.first().dump if values else None
         if panel is None or isinstance(self.screen, SheetScreen):

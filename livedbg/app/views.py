@@ -40,7 +40,7 @@ Arrangement = tuple[Kind | tuple[Kind, ...], ...]
 
 
 class View(Container):
-    """One screen: its panels, which are shown only while it is."""
+    """A screen with its panels."""
 
     def __init__(self, name: str, arrangement: Arrangement) -> None:
         super().__init__(id=name, classes="view")
@@ -190,7 +190,7 @@ class Device(View):
 
 @dataclass(frozen=True, slots=True)
 class ViewSpec:
-    """One screen in the list of screens.
+    """An entry in the list of screens.
 
     Attributes:
         key: the digit that shows it (F and the digit too; F10 for 0).
@@ -210,7 +210,7 @@ class ViewSpec:
 
     @property
     def kinds(self) -> list[Kind]:
-        """All its panels, in reading order."""
+        """All panels, in reading order."""
         return [kind for part in self.arrangement for kind in (part if isinstance(part, tuple) else (part,))]
 
     def build(self) -> View:

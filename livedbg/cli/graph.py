@@ -110,7 +110,6 @@ def _forms(form: str, drawing: Drawing) -> str:
 
 
 def _lacks(drawing: Drawing) -> bool:
-    """Return whether a dependency is missing, here or in the run that it was compared with."""
     missing = bool(drawing.remarks_of(MISSING))
     return missing or any(remark.facts.get("unordered") == "yes" for remark in drawing.remarks)
 

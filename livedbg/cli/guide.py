@@ -112,7 +112,6 @@ def _own_options(options: Sequence[GuideOption]) -> Callable[[FC], FC]:
 
 
 def _of_options(options: Sequence[GuideOption], own: Mapping[str, str | tuple[str, ...] | None]) -> dict[str, str]:
-    """Return the values of a guide's options that are handed on to steps."""
     handed: dict[str, str] = {}
     for one in options:
         value = own.get(one.name.replace("-", "_"))

@@ -98,7 +98,6 @@ class _Following:
         self._thread.start()
 
     def look(self) -> None:
-        """Ask for the findings so far."""
         self._asked.set()
 
     def found(self) -> Sequence[tuple[str, str]] | None:

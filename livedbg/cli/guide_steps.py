@@ -86,7 +86,7 @@ class Course:
         return tuple(self.guide.plan.value(ask))
 
     def order(self, number: int) -> StepOrder:
-        """Return what a step launches now.
+        """Return the launch of a step.
 
         Raises:
             UsageError: a needed value is not known.

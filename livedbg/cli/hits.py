@@ -38,7 +38,7 @@ _DOES = {"registers": "traces (debug registers)", "gdb": "stops threads of"}
 
 
 class HitPrinter:
-    """Prints what is new in a state: catchpoints to standard error, hits to standard output.
+    """Prints news of a state: catchpoints to standard error, hits to standard output.
 
     Args:
         as_json: one JSON object a hit.
@@ -172,7 +172,7 @@ class FindingsPrinter:
         self._looked_last = False
 
     def show(self, update: Update, *, last: bool = False) -> None:
-        """Print what is new in an update; `last`: nothing is printed after it."""
+        """Print the news of an update; `last`: nothing is printed after it."""
         for line in self.lines(update, last=last):
             print(line, file=self._file, flush=True)
 
@@ -186,7 +186,7 @@ class FindingsPrinter:
             raise BrokenPipeError
 
     def lines(self, update: Update, *, last: bool = False) -> Iterator[str]:
-        """Yield lines on what is new."""
+        """Yield lines on the news."""
         verdict = update.diagnosis.verdict
         at_ns = update.snapshot.now().wall_ns
         if self._awaits_last_words(update) and not last:

@@ -144,7 +144,7 @@ class Job:
         return (*self.plan.catch, *((FAULTS,) if self.faults and FAULTS not in self.plan.catch else ()))
 
     def start(self, *, detach: bool = False) -> Launched:
-        """Start it. A signal that came meanwhile ends it again, unless it runs on or only the terminal is gone."""
+        """Start the job. A signal meanwhile ends it again, unless it is detached or only the terminal is gone."""
         child: Launched | None = None
         try:
             with signals_held():
@@ -159,7 +159,7 @@ class Job:
         return child
 
     def begin(self) -> Launched:
-        """Start it on a thread that no signal interrupts."""
+        """Start the job on a thread that no signal interrupts."""
         argv = (*self.plan.wrapper, *self.argv, *self.plan.arguments)
         own = {} if _HANDLER in os.environ else {_HANDLER: "1"}  # a crash shows its Python stack too
         around = {**own, **self.plan.environment, **self.environment}
@@ -172,13 +172,13 @@ class Job:
         return child
 
     def arm(self, view: LiveView, child: Launched) -> None:
-        """Set its catchpoints before its first instruction."""
+        """Set the job's catchpoints before its first instruction."""
         if self.catches:
             process = f"process:{host_name()}/{child.pid}"
             Arming(view, child, process, self.catches, self.argv, follow=self.follow)
 
     def request(self, child: Launched) -> Request:
-        """Return the request of its session."""
+        """Return the request for the job's session."""
         logs = self.plan.logs if self.watch.log is None else (*self.plan.logs, str(self.watch.log))
         return Request(
             host=host_name(),
@@ -255,7 +255,6 @@ _KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGIN
 
 
 def _asked_about(job: Job, child: Launched) -> Started:
-    """Return what the question says when the user quits the app."""
     name = f"{clean_line(Path(job.argv[0]).name, 40)} ({child.pid})"
     return Started(name, f"Its output goes on to {child.folder}.", lambda: child.exit_code is None)
 

@@ -56,12 +56,12 @@ class Order:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Its words as they may be shown."""
+        """The command, masked if it must be redacted."""
         return mask_command(self.argv) if self.redact else self.argv
 
 
 def run_once(order: Order, number: int, device: str, stop: threading.Event) -> Ran:
-    """Run it once.
+    """Run the command once.
 
     Args:
         device: the one device that it may use; "": all.
@@ -149,7 +149,7 @@ def _end(child: Launched, order: Order) -> None:
 
 
 def _printed(child: Launched, *, redact: bool) -> tuple[ExceptionHit, ...]:
-    """Return the exceptions in its output: the session of the run may miss the last lines."""
+    """Return the exceptions in the run's output: the session of the run may miss the last lines."""
     request = Request(
         host=host_name(), logs=(str(child.stdout), str(child.stderr)), once=True, read_only=True, redact=redact
     )

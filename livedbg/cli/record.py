@@ -50,7 +50,7 @@ class BlackBox:
         self._state = state
 
     def check(self) -> None:
-        """Write if it is time."""
+        """Write the recording if it is due."""
         if self._due_s is not None and time.monotonic() >= self._due_s:
             self._write()
 

@@ -59,7 +59,7 @@ def command(
 
 
 def _check(file: Path) -> int:
-    """Print what is wrong with a file.
+    """Print the problems of a file.
 
     Raises:
         UsageError: it is no file of signatures.
@@ -78,7 +78,6 @@ def _check(file: Path) -> int:
 
 
 def _match(known: Book, data: bytes, *, redact: bool) -> None:
-    """Print which signatures match the lines of a text, and why."""
     decoder, stamp = SignatureDecoder(lambda: known), Stamp(wall_ns=0, mono_ns=0, host="")
     decoder.opened(LogSource(id="text", name="line"))
     assembler, cutter = RecordAssembler("text", SourceClock(), known_log_formats()), LineCutter()

@@ -94,10 +94,7 @@ class ProfileOptions:
 
 
 def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -> int:
-    """Sample a target for some time, and print where it spent its CPU time.
-
-    Returns:
-        The exit code.
+    """Sample a target for some time, and print where it spent its CPU time; return the exit code.
 
     Raises:
         UsageError: options exclude each other.
@@ -384,7 +381,6 @@ def command(
 
 
 def _tasks(snapshot: Snapshot, *, as_json: bool) -> None:
-    """Print the coroutines of the tasks of event loops, tasks with equal ones together."""
     alive = {task.id: task for task in snapshot.tasks.values() if task.state is not TaskState.COMPLETED}
     for group in group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in alive]):
         names = [_task_name(alive[task]) for task in group.threads]
@@ -418,7 +414,7 @@ def _request(options: TargetOptions, glance: bool) -> Request:
 
 
 def _is_asked_for(snapshot: Snapshot, thread: Thread) -> bool:
-    """Return whether it is a thread of the job, not of a process that only holds what the job waits for."""
+    """Return whether a thread is of the job, not of a process that only holds what the job waits for."""
     process = snapshot.processes.get(thread.process)
     return process is None or process.target
 

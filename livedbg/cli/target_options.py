@@ -85,11 +85,6 @@ def _fields(options: TargetOptions) -> dict[str, Any]:
 
 
 def _known_services(asked: Iterable[str]) -> None:
-    """Check that systems declare these services.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
     known = sorted({name for system in systems() for name in system.services}) if asked else []
     for name in (service.partition("=")[0] for service in asked):
         if name not in known:
@@ -102,7 +97,7 @@ def known_signatures(folders: Sequence[str]) -> None:
     """Print which files of signatures in the folders can't be used.
 
     Raises:
-        SourceError: one of them is no folder.
+        SourceError: a path is no folder.
     """
     from livedbg.session.signatures import book, own_folder
 
@@ -132,7 +127,7 @@ def redact_option(command: Command) -> Command:
 
 
 def target_options(command: Command) -> Callable[..., Any]:
-    """Add the options that say what to inspect; the command gets them as one `options` argument."""
+    """Add the options that choose targets; the command gets them as one `options` argument."""
 
     @click.argument("targets", nargs=-1, metavar="[TARGET]...")
     @click.option("--logs", multiple=True, metavar="PATH", help="Log file, directory or quoted glob; repeatable.")

@@ -71,7 +71,7 @@ def about_to_end(snapshot: Snapshot) -> list[Task]:
 
 
 class Saver:
-    """Saves what is known of a session, when it is time, in a folder that is created then."""
+    """Saves the state of a session when the verdict turns bad or a task is about to end, in a folder created then."""
 
     def __init__(self, view: SessionView, folder: Path) -> None:
         self._view = view
@@ -81,7 +81,7 @@ class Saver:
         self._count = 0
 
     def take(self, update: Update) -> None:
-        """Save if it is time. It may take some seconds: stacks of all threads are asked for first."""
+        """Save if it is due; may take seconds, as stacks of all threads are read first."""
         state = update.diagnosis.verdict.state
         reason = _BAD.get(state, "") if state is not self._state else ""
         self._state = state
@@ -256,11 +256,7 @@ def follow(
     on_stall: OnStall | None = None,
     saver: Saver | None = None,
 ) -> tuple[Update, bool]:
-    """Print the findings of a session.
-
-    Returns:
-        The last update, and whether it ended before `timeout`.
-    """
+    """Print the findings of a session; return the last update, and whether it ended before `timeout`."""
     updates: queue.SimpleQueue[Update] = queue.SimpleQueue()
     unsubscribe = view.subscribe(updates.put)
     end = None if timeout is None else time.monotonic() + timeout

@@ -39,7 +39,7 @@ def warn(sentence: str, remedy: str = "") -> None:
 
 
 def warn_all(problems: Sequence[Exception]) -> None:
-    """Warn of what can be seen in part only."""
+    """Warn of targets that are only partly visible."""
     for problem in problems:
         message, _, remedy = str(problem).partition("\n")
         warn(message, remedy)

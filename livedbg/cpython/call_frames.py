@@ -60,7 +60,7 @@ def words_of(values: Mapping[str, int | bytes]) -> tuple[int, ...]:
 
 
 def goes_on(words: tuple[int, ...], before: tuple[int, ...]) -> bool:
-    """Return whether a call is that of an outer frame of the call before it, with nothing done between them."""
+    """Return whether a call is an outer frame of the previous call, and nothing ran between them."""
     inner, outer = (places[: len(places) // 2 * 2] for places in (before, words))
     return any(inner[start : start + len(outer)] == outer[: len(inner) - start] for start in range(2, len(inner), 2))
 

@@ -176,7 +176,7 @@ def _waiter(heap: HeapReader, waiter: int) -> tuple[str, bool]:
 
 
 def _name(heap: HeapReader, address: int) -> str:
-    """Return its name; from 3.12 on a number until the name is used."""
+    """Return a task's name; from 3.12 on it is stored as a number until it is used."""
     if heap.type_name(address) == "int":
         return f"Task-{heap.integer(address)}"
     return heap.objects.text(address)

@@ -171,7 +171,7 @@ class ExceptionTypes:
         self._known: dict[int, tuple[str, tuple[str, ...]]] = {}
 
     def names(self, address: int, plain: str) -> tuple[str, ...]:
-        """Return the class's names and those of its bases, nearest first: as in a traceback, then aliases.
+        """Return the names of the class and its bases, nearest first: as in a traceback, then aliases.
 
         `plain` is its current `tp_name`: another class may be at an address where one was.
         """

@@ -188,7 +188,6 @@ class GreenletReader:
             self._types(self._heap.words(reference + _REFERENT_AT, 1)[0], found)
 
     def _states(self, addresses: list[int]) -> Iterator[_State]:
-        """Yield the objects that are greenlets, have begun and not ended (G1, without the check of the main one)."""
         heads = memory.read_many(self._heap.pid, [(address, _IMPL_AT + 8) for address in addresses])
         candidates: dict[int, tuple[str, int]] = {}
         for address, head in zip(addresses, heads, strict=True):

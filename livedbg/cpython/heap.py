@@ -138,7 +138,7 @@ class HeapReader:
         return [(key, value) for (key, _), value in zip(names, found, strict=True) if key and value]
 
     def attributes(self, address: int) -> dict[str, int]:
-        """Return the attributes of an instance: those of its dict and those in slots."""
+        """Return the attributes of an instance, from its dict and its slots."""
         (kind,) = self.words(address + 8, 1)
         if not is_pointer(kind):
             return {}

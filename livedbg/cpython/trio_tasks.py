@@ -99,7 +99,6 @@ def confirmed_trio(heap: HeapReader, context: int, found: EventLoops) -> EventLo
 
 
 def _runners(heap: HeapReader, context: int) -> Iterator[tuple[int, int]]:
-    """Yield the runner of each thread, and its running task or 0."""
     for word in heap.words(context + 16, _LOCAL_WORDS):
         if not is_pointer(word) or heap.type_name(word) != "dict":
             continue

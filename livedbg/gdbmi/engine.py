@@ -42,7 +42,7 @@ _TOKEN: Final = lazy_re(rb"(\d{1,18})\^")
 
 
 class GdbEngine:
-    """One gdb.
+    """A gdb process, driven by GDB/MI.
 
     Args:
         target: it runs with the rights of this process's user (livedbg.linux.owner_rights); 0: with ours.
@@ -80,14 +80,14 @@ class GdbEngine:
 
     @property
     def pid(self) -> int | None:
-        """Its process, once started."""
+        """The pid of gdb; None before the start."""
         return None if self._process is None else self._process.pid
 
     async def start(self) -> None:
-        """Start it and wait for its prompt.
+        """Start gdb and wait for its prompt.
 
         Raises:
-            GdbGone: it can't be started, or speaks no MI that we know.
+            GdbGone: gdb can't be started, or speaks no MI that we know.
             TargetGone: there is no such process.
             GdbTimeout: no prompt in time.
         """
@@ -103,7 +103,7 @@ class GdbEngine:
         """Send one MI command and wait for its result.
 
         Raises:
-            GdbCommandError: gdb answered with an error, or with what can't be parsed.
+            GdbCommandError: gdb answered with an error, or its answer can't be parsed.
             GdbTimeout: no answer within `timeout_s`.
             GdbGone: gdb ended.
         """
@@ -157,7 +157,7 @@ class GdbEngine:
             raise GdbCommandError("gdb's answer could not be parsed.") from None
 
     async def close(self, patience_s: float = 2.0) -> None:
-        """End it: by closing its input, and by force if it has not ended in `patience_s`."""
+        """End gdb: by closing its input, and by force if it has not ended in `patience_s`."""
         process, reader = self._process, self._reader
         if self._memory >= 0:
             os.close(self._memory)

@@ -66,7 +66,7 @@ def mi_table(results: str, names: re.Pattern[str]) -> MiTable | None:
     """Return the table that an answer consists of, up to its last whole row; None if it is no table.
 
     Args:
-        results: what is behind `^done`, with its comma.
+        results: the text after `^done`, with its comma.
         names: the whole names of the tables to read.
     """
     head = _HEAD.match(results)

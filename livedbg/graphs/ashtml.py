@@ -81,7 +81,6 @@ def laid_out(drawing: Drawing) -> Layout:
 
 
 def _rows(drawing: Drawing) -> tuple[list[tuple[str, ...]], list[int]]:
-    """Return the rows of boxes, and the top of each: a wide layer has several."""
     rows: list[tuple[str, ...]] = []
     tops: list[int] = []
     y = _MARGIN

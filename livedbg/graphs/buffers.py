@@ -1,4 +1,4 @@
-"""Which arguments share memory: external tensors by address, the runtime's own by their creator.
+"""Buffers, the memory that arguments share: external tensors by address, the runtime's own by their creator.
 
 A runtime uses the memory that it allocates again, and a graph names a tensor by its address: equal ids of two tasks may
 be two tensors. They are taken for one only where that is certain. The upper 32 bits of a task's id are its ring, the
@@ -71,7 +71,7 @@ class Buffers:
         return 0 if address is None else address - self.key_of(tensor)[1]
 
     def is_external(self, tensor: int) -> bool:
-        """Return whether it is certainly not the runtime's memory."""
+        """Return whether a tensor is certainly not in the runtime's memory."""
         address = self.address_of(tensor)
         return ("tensor", tensor) in self._external if address is None else ("memory", address) in self._external
 
@@ -180,7 +180,7 @@ class Region:
 
     @property
     def end(self) -> int:
-        """One past its last byte."""
+        """The address after the last byte."""
         return self.start + self.extents[0]
 
     def within(self, begin: int, end: int, depth: int = 0, at: int | None = None) -> int:
@@ -201,7 +201,7 @@ class Region:
         return found
 
     def pieces(self, begin: int, end: int) -> list[tuple[int, int]] | None:
-        """Return its contiguous pieces inside [begin, end), sorted and merged; None if there are more than PIECES."""
+        """Return the contiguous pieces inside [begin, end), sorted and merged; None if there are more than PIECES."""
         found: list[tuple[int, int]] = []
         for piece in self._pieces(begin, end, 0, self.start):
             if len(found) >= PIECES:

@@ -18,7 +18,7 @@ from livedbg.text.sanitize import clean_line
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """Which task of one run is which of the other.
+    """The mapping of one run's tasks to the other's.
 
     Attributes:
         there: task here -> task there.
@@ -123,7 +123,6 @@ class _Differences:
         return Remark(kind, *names, text, why, (), facts)
 
     def _why(self, first: DeclaredTask, second: DeclaredTask, its_first: DeclaredTask, its_second: DeclaredTask) -> str:
-        """Describe how the declarations of the two tasks differ between the runs."""
         found = []
         for mine, its in ((first, its_first), (second, its_second)):
             name = self._terms.task_name(mine.raw)

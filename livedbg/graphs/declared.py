@@ -31,7 +31,7 @@ class Cause(StrEnum):
 
 
 class LostOrder(Struct, frozen=True):
-    """Two tasks with no path between them, where the second needs what the first wrote, or overwrites it.
+    """Two tasks with no path between them, where the second reads or overwrites the first one's output.
 
     Attributes:
         first, second: the tasks' 64-bit ids, in the order of submission.
@@ -97,7 +97,7 @@ UNIT: Final = {
 
 
 class Access(msgspec.Struct, frozen=True, gc=False):
-    """One argument of a task; `tensor_id` is None for an OUTPUT slot, whose memory the runtime chooses."""
+    """An argument of a task; `tensor_id` is None for an OUTPUT slot, whose memory the runtime chooses."""
 
     type: str
     idx: int = 0
@@ -244,7 +244,7 @@ class Terms(Struct, frozen=True, kw_only=True):
         task_name: returns the name of a task by its 64-bit id, such as `r1t2`.
         declares: mode of an argument -> the call that declares it.
         why: cause -> why an order is most likely lost.
-        next: cause -> what to do.
+        next: cause -> advice.
         overwritten_next: what to do if a later task overwrites what an earlier one reads, and that matters.
     """
 
@@ -274,10 +274,10 @@ class GraphReader(Protocol):
 
     @property
     def names(self) -> Sequence[str]:
-        """Names of its files."""
+        """The file names of such graphs."""
 
     def read(self, path: Path) -> TaskGraph:
-        """Read the graph of a file, or what is there of it: then its `cut` says what is missing.
+        """Read the graph of a file; if that is incomplete, `cut` says what is missing.
 
         Raises:
             SourceError: it can't be read, or holds no task (code `no-graph`).

@@ -30,7 +30,7 @@ class Node:
 
     Attributes:
         id: unique: `r1t2`.
-        label: what it runs: `MUL`.
+        label: name of its kernel: `MUL`.
         detail: its state and place, or "".
     """
 
@@ -56,7 +56,7 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A problem, or a possible one: both ends, the claim, why, and what to do.
+    """A problem, or a possible one: both ends, the claim, the reason and the advice.
 
     Attributes:
         kind: `missing`, `perhaps`, `only-here`, `only-there`, `not-tracked`.

@@ -93,7 +93,7 @@ def _notes(graph: TaskGraph, lost: LostOrders) -> Iterable[str]:
 
 
 def drawing_of_state(snapshot: Snapshot, name: str) -> Drawing:
-    """Return the drawing of tasks and what they depend on or wait for."""
+    """Return the drawing of tasks, their dependencies and their waits."""
     nodes = {task.id: _node_of_task(task) for task in snapshot.tasks.values()}
     arrows: list[Arrow] = []
     remarks: list[Remark] = []

@@ -38,8 +38,7 @@ _Box = tuple[tuple[int, int], ...]  # low and high of each axis
 def neighbours(regions: Sequence[Region], written: Collection[int]) -> list[list[int]] | None:
     """Return for each region those that share bytes with it (itself too), where one of the two is written.
 
-    Returns:
-        None if there are too many pairs to compare.
+    None if there are too many pairs to compare.
     """
     found: list[list[int]] = [[number] if number in written else [] for number in range(len(regions))]
     frames: dict[tuple[int, ...], dict[int, _Box]] = defaultdict(dict)
@@ -91,7 +90,6 @@ def _box(region: Region) -> _Box | None:
 
 
 def _meeting(boxes: dict[int, _Box]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of boxes of equally many axes that intersect."""
     numbers = list(boxes)
     if len(numbers) < 2:
         return
@@ -227,7 +225,6 @@ def _memories(graph: TaskGraph, buffers: Buffers) -> Iterator[_Memory]:
 def _where(
     access: Access, graph: TaskGraph, buffers: Buffers, found: dict[tuple[str, int], _Memory]
 ) -> tuple[_Memory, int] | None:
-    """Return the memory of an argument, and the number of its region there; None if it has no element."""
     tensor = access.tensor_id or 0
     known = graph.tensors.get(tensor)
     unit = unit_of(access.dtype or (known.dtype if known is not None else ""))
@@ -285,7 +282,7 @@ class _Last:
             yield from self._touches.get(near, ())
 
     def forget(self, write: _Touch) -> None:
-        """Forget the regions that a write covers: what comes later depends on that write."""
+        """Forget the regions that a write covers: later tasks depend on that write."""
         for near in self._memory.overlapping[write.region]:
             if near in self._touches and self._covered(write.region, near):
                 del self._touches[near]

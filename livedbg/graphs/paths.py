@@ -113,7 +113,6 @@ def layered(nodes: Collection[str], edges: Iterable[Ends]) -> Layers:
 
 
 def _turned(starts: Sequence[str], after: Mapping[str, Iterable[str]]) -> Iterator[Ends]:
-    """Yield the edges that lead back to a node on the way from a start."""
     on_the_way: dict[str, bool] = {}  # False: left for good
     for start in starts:
         if start in on_the_way:

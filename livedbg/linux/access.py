@@ -76,7 +76,7 @@ def pid_exists_anywhere(pid: int) -> bool:
 
 
 def unsuitable(pid: int) -> Problem | None:
-    """Return why it is no target at all: gone, hidden, a kernel thread or a zombie; else None."""
+    """Return why a process can't be a target (gone, hidden, a kernel thread, a zombie), or None."""
     try:
         stat = read_stat(pid)
     except PermissionError:
@@ -110,7 +110,7 @@ def _hidden(pid: int) -> Problem:
 
 
 def access_problem(pid: int) -> Problem | None:
-    """Return what keeps us from reading system calls and memory of a process, or None.
+    """Return the obstacle to reading system calls and memory of a process, or None.
 
     First the kernel itself checks (PTRACE_MODE_ATTACH, by opening `syscall` and `mem` for reading); only if it refuses
     are the reasons determined, in the order in which the kernel tests them.
@@ -163,7 +163,7 @@ def _why_denied(pid: int) -> Problem:
 
 
 def _protects_itself(pid: int) -> bool:
-    """Return whether it isn't dumpable: then its /proc files belong to root (proc(5), /proc/PID)."""
+    """Return whether a process isn't dumpable: its /proc files belong to root then (proc(5), /proc/PID)."""
     try:
         return Path(f"/proc/{pid}/environ").stat().st_uid == 0 != Path(f"/proc/{pid}").stat().st_uid
     except OSError:

@@ -100,7 +100,7 @@ class Group(Struct, frozen=True):
 
     @property
     def readable(self) -> bool:
-        """Return whether any of its directories is visible (C1)."""
+        """True if any directory of the cgroup is visible (C1)."""
         places = [places[0] for places in (self.unified, *dict(self.by_controller).values()) if places]
         return any(os.access(place, os.R_OK | os.X_OK) for place in places)
 
@@ -146,10 +146,8 @@ def directories(membership: Membership, mounts: Sequence[Mount], prefix: str = "
 
 
 def view_of(pid: int, proc: str = "/proc") -> Group | None:
-    """Return the groups of a process, by our mounts, else by its own.
-
-    Returns:
-        None if the process is gone or not visible, or the kernel has no groups.
+    """Return the groups of a process, by our mounts, else by its own; None if it is not visible, or there are no
+    groups.
     """
     try:
         members = parse_memberships(read_file(f"{proc}/{living_task(pid)}/cgroup"))

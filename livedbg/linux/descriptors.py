@@ -128,7 +128,6 @@ def describe(pid: int, fd: int) -> Descriptor | None:
 
 
 def _eventfd_id(pid: int, fd: int) -> int:
-    """Return `eventfd-id` (Linux 5.2 and later), or 0."""
     try:
         return next((int(value) for name, value in fdinfo(pid, fd) if name == "eventfd-id"), 0)
     except OSError:

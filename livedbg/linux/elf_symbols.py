@@ -53,7 +53,7 @@ class FunctionSymbol(NamedTuple):
 
 
 def defined_symbols(elf: ElfFile, names: Collection[str]) -> dict[str, Symbol]:
-    """Return those of `names` that the file defines: in .dynsym, or else in .symtab."""
+    """Return the defined symbols among `names`: from .dynsym, or else from .symtab."""
     found: dict[str, Symbol] = {}
     for table, strings in _symbol_tables(elf):
         missing = [name for name in names if name not in found]

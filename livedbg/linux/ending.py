@@ -57,7 +57,7 @@ class Ending:
         return bool(poll.poll(0))
 
     def status(self) -> int | None:
-        """Return its wait status (waitpid(2)); None while it lives, or if not available."""
+        """Return the wait status (waitpid(2)); None while the process lives, or if not available."""
         if self._status is None and self.over():
             self._status = self.told()
             if self._status is None:
@@ -70,7 +70,7 @@ class Ending:
         os.close(self._file)
 
     def told(self) -> int | None:
-        """Return its wait status from the kernel after it was collected (Linux 6.15), or None."""
+        """Ask the kernel for the wait status, also after it was collected (Linux 6.15); None if not available."""
         info = bytearray(_INFO.size)
         struct.pack_into("<Q", info, 0, _EXIT)
         try:

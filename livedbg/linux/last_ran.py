@@ -40,11 +40,9 @@ _known: dict[int, tuple[int, int]] = {}
 
 
 def clocks_behind_ns(cpus: Collection[int]) -> dict[int, int]:
-    """Return how far the clocks of some CPUs are behind CLOCK_MONOTONIC.
+    """Return by how many ns the clock of each CPU is behind CLOCK_MONOTONIC; {} without CONFIG_SCHED_DEBUG.
 
-    Returns:
-        By CPU, in nanoseconds; without those that livedbg may not run on or that did not let it run within half a
-            second, and empty without CONFIG_SCHED_DEBUG.
+    CPUs that livedbg may not run on, or that did not let it run within half a second, are missing.
     """
     now = time.monotonic_ns()
     stale = [cpu for cpu in set(cpus) if now - _known.get(cpu, (-_FRESH_NS, 0))[0] >= _FRESH_NS]
@@ -90,13 +88,9 @@ LEAST_NS: Final = 500_000_000
 
 
 def last_ran_mono_ns(pid: int, cpus: Mapping[int, int]) -> dict[int, int]:
-    """Return when blocked threads last ran (CLOCK_MONOTONIC).
+    """Return by TID when blocked threads last ran (CLOCK_MONOTONIC), given the CPU that each last ran on.
 
-    Args:
-        cpus: by TID, the CPU that it last ran on.
-
-    Returns:
-        By TID; without those that ran less than half a second ago, or that the kernel doesn't report.
+    Threads that ran less than half a second ago, or that the kernel doesn't report, are missing.
     """
     ran: dict[int, int] = {}
     for tid in cpus:

@@ -132,7 +132,7 @@ class LiveEnvironment:
         self._places: tuple[int, ...] | None = None
 
     def read(self) -> dict[str, str]:
-        """Return its variables (not sanitised, with its secrets); {} if they can't be found or read."""
+        """Return the variables (not sanitised, with secrets); {} if they can't be found or read."""
         if self._places is None:
             self._places = tuple(place for mappings in self._files for place in self._in_file(mappings))
         with contextlib.suppress(OSError):

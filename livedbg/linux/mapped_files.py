@@ -23,11 +23,7 @@ class ReadOnce(Generic[T]):
     def of(self, pid: int, mappings: Sequence[Mapping], read: Callable[[ElfFile], T]) -> tuple[int, T] | None:
         """Return the load bias of a library in a process, and the data read from it.
 
-        Args:
-            mappings: the library's mappings there, one at least.
-
-        Returns:
-            None if no mapping fits a segment, or the file is damaged.
+        None if no mapping (at least one) fits a segment, or the file is damaged.
 
         Raises:
             OSError: gone, or not allowed.

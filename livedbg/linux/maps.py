@@ -42,7 +42,7 @@ class Mapping(NamedTuple):
 
     @property
     def executable(self) -> bool:
-        """Return whether it holds code."""
+        """True if the mapping holds code."""
         return "x" in self.permissions
 
 

@@ -59,11 +59,9 @@ def read(pid: int, address: int, size: int) -> bytes:
 
 
 def read_into(pid: int, address: int, size: int, buffer: ctypes.Array[ctypes.c_char]) -> int:
-    """Read into a buffer of ours, holding the GIL: while a target is stopped, there must be no wait for the
-    interpreter.
+    """Read into a buffer of ours; return the number of bytes, less than `size` if the memory ends before.
 
-    Returns:
-        Number of bytes: fewer than `size` if the memory ends before.
+    Holds the GIL: while a target is stopped, there must be no wait for the interpreter.
 
     Raises:
         OSError: EFAULT (nothing is mapped there), EPERM or ESRCH.
@@ -78,13 +76,7 @@ def read_into(pid: int, address: int, size: int, buffer: ctypes.Array[ctypes.c_c
 
 
 def read_many(pid: int, requests: Sequence[tuple[int, int]]) -> list[bytes | None]:
-    """Read many ranges at once.
-
-    Args:
-        requests: (address, size) pairs.
-
-    Returns:
-        The bytes of each range in the same order; None if it can't be read in full.
+    """Read (address, size) ranges at once; return their bytes, None for those that can't be read in full.
 
     Raises:
         PermissionError: the kernel doesn't let us read this process.
@@ -179,7 +171,6 @@ def _pieces(start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(entries: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the first page of each run of present pages, and the one after it."""
     if not entries.strip(b"\0"):
         return
     at = 0

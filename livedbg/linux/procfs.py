@@ -87,12 +87,12 @@ class Stat(NamedTuple):
 
     @property
     def kernel_thread(self) -> bool:
-        """Return whether it has no user space at all (PF_KTHREAD, linux/sched.h)."""
+        """True for a kernel thread (PF_KTHREAD, linux/sched.h)."""
         return bool(self.flags & 0x00200000)
 
     @property
     def ends(self) -> bool:
-        """Return whether it is freeing its memory, or has (PF_EXITING): a list of its mappings may be cut."""
+        """True if the process is exiting (PF_EXITING): it frees its memory, so a list of its mappings may be cut."""
         return bool(self.flags & 0x00000004)
 
 
@@ -330,7 +330,7 @@ _INTERNAL: Final = frozenset({32, 33, 34})
 
 
 def handled_signals(pid: int) -> list[int]:
-    """Return the signals that it handles (H1), by number.
+    """The signals that have a handler (H1), by number.
 
     Raises:
         KeyError, ValueError: the kernel does not report them.

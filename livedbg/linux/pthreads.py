@@ -154,7 +154,6 @@ class ThreadData:
     # threads
 
     def _threads(self) -> dict[int, int]:
-        """Return the address of each thread's descriptor by tid."""
         tids = thread_ids(self._pid)
         alive = {tid: tid for tid in tids} if same_namespace(self._pid) else inner_tids(self._pid, tids)
         found: dict[int, int] = {}

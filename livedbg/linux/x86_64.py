@@ -148,7 +148,6 @@ def _path(came_from: dict[int, int], at: int, pc: int) -> list[int]:
 
 
 def _decoded(code: bytes, start: int, floats: bool) -> _Instruction | None:
-    """Return the instruction at a place; None for one that is not in the table (P1)."""
     engine = _engine()
     if engine is None or not 0 <= start < len(code) - _LONGEST:
         return None

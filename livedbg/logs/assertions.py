@@ -102,7 +102,6 @@ def reason_of(lines: Sequence[str]) -> str:
 
 
 def _expected(line: str) -> str:
-    """Return the reason after `Expected CONDITION . `, or the condition if there is none."""
     reason = line.partition(" . ")[2].strip()
     return reason or _condition(line)
 

@@ -49,7 +49,7 @@ class ByteSource(Protocol):
         ...
 
     def close(self) -> None:
-        """Close it."""
+        """Close the source."""
         ...
 
 

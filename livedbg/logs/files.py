@@ -305,7 +305,6 @@ class FileLogReader:
                         log.complete = True
 
     def _indexed(self, log: _OpenLog, start: int, backwards: bool, progress: Progress | None) -> bool:
-        """Wait until the index has what a search from `start` needs; return False if given up."""
         while not log.complete and not log.closed:
             with log.lock:
                 if not backwards and 0 <= start < log.index.lines:
@@ -324,7 +323,6 @@ class FileLogReader:
             return [] if offset is None else self._lines(log, offset, start, _LINES)
 
     def _from_end(self, log: _OpenLog, lines: int) -> tuple[int, int | None]:
-        """Return the offset of the last `lines` lines, read backwards from the end, and their number if known."""
         size = log.data.size
         position, left, skip_last = size, lines, True
         while position > 0:

@@ -70,7 +70,7 @@ class Line(Struct, frozen=True, gc=False):
 
 
 def line_text(data: bytes, dropped: int = 0) -> str:
-    """Return the text of a line's bytes: clean, without CR at its end; notes what a limit cut off.
+    """Return the text of a line's bytes: clean, without CR at its end; notes the length that a limit cut off.
 
     Text of a line before it was overwritten after a carriage return becomes a line of its own, if it was no progress
     bar.

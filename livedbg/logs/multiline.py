@@ -113,8 +113,8 @@ def error_details(expressions: Iterable[str] = ()) -> ErrorDetails:
         expressions: regular expressions, each of which begins with a literal character (`System.continuations`).
 
     Raises:
-        ValueError: one of them does not.
-        re.error: one of them is no regular expression.
+        ValueError: a pattern does not.
+        re.error: a pattern is no regular expression.
     """
     known = (*_ERROR_DETAILS, *expressions)
     pattern = re.compile("|".join(f"(?:{expression})" for expression in known))
@@ -206,7 +206,6 @@ class Continuation:
         return (caused or _TRACEBACK.match(message) is not None) and self.takes(message)
 
     def _enter(self, line: str) -> bool:
-        """Enter the state that a line begins by itself; return whether it is one."""
         if line.startswith(("panic: ", "fatal error: all goroutines")):
             self._state = _State.GO
             return True

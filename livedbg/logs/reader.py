@@ -32,16 +32,12 @@ class LogReader(Protocol):
         backwards: bool = False,
         progress: Callable[[float], bool] | None = None,
     ) -> int | None:
-        """Find the next line that matches `pattern` (a regular expression).
+        """Find the next line that matches `pattern`; return its number from 0, or None: not found or given up.
 
         Args:
             pattern: regular expression, case-insensitive if it is all lower case.
             start: line to begin at; negative counts from the end.
-            backwards: towards the beginning.
             progress: called with the share done (0 to 1) now and then; returns False to give up.
-
-        Returns:
-            The line's number from 0, or None: not found or given up.
 
         Raises:
             ValueError: `pattern` is no regular expression.

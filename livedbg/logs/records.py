@@ -116,10 +116,9 @@ class RecordAssembler:
         self._pending.pop(self._newest, None)
 
     def add(self, text: str, offset: int, number: int | None) -> bool:
-        """Take one line with the wrappings known so far; `feed` or `flush` returns its record.
+        """Take one line with the wrappings known so far; return True if it begins a record (of its writer).
 
-        Returns:
-            True if it begins a record (of its writer).
+        `feed` or `flush` returns that record.
         """
         if self.door.bare(text):
             return self._add_bare(text, offset, number, self._header(text) if text else None)
@@ -365,7 +364,6 @@ def _with_tag(record: LogRecord, tag: Tag) -> LogRecord:
 
 
 def _with_lines(record: LogRecord, numbers: list[int | None]) -> LogRecord:
-    """Add the line numbers to a record of several lines if these are not consecutive."""
     first = record.line
     if first is None or all(number == first + below for below, number in enumerate(numbers)):
         return record

@@ -117,7 +117,6 @@ def _report(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
 
 
 def _details(text: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yield further details, without those that differ from run to run."""
     access = _ACCESS.search(text)
     if access is not None:
         yield access[1]

@@ -125,7 +125,6 @@ class _Expression(Generic[AnyStr]):
 
 
 def _folds(pattern: str) -> bool:
-    """Return whether a pattern ignores case: one without capitals does."""
     plain = re.sub(r"\\.", "", pattern)
     return plain == plain.lower()
 
@@ -197,7 +196,6 @@ def _lines(piece: bytes, cut: int) -> bytes:
 
 
 def _newlines(read: Callable[[int, int], bytes], begin: int, end: int) -> int:
-    """Count line ends from `begin` to `end`, done only after a match."""
     return sum(read(place, min(_WINDOW, end - place)).count(b"\n") for place in range(begin, end, _WINDOW))
 
 
@@ -313,10 +311,8 @@ class ShownMatcher:
 
 
 def _in_writers(pattern: str) -> str | None:
-    """Return a word of every line whose writer or text can match a pattern.
-
-    Returns:
-        A word of the pattern; "" if there is none; None if no name of a writer can match.
+    """Return a word of every line whose writer or text can match; "" if there is none, None if no writer's name
+    matches.
     """
     if _OF_NAMES.fullmatch(pattern) is None:
         return None

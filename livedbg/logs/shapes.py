@@ -115,8 +115,6 @@ class Shape(Struct, frozen=True):
 
 
 class _Try(NamedTuple):
-    """A shape prepared for trying: its number, whether it may move up, and its functions."""
-
     number: int
     movable: bool
     holds: str

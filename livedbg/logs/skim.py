@@ -128,7 +128,6 @@ class Skimmer:
         return self._assembler.flush()
 
     def _search(self, body: bytes) -> tuple[int, int | None]:
-        """Read the relevant lines of `body`; return the offset after them, and the number of the line there."""
         self._hits, self._at, self._hit = self._hits_in(body), 0, -1
         position, used, until = self._searched, 0, -1
         counted, number = 0, self._number  # the number of the line that begins at `counted`
@@ -204,7 +203,6 @@ class Skimmer:
         return lines
 
     def _hits_in(self, body: bytes) -> Sequence[tuple[int, int, int]]:
-        """Return the hits in whole lines; alarms only while there were few."""
         if self._alarms and self._alarms_left <= 0:
             self._matcher, self._alarms = finder(tuple(self._triggers)), []
             self._line_starts = ()

@@ -218,12 +218,12 @@ class PackedFile:
 
     @property
     def problem(self) -> str:
-        """Return how it ended early, or ""."""
+        """The reason why the data ended early, or ""."""
         return self._pieces.problem
 
     @property
     def size(self) -> int:
-        """Return how many bytes were unpacked so far."""
+        """The number of bytes unpacked so far."""
         return self.offset + len(self._rest)
 
     @property

@@ -221,7 +221,6 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
 
 
 def _add_frame(block: _Block, line: str) -> bool:
-    """Take a line of a traceback if it names a frame; return whether it does."""
     match = _FILE.match(line)
     if match is not None:
         block.frames.append(_python_frame(match[1], match[2], match[3]))
@@ -290,7 +289,6 @@ def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
 
 
 def _related(blocks: Sequence[_Block], chosen: int) -> str:
-    """Return how the record's other exceptions relate to the relevant one; "" if they say the same."""
     block, last = blocks[chosen], blocks[-1]
     if last is not block and last.body and last.message != block.message and block.message not in last.message:
         return f"it led to {_brief(last)}"

@@ -118,7 +118,6 @@ def _is_blocks(head: bytes) -> bool:
 
 
 def _hosts_of(lines: list[bytes]) -> str | None:
-    """Return the hosts of three lines that begin a block, or None."""
     if len(lines) < 3 or _RULE.fullmatch(lines[0]) is None or lines[2] != lines[0]:
         return None
     match = _HOSTS.fullmatch(lines[1])
@@ -224,8 +223,6 @@ def document_lines(file: BinaryIO, depth: int) -> Iterator[bytes]:
 
 
 class _Scan:
-    """Finds the objects at a bracket depth, piece by piece."""
-
     def __init__(self, depth: int) -> None:
         self._wanted = depth
         self._depth = 0

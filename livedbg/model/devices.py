@@ -63,7 +63,7 @@ class DevicePlace(Struct, frozen=True, kw_only=True, omit_defaults=True):
         divergent: warps among these with other lanes that wait elsewhere.
         threads: lanes that are here, active or not.
         instruction: disassembled at `address`; "" if that failed.
-        meaning: what a warp does here, as a predicate: `waits at a block barrier`; "" if not known.
+        meaning: activity of a warp at this place, as a predicate: `waits at a block barrier`; "" if not known.
         example: one of the threads: `block (0,0,0) thread (0,0,0)`.
     """
 
@@ -115,7 +115,7 @@ class DeviceState(Struct, frozen=True, kw_only=True, omit_defaults=True):
         taken_wall_ns: when the device was in this state (when the dump was written).
         faults: the worst first.
         places: those with most warps first.
-        barriers: what the warp of `focus` waits at, in the debugger's words.
+        barriers: the barriers at which the warp of `focus` waits, in the debugger's words.
         contexts: `0x7f… on device 0, active`.
         managed: static managed variables, `name = value`.
         reopen: command line that shows this state again; "" if it can't be shown again.

@@ -21,12 +21,12 @@ ROWS = 5_000
 
 
 class ValueRow(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One argument of one task at one stage.
+    """The values of a task's argument at one stage.
 
     Attributes:
         name: of the task, `r1t2`.
         stage: `before` or `after` the task ran.
-        note: what is wrong with the values, or a scalar's value.
+        note: a problem of the values, or a scalar's value.
     """
 
     number: int
@@ -49,7 +49,7 @@ class ValueDump(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         path: its manifest, or its payload if it has none.
         count: number of entries; `rows` has the first `ROWS`, and those of tasks that differ.
-        problems: what is missing, in sentences.
+        problems: sentences on missing data.
         replaced: a payload whose manifest has appeared: the dump with this path no longer exists.
     """
 
@@ -122,7 +122,7 @@ P = TypeVar("P", bound=PurePath)
 
 
 def places(paths: Sequence[P]) -> dict[str, P]:
-    """Name each dump by its grandparent folder, relative to what all have in common.
+    """Name each dump by its grandparent folder, relative to their common prefix.
 
     If these names are not unique, the parent folder is used, then the whole path.
     """

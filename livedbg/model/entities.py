@@ -194,7 +194,7 @@ class Task(Struct, frozen=True, kw_only=True, omit_defaults=True):
         since_wall_ns: the same on the wall clock, if only a log's clock is known.
         ends_wall_ns: when its runtime fails it by timeout, unless it completes first.
         fanin_left: unmet dependencies.
-        where: identifiers or names of what it runs on (`core:SYSTEM/8`).
+        where: identifiers or names of the units it runs on (`core:SYSTEM/8`).
         facts: further typed data of its system (livedbg.model.facts).
         attributes: further data of its runtime, as text for display.
     """

@@ -64,7 +64,7 @@ class Tick(EventBase, frozen=True, tag="tick"):
 
 
 class Looked(EventBase, frozen=True, tag="looked"):
-    """A source has scanned all that it watches and reported what it found.
+    """A source has finished a scan and reported its findings.
 
     Attributes:
         since_mono_ns: CLOCK_MONOTONIC of the host at the start of the scan: facts not retracted held until then. None:

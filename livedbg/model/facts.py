@@ -29,7 +29,7 @@ class LockFacts(Facts, frozen=True, kw_only=True, tag="lock"):
     """Facts of a lock.
 
     Attributes:
-        ended_owner: thread id in its owner word, if no living thread of the process has it.
+        ended_owner: thread id in its owner word, if no living thread of the process has that id.
         forked: why it is believed to have been held when its process was forked: `owner`, its owner is a thread of the
             parent; `likely`, a thread of the parent has the same lock now, and none of the child.
         inherited: evidence for that, in words.
@@ -96,7 +96,7 @@ class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):
 
     Attributes:
         signature: id of the signature that matched; "" if none did.
-        ends: what ended according to it (livedbg.signatures.model.Ends); "" if no signature matched.
+        ends: the entity that ended, by the message (livedbg.signatures.model.Ends); "" if no signature matched.
         first, last: numbers of the first and the last line of its record; 0 if not known.
         over: a later line says that the problem is over.
         values: `attributes` that its signature extracted, by name.

@@ -63,7 +63,7 @@ def foreign(*, imports: bool = False) -> Iterator[None]:
         imports: the code is imported: redirect its output (F3).
 
     Raises:
-        Exception: what the code raised (F1).
+        Exception: any exception of the code (F1).
     """
     with _signals_noted() as came:
         try:

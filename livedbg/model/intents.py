@@ -112,7 +112,7 @@ class DumpDevice(Struct, frozen=True, kw_only=True, tag="dump-device"):
 
 
 class WatchLaunches(Struct, frozen=True, kw_only=True, tag="watch-launches"):
-    """Trace what a process launches on its devices, or stop tracing.
+    """Trace the device launches of a process, or stop tracing.
 
     Attributes:
         share: limit of the overhead, as a share of the launching threads' time; 0 for the default.

@@ -30,7 +30,7 @@ BEAT_NS: Final = 500_000_000
 
 
 class Launch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One launch call.
+    """A call that launches a task or kernel.
 
     Attributes:
         function: the launching function, such as `cuLaunchKernel`.

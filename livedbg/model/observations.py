@@ -160,7 +160,7 @@ class Evidence(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """Return where it was read, for the user: `err.txt:214`, `futex 0x7f12…`."""
+        """Return the place of the evidence, as users see it: `err.txt:214`, `futex 0x7f12…`."""
         if not self.file:
             return self.source
         return self.file if self.line is None else f"{self.file}:{self.line}"
@@ -201,7 +201,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def message(self) -> MessageFacts:
-        """Return its facts as those of a log message."""
+        """Return the facts of the log message."""
         return facts_of(self.facts, MessageFacts)
 
     @property

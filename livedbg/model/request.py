@@ -55,8 +55,8 @@ class Request(Struct, frozen=True):
         stacks: `none`, `python`, or `native` (Python and native merged).
         once: one sample for a report: an adapter reads what is there and settles.
         read_only: refuse every intrusive action (livedbg.touch.config.refuse_touch).
-        read_only_by: what forbids it, if not `--read-only`.
-        redact: mask what looks like a password, a token or a key (livedbg.session.redaction).
+        read_only_by: the reason for read-only, if not `--read-only`.
+        redact: mask likely passwords, tokens and keys (livedbg.session.redaction).
         gdb: path of the gdb to use, or None to find one.
         options: settings of single adapters, `adapter.key` -> value.
     """

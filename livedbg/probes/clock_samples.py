@@ -146,11 +146,7 @@ class ClockSamples:
         return lost
 
     def wait(self, seconds: float) -> list[int]:
-        """Wait for a sample; only with `wake`.
-
-        Returns:
-            The threads that have new ones.
-        """
+        """Wait for a sample (only with `wake`); return the threads that have new ones."""
         if self._poll is None:
             raise ValueError("nothing wakes")
         by_file = {clock.file: tid for tid, clock in self._clocks.items()}
@@ -275,8 +271,6 @@ class Repeated(NamedTuple):
 
 
 class _Loop:
-    """A loop that a thread is in, and the registers at each sampled instruction."""
-
     def __init__(self, addresses: frozenset[int], since_ns: int) -> None:
         self.addresses = addresses
         self.since_ns = since_ns
@@ -317,7 +311,6 @@ class Repeats:
             del self._loops[tid]
 
     def _loop_at(self, pid: int, pc: int) -> frozenset[int]:
-        """Return the loop that only reads around a program counter; empty if there is none."""
         base = pc - REACH
         try:
             code = memory.read(pid, base, 2 * REACH)

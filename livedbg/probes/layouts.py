@@ -54,7 +54,7 @@ class Layouts:
         self._events: PerfEvents | None = None
 
     def watch(self, threads: Callable[[], Iterable[int]], *, follow: bool) -> None:
-        """Have the kernel report changes of threads and what they start; else only `know` adds mappings.
+        """Make the kernel report changes of threads and their children; else only `know` adds mappings.
 
         Raises:
             OSError: not allowed (NoPerf), or too many files would be open.
@@ -91,7 +91,7 @@ class Layouts:
         return now_ns, found
 
     def know(self, pid: int, read_ns: int, mappings: tuple[Mapping, ...]) -> None:
-        """Take in what was read, unless the kernel has reported something newer meanwhile."""
+        """Add mappings that were read, unless the kernel has reported newer ones meanwhile."""
         before = self._known.get(pid)
         if before is None or not before.whole or before.reported_ns < read_ns:
             self._put(pid, _Layout(mappings, read_ns, whole=True))
@@ -125,7 +125,6 @@ class Layouts:
 
 
 def _with(mappings: tuple[Mapping, ...], fresh: Mapping) -> tuple[Mapping, ...]:
-    """Return the mappings after one was mapped over whatever was there."""
     first = bisect_left(mappings, fresh.start, key=lambda mapping: mapping.end - 1)
     last = bisect_left(mappings, fresh.end, key=lambda mapping: mapping.start)
     return (*mappings[:first], fresh, *mappings[last:])

@@ -112,7 +112,7 @@ class PerfEvents:
         ring_bytes: int = RING_BYTES,
         wake: bool = True,
     ) -> PerfEvents:
-        """Open events in threads, including those born meanwhile. The keyword arguments are those of the class.
+        """Open events in threads, including those born meanwhile. The keyword arguments are the class's.
 
         Args:
             threads: as for `add_all`.
@@ -139,7 +139,7 @@ class PerfEvents:
 
     @property
     def ring_bytes(self) -> int:
-        """Size of its rings together, in bytes."""
+        """Total size of the rings, in bytes."""
         return self._rings.size
 
     @property
@@ -176,7 +176,7 @@ class PerfEvents:
                     self.add(tid)
 
     def add(self, tid: int) -> None:
-        """Sample a thread, and what it starts from now on.
+        """Sample a thread, and the threads that it starts from now on.
 
         Raises:
             ProcessLookupError: it is gone.
@@ -208,7 +208,7 @@ class PerfEvents:
         self._events[tid], self._own_since_ns[tid] = files, own_since_ns
 
     def keep(self, alive: Collection[int]) -> None:
-        """Forget the threads that have ended; what they started keeps the events that it inherited."""
+        """Forget the threads that have ended; their children keep the inherited events."""
         for tid in self._events.keys() - set(alive):
             self._over += self._events.pop(tid)
             del self._own_since_ns[tid]

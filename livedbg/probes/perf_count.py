@@ -36,7 +36,7 @@ has been passed by, though the sample that another takes of that call is of late
 
 
 class Tally:
-    """Counts calls of trace events in threads, and in what those start.
+    """Counts hits of trace events in threads and their children.
 
     Args:
         threads: the threads; those that are gone are left out.

@@ -87,11 +87,11 @@ def open_ring(cpu: int) -> int:
 
 
 def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follow: bool, wake: bool = True) -> int:
-    """Open an event of one thread on one CPU, inherited by what the thread starts; it counts after `enable`.
+    """Open an event of one thread on one CPU, inherited by its children; it counts after `enable`.
 
     Args:
         follow: child processes inherit it, and not threads only.
-        wake: each sample wakes who waits for the ring; without that, a sample costs the target less.
+        wake: each sample wakes the reader of the ring; without that, a sample costs the target less.
     """
     flags = _DISABLED | _CLOCK | _INHERIT | (0 if follow else _INHERIT_THREAD)
     if source.kind == LAYOUT:
@@ -103,15 +103,14 @@ def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follo
 def open_event(source: Source, tid: int) -> int:
     """Open an event of one thread, not inherited and without a ring (livedbg.probes.stop_signal).
 
-    Returns:
-        Its file descriptor; it counts after `enable`.
+    Return its file descriptor; it counts after `enable`.
     """
     flags = _DISABLED | (_NO_KERNEL if source.address else 0)
     return _filtered(_opened(_attr(source.kind, source.config, flags, address=source.address), tid, -1), source)
 
 
 def open_to_count(source: Source, tid: int, *, follow: bool) -> int:
-    """Open an event of one thread and of what it starts that only counts: read(2) returns the count.
+    """Open an event of one thread and its children that only counts: read(2) returns the count.
 
     With `follow`, child processes inherit it too, and not threads only.
     """
@@ -124,12 +123,12 @@ def open_clock(
 ) -> int:
     """Open a clock of one thread that samples registers and stack while the thread runs; it is not inherited.
 
-    Only what the thread does in user space is sampled. It counts after `enable`.
+    Only user space is sampled. It counts after `enable`.
 
     Args:
         period_ns: CPU time of the thread between two samples.
         stack_bytes: stack bytes of each sample: a multiple of 8.
-        wake: each sample wakes who waits for the event.
+        wake: each sample wakes the reader of the event.
         counted: the counted event; the period is in its unit.
     """
     flags = _DISABLED | _CLOCK | _NO_KERNEL

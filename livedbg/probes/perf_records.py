@@ -21,7 +21,7 @@ _SAMPLE_ID: Final = 24  # bytes at the end of a record: pid and tid, time, ident
 
 
 class Sample(NamedTuple):
-    """One sample.
+    """A sample (`PERF_RECORD_SAMPLE`).
 
     Attributes:
         source: index of the source.

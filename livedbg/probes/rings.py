@@ -48,7 +48,7 @@ class _Budget:
         self._one_at_a_time = threading.Lock()
 
     def take(self, most: int, least: int) -> int:
-        """Take up to half of what is left, but at least `least`."""
+        """Take up to half of the remaining budget, but at least `least`."""
         with self._one_at_a_time:
             granted = max(least, min(most, self._left // 2))
             self._left -= granted

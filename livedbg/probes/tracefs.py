@@ -73,7 +73,7 @@ class Field(NamedTuple):
     text: bool
 
     def read(self, raw: bytes) -> int | bytes:
-        """Return its value: a number, or a string's bytes without the NUL."""
+        """Return the field's value: a number, or a string's bytes without the NUL."""
         value = int.from_bytes(raw[self.offset : self.offset + self.size], "little")
         if not self.text:
             return value
@@ -116,7 +116,7 @@ class TraceEvents:
         Args:
             file: a path of ours to the file that holds its code.
             offset: of its first instruction in that file.
-            arguments: what to read at a call, as `NAME=FETCHARG:TYPE`.
+            arguments: values to read at a call, as `NAME=FETCHARG:TYPE`.
 
         Raises:
             OSError: the kernel refuses it.
@@ -132,7 +132,7 @@ class TraceEvents:
         return _event(self._folder, f"{self._group}/{name}")
 
     def defined(self) -> str:
-        """Return all definitions, also those of others, as tracefs lists them."""
+        """Return all definitions, also other programs', as tracefs lists them."""
         return self._read("uprobe_events")
 
     def remove(self, name: str) -> None:
@@ -273,7 +273,6 @@ def values(fields: Mapping[str, Field], raw: bytes) -> dict[str, int | bytes]:
 
 @lru_cache(maxsize=64)
 def _wholes(names: tuple[str, ...]) -> tuple[str | None, ...]:
-    """Return for each field the value of which it is a piece, or None."""
     return tuple(part["name"] if (part := _NAME.fullmatch(name)) else None for name in names)
 
 

@@ -119,7 +119,6 @@ class Witness:
 
 
 def _loaded_files(pid: int) -> set[str]:
-    """Return the files that a process has mapped; empty if that can't be read."""
     try:
         return {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}
     except OSError:
@@ -127,7 +126,6 @@ def _loaded_files(pid: int) -> set[str]:
 
 
 def _open_files(pid: int) -> set[str]:
-    """Return the files and devices that a process has open; empty if that can't be read."""
     try:
         return {path for path in fd_links(pid).values() if path.startswith("/")}
     except OSError:
@@ -204,7 +202,6 @@ def _seen(way: Effect, part: Part, ended: Ended) -> bool:
 
 
 def _astray(part: Part, ended: Ended) -> list[str]:
-    """Return a sentence on variables that did not reach the processes that would have read them."""
     for seen in ended.processes:
         reads = not any(way.loaded for way in part.effects) or any(
             way.loaded and _has(seen, way.loaded) for way in part.effects

@@ -31,7 +31,7 @@ class Again:
 
 
 def chosen_process(snapshot: Snapshot, selection: str | None) -> Process | None:
-    """Return the process that a user means: that of the selected entity, else the first of the targets."""
+    """Return the process that a user means: the selected entity's, else the first target."""
     thread = snapshot.threads.get(selection or "")
     process = snapshot.processes.get(thread.process if thread is not None else selection or "")
     if process is not None and process.command:

@@ -85,7 +85,7 @@ class Source(Struct, frozen=True, forbid_unknown_fields=True):
         files: globs of more files, in the script's folder or the nearest above it.
         only: the options for which this is checked; () for all.
         arguments: words to append instead of the recipe's own: the flags of another version.
-        means: what the user should know before the command starts.
+        means: advice to the user before the command starts.
     """
 
     says: str = ""
@@ -146,14 +146,14 @@ class Preload(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One launch preset.
+    """A launch preset.
 
     Attributes:
         name: the name of its file.
         question: the debugging question that it answers.
         systems: the systems that it is for.
         acts: when its flags are read: at compile time, when a library is loaded, or at run time.
-        cost: what it costs the run.
+        cost: its cost for the run.
         source: the source of the facts.
         environment: variables to set.
         lists: names of variables that hold a comma-separated list: existing entries are kept.
@@ -170,7 +170,7 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         reasons: messages of the program when a flag has no effect.
         cached: cached builds on which it has no effect.
         grows: files to report as they are written.
-        after: what to do with its files at the end.
+        after: advice on its files at the end.
         beside: a program that runs beside the command, whose process is `{pid}`, and ends with it; its output is shown.
         otherwise: recipes that answer the question if a library or program for this one is not installed, best first.
         options: the options of `NAME=OPTION`, and what each means.
@@ -219,7 +219,7 @@ class Recipe(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """All its regular expressions."""
+        """All regular expressions of the recipe."""
         return (
             *(text for way in self.effect for text in (way.says, way.loaded)),
             *(reason.says for reason in self.reasons),

@@ -175,7 +175,6 @@ def possible(recipe: Recipe, known: Mapping[str, Recipe], find: Find = shutil.wh
 
 
 def _missing(recipe: Recipe, find: Find) -> str:
-    """Return a sentence on a requirement that is not installed, or ""."""
     try:
         for library in recipe.preload:
             _library(library, recipe.name)

@@ -179,12 +179,12 @@ class Beside:
             )
 
     def end(self) -> None:
-        """End it before the command has ended."""
+        """Kill the program."""
         self._process.kill()
         self._process.wait()
 
     def said(self) -> Iterator[str]:
-        """Yield the lines that it printed, once it has ended."""
+        """Wait for the program; yield the lines that it printed."""
         try:
             self._process.wait(_LONGEST_S)
         except subprocess.TimeoutExpired:
@@ -231,7 +231,7 @@ class RecipeWatch:
         self._growing = Growing(plan.parts, self._report)
 
     def follow(self, child: Launched) -> None:
-        """Start to sample what the command loads, and what runs beside it."""
+        """Start to sample the command's loaded files, and the programs beside it."""
         self._beside += [
             Beside(part.label, part.beside, child.pid, child.folder) for part in self._plan.parts if part.beside
         ]
@@ -262,7 +262,7 @@ class RecipeWatch:
             beside.end()
 
     def so_far(self, child: Launched) -> Ended:
-        """Return the same while the command runs, without printing."""
+        """Return the result so far, while the command runs, without printing."""
         return self._ended(child, self._witness.seen if self._witness is not None else ())
 
     def _ended(self, child: Launched, processes: Sequence[Seen]) -> Ended:

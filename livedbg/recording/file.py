@@ -254,7 +254,7 @@ class RecordingReader:
 
     @property
     def incomplete(self) -> str:
-        """A sentence on what is wrong with the recording so far, or ""."""
+        """A sentence on damage and on dropped or skipped events, or ""."""
         parts = [part for part in (self.header.dropped, self.damage) if part]
         if self.skipped:
             events = "1 event is" if self.skipped == 1 else f"{self.skipped} events are"
@@ -335,8 +335,7 @@ class RecordingReader:
     def _follow(self) -> bool | None:
         """Continue in the file that has replaced this one since its oldest part was dropped (R5).
 
-        Returns:
-            None if there is none; else whether it continues where the former one ended.
+        Return None if there is none; else whether it continues where the former one ended.
         """
         try:
             if not self._header_size:
@@ -373,7 +372,6 @@ class RecordingReader:
 
 
 def _first_frame(file: BinaryIO) -> tuple[Header | None, int]:
-    """Return the header of a recording and its size in bytes; None if this version can't read it."""
     unpack, text, size = zstandard.ZstdDecompressor().decompressobj(), b"", 0
     try:
         while not unpack.eof and size < _LONGEST_HEADER and (data := file.read(_READ)):

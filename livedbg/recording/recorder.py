@@ -125,7 +125,7 @@ class Recorder:
         return not self.failed
 
     def _drop(self, begin: int) -> None:
-        """Replace the file by one without what comes before `begin`; the old one stays until the new one is whole."""
+        """Replace the file by one that starts at `begin`; the old file stays until the new one is complete."""
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         file = os.fdopen(open_private(beside, replace=True), "wb", buffering=0)
         try:

@@ -36,7 +36,7 @@ _LEVEL: Final = 3
 
 
 class _Part:
-    """Some of the events, packed.
+    """A packed block of events.
 
     Attributes:
         began_mono_ns: CLOCK_MONOTONIC of its first event.
@@ -63,7 +63,6 @@ class _Part:
             self.frames()
 
     def frames(self) -> tuple[bytes, ...]:
-        """Return all its events as zstd frames."""
         if self._open:
             frame = self._zstd.compress(bytes(self._open))
             self._frames.append(frame)
@@ -128,10 +127,7 @@ class RingRecorder:
             return sum(part.size for part in self._parts)
 
     def write(self) -> Path:
-        """Write the kept events to a new file.
-
-        Returns:
-            The file: the path that was given, or the same with a number.
+        """Write the kept events to a new file: the given path, or the same with a number; return it.
 
         Raises:
             RecordingError: it can't be written.

@@ -118,11 +118,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(ends: Sequence[RunEnd], *, buffered: bool = True) -> Comparison:
-    """Compare the ends of some runs.
+    """Compare the ends of some runs, in order.
 
-    Args:
-        ends: in order.
-        buffered: the program may buffer its output, as to a file, and lose the end of it at a crash.
+    `buffered`: the program may buffer its output, as to a file, and lose the end of it at a crash.
     """
     counted = [end for end in ends if end.how != "cut"]
     crashed = [end for end in counted if end.how in ("signal", "code")]
@@ -228,7 +226,6 @@ def _groups(ends: Sequence[RunEnd]) -> list[Group]:
 
 
 def _sanitizers() -> Iterator[str]:
-    """Yield recipes that find memory errors and races: of the host, and of the systems."""
     yield "--recipe asan-gcc or asan-clang (host)"
     for system in systems():
         if system.sanitizers:

@@ -63,7 +63,7 @@ class FoundPair:
 
     @property
     def name(self) -> str:
-        """Its name, as shown to users."""
+        """The name shown to users."""
         return f"{_shown(self.begin)} / {_shown(self.end)}"
 
     def begun(self, line: str) -> tuple[str, str] | None:
@@ -149,7 +149,7 @@ def _splits(line: str) -> Iterator[tuple[_Mark, str]]:
 
 
 def _constant(word: str) -> bool:
-    """Return whether it may be a word of a mark: it has no digit."""
+    """Return whether a word may be part of a mark: it has no digit."""
     return not any(map(str.isdigit, word))
 
 

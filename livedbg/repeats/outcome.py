@@ -64,23 +64,23 @@ class RunEnd(Struct, frozen=True, kw_only=True):
 
     @property
     def bad(self) -> bool:
-        """True if it failed or hung."""
+        """True if the run failed or hung."""
         return self.how not in ("well", "cut")
 
     @property
     def notable(self) -> bool:
-        """True if its end needs an explanation: it failed or hung, or a sanitizer reported an error."""
+        """True if the ending needs an explanation: the run failed or hung, or a sanitizer reported an error."""
         return self.bad or self.reported
 
     @property
     def ending(self) -> str:
-        """Its end as text; equal for equal endings."""
+        """The ending as text; equal for equal endings."""
         text = in_words(self)
         return f"{text}, {self.exception}" if self.exception not in ("", text) and self.notable else text
 
     @property
     def place(self) -> str:
-        """The place where it was, in a form that can be compared, or ""."""
+        """The place where the run ended, in a form that can be compared, or ""."""
         if self.marker and not (self.reported and self.stack):
             return self.marker
         if self.stack:
@@ -163,7 +163,7 @@ class _EndCause(NamedTuple):
 
 
 def end_cause(how: How, caught: Sequence[ExceptionHit], printed: Sequence[ExceptionHit]) -> _EndCause:
-    """Choose what explains how a run ended, of exceptions caught and of those printed in its output."""
+    """Choose the exception that explains the end of a run, of those caught and those printed in its output."""
     if how in ("hung", "cut"):
         return _EndCause()
     report = _report((*printed, *caught))

@@ -123,7 +123,6 @@ def _place(snapshot: Snapshot, diagnosis: Diagnosis) -> Frame | None:
 
 
 def _bearing(diagnosis: Diagnosis) -> tuple[str, ...]:
-    """Return the findings that the verdict rests on: those that amount to the same state."""
     verdict = diagnosis.verdict
     same = [name for name, f in diagnosis.findings.items() if f.state is verdict.state]
     return tuple(dict.fromkeys([*([verdict.chief] if verdict.chief else []), *same]))

@@ -144,7 +144,7 @@ class ExceptionOut(Struct, frozen=True, kw_only=True):
 
 
 class TouchOut(Struct, frozen=True, kw_only=True):
-    """One intrusive action on a target."""
+    """An intrusive action on a target."""
 
     target: str
     what: str

@@ -18,7 +18,7 @@ _CHILDREN: Final = 8
 
 
 class Branch(NamedTuple):
-    """A row of the wait tree at a depth; `entity` is "" for a row that only counts what is not shown."""
+    """A row of the wait tree at a depth; `entity` is "" for a row that only counts omitted rows."""
 
     depth: int
     entity: str

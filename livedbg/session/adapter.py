@@ -53,7 +53,7 @@ class Context(Protocol):
 
     @property
     def request(self) -> Request:
-        """Return what this session debugs."""
+        """The targets and options of this session."""
         ...
 
     @property
@@ -149,8 +149,8 @@ class Adapter(ABC):
     Class attributes:
         name: one word; used in `SourceStatus.source`.
         title: the users' name of the source, if another one.
-        sees: what it can see, one sentence.
-        cost: what that costs the target and this box, one sentence.
+        sees: the data that it can see, one sentence.
+        cost: the cost for the target and this box, one sentence.
         level: how intrusive it is.
         handles: the intents that it takes.
     """
@@ -186,8 +186,7 @@ class Adapter(ABC):
         after it. An adapter whose events are records, which stay true, has nothing to read again.
 
         Raises:
-            LivedbgError: it can't be read now: no claim is confirmed by this reading.
-            OSError: the same.
+            LivedbgError, OSError: it can't be read now: no claim is confirmed by this reading.
         """
         return
 

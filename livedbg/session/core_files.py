@@ -27,8 +27,7 @@ _ANONYMOUS: Final = b"0x1"  # private memory that no file backs: stacks and the 
 def ask_for(pid: int, cwd: Path) -> bool:
     """Have a process that has not begun its program, and its children, leave a core after a fault.
 
-    Returns:
-        True if it will; such a file is to be removed.
+    Return True if it will; such a file is to be removed.
     """
     pattern = _pattern()
     if pattern is None:

@@ -83,11 +83,11 @@ class Launched:
         return self._process.pid
 
     def ask_for_cores(self) -> None:
-        """Have it leave a core after a fault (livedbg.session.core_files), if possible. Call it before `go`."""
+        """Make it leave a core after a fault (livedbg.session.core_files), if possible. Call it before `go`."""
         self.leaves_cores = self.target.cwd is not None and ask_for(self.pid, self.target.cwd)
 
     def leave(self) -> None:
-        """Let it run on without us; we won't read its cores (core_files.C3)."""
+        """Detach and let the process run on; nobody will read its cores (core_files.C3)."""
         self.go()
         if self.leaves_cores:
             family = Family(self.pid, self.target.start_ticks)
@@ -106,12 +106,12 @@ class Launched:
 
     @property
     def exit_code(self) -> int | None:
-        """Return its exit code as a shell gives it (128 + signal); None while it runs."""
+        """The exit code as in a shell (128 + signal); None while the process runs."""
         code = self._collected() if self._has_ended(0) else None
         return None if code is None else code if code >= 0 else 128 - code
 
     def _collected(self) -> int | None:
-        """Collect its exit status and keep it for later queries (livedbg.linux.ending.noted_end)."""
+        """Collect the exit status and keep it for later queries (livedbg.linux.ending.noted_end)."""
         with contextlib.suppress(ChildProcessError):  # it was collected already
             end = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOWAIT | os.WNOHANG)
             if end is not None:
@@ -120,7 +120,7 @@ class Launched:
         return self._process.poll()
 
     def wait(self, timeout_s: float | None = None) -> int | None:
-        """Wait for its end; return its exit code, or None if it still runs after `timeout_s`."""
+        """Wait for the process; return its exit code, or None on timeout."""
         self._has_ended(timeout_s)
         return self.exit_code
 
@@ -130,7 +130,7 @@ class Launched:
         return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
 
     def end(self, grace_s: float = 5.0) -> None:
-        """End it and all its descendants: SIGTERM, and SIGKILL to the rest after `grace_s`."""
+        """End the process and all its descendants: SIGTERM, and SIGKILL to the rest after `grace_s`."""
         if self._gate is not None:
             os.close(self._gate)  # nobody goes through any more
             self._gate = None

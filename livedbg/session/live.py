@@ -51,13 +51,13 @@ class Latch:
         return self._is_set
 
     def set(self) -> None:
-        """Set it; for one thread only. The second call does nothing."""
+        """Set the latch; only one thread may call this. The second call does nothing."""
         if not self._is_set:
             self._is_set = True
             self._gate.release()
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until it is set; return False on timeout.
+        """Wait until the latch is set; return False on timeout.
 
         It wakes now and then: the kernel may give a signal to another thread, and the main thread then runs its handler
         only once it has left the lock.
@@ -267,7 +267,6 @@ class LiveView:
 
 
 def _report_bug(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Print an adapter's exception if LIVEDBG_DEBUG is set; the state already has the failure."""
     error = context.get("exception")
     if os.environ.get("LIVEDBG_DEBUG") and isinstance(error, BaseException):
         traceback.print_exception(error)

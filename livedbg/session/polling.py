@@ -36,7 +36,7 @@ class Polled(ABC):
 
     @abstractmethod
     async def look(self, context: Context) -> float | None:
-        """Scan once, and emit what is new.
+        """Scan once, and emit the changes.
 
         Returns:
             Seconds to the next scan; None: there is nothing more to see.
@@ -51,7 +51,7 @@ class Polled(ABC):
         return True
 
     async def again(self, context: Context) -> bool:
-        """Wait for what the first full sample still needs; return whether to scan again."""
+        """Wait for the data that the first full sample still lacks; return whether to scan again."""
         return False
 
     async def rest(self, context: Context, pause_s: float) -> None:

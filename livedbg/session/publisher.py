@@ -188,11 +188,7 @@ class Publisher:
         diagnostics: Iterable[Diagnostic] = (),
         exceptions: Iterable[ExceptionHit] = (),
     ) -> list[Event]:
-        """Show a part of the view; the rest stays as it is.
-
-        Returns:
-            The events for new and changed values, and for the edges that were put since.
-        """
+        """Show a part of the view; return the events for new and changed values, and for the edges put since."""
         fresh = {task.id: task for task in tasks}
         found = {resource.id: resource for resource in resources}
         said = {one.id: one for one in diagnostics}

@@ -125,7 +125,6 @@ def _edges(event: EdgesReplaced | EdgesAdded) -> EdgesReplaced | EdgesAdded:
 
 
 def _masked(value: Any) -> Any:
-    """Mask the secrets in all texts of a value; return the same object if there are none (D2)."""
     if isinstance(value, str):
         masked = _short_text(value) if len(value) < _SHORT else mask_text(value)
         return value if masked == value else masked

@@ -36,7 +36,7 @@ class ReplayView:
     Args:
         speed: recorded seconds per second.
         playing: play at once, from the start; otherwise start at the end, paused.
-        redact: mask what looks like a password, a token or a key.
+        redact: mask likely passwords, tokens and keys.
 
     Raises:
         RecordingError: it can't be read.
@@ -200,7 +200,6 @@ class ReplayView:
                 self._playing = False
 
     def _grow(self) -> None:
-        """Read what the recording has more of; a replay at its end stays there."""
         with self._lock:
             at_end = self._step == len(self._tape.steps) - 1
             grown = self._tape.extend(_shown(self._reader, self._redaction))
@@ -219,7 +218,6 @@ class ReplayView:
 
 
 def _shown(reader: RecordingReader, redaction: Redaction | None) -> Iterable[Event]:
-    """Return the events that the recording has more of."""
     events = reader.events()
     return events if redaction is None else (masked for event in events for masked in redaction.of((event,)))
 

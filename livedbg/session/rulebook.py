@@ -24,7 +24,7 @@ def all_rules() -> tuple[Rule, ...]:
 
 
 def judged() -> Judged:
-    """Return what the systems' own rules judge."""
+    """Return the parts of a state that the systems' own rules judge."""
     return Judged(
         tasks=frozenset(system.name for system in systems() if system.judges_tasks),
         diagnostics={system.name: system.judges_diagnostics for system in systems()},

@@ -136,7 +136,7 @@ class Session:
     """Runs adapters over a request and publishes updates. Lives on one event loop.
 
     Args:
-        request: what to debug; read-only too if a configuration file says so.
+        request: targets and options; read-only too if a configuration file says so.
         sink: gets all events before they are folded.
         sleeping: adapters that run only once something shows their systems.
     """
@@ -252,7 +252,7 @@ class Session:
             _woken(sleeper)
 
     def out_of_time(self) -> None:
-        """Publish the state so far and what is missing after a time limit (N8). Call it on the loop's thread."""
+        """Publish the state so far and its gaps after a time limit (N8). Call it on the loop's thread."""
         known = self._store.snapshot().processes
         self.take([*unseen_targets(self.request, known, self.stamp)])
         for adapter in [one for one in self._adapters if one in self._unsettled]:
@@ -327,7 +327,7 @@ class Session:
         self._wake.set()
 
     def _is_news(self, event: Event) -> bool:
-        """Return whether it is more than what the threads of a working process change all the time."""
+        """Return whether an event is more than the usual changes of a working process's threads."""
         if isinstance(event, ProcessSeen):
             return event.process.id not in self._latest.snapshot.processes
         return not isinstance(event, (Tick, Looked, ThreadsSeen, CounterSeen))
@@ -406,7 +406,6 @@ class Session:
         return StatusSeen(status=status, **self.stamp())
 
     def _tell_problems(self) -> None:
-        """Emit the problems of systems found since the last call."""
         known = problems()
         if len(known) > self._problems:
             self.take([self._left_out(problem) for problem in known[self._problems :]])
@@ -598,7 +597,6 @@ class Session:
 
 
 def _decoders(adapter: Adapter, request: Request) -> Sequence[LogDecoder]:
-    """Return an adapter's decoders; none if it can't make them, which is a problem of its system (systems.Y2)."""
     if not is_foreign(type(adapter).__module__):
         return adapter.decoders(request)
     try:

@@ -81,7 +81,7 @@ class Signs(Struct, frozen=True, kw_only=True):
 
     @property
     def expressions(self) -> Iterator[str]:
-        """Yield all of them."""
+        """Yield all expressions."""
         for name in self.__struct_fields__:
             yield from getattr(self, name)
 
@@ -133,7 +133,7 @@ class Guide(Struct, frozen=True, kw_only=True):
         keep: copies files that a process may remove; takes its pid, a file that it has just mapped or opened, and a
             folder to copy into. It is called on a thread of its own, and raises no OSError.
         plan: returns the command that a step runs, if not CMD itself. It keeps to the given limit.
-        options: besides those of all guides.
+        options: in addition to the common options of guides.
         limit_s: seconds that a run may take without a screen.
     """
 
@@ -199,7 +199,7 @@ class System(Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: as in identifiers and in `Task.system`: small letters, digits, `-`.
-        about: what livedbg shows of it, one line.
+        about: summary of what livedbg shows of the system, one line.
         rank: the narrower of two systems that a process uses has the smaller rank, and is named first.
         framework: frames of a stack that are inside of it, and not the user's own code.
         on_signs: its adapters and its rules have nothing to do before a process or the state shows its signs, or a log

@@ -205,7 +205,7 @@ def _package(entry: EntryPoint) -> str:
 
 @cache
 def _name_of(distribution: Distribution) -> str:
-    """Return its name, cached: each access reads and parses the metadata file."""
+    """Return the name of a distribution, cached: each access reads and parses the metadata file."""
     return distribution.name
 
 

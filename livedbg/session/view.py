@@ -68,7 +68,7 @@ class Timeline(Protocol):
 
     @property
     def playing(self) -> bool:
-        """Return whether it is playing."""
+        """True while the recording plays, False while it is paused."""
         ...
 
     @property
@@ -160,7 +160,7 @@ class Subscribers:
         return end
 
     def call(self, update: Update) -> None:
-        """Call all of them, one after the other, on this thread."""
+        """Call all subscribers, one after the other, on this thread."""
         with self._lock:
             callbacks = list(self._callbacks)
         for callback in callbacks:

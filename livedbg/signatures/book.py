@@ -88,7 +88,7 @@ class Entry:
 
     @property
     def cases(self) -> Sequence[Case]:
-        """Return its own cases, or those of the file that it names."""
+        """The signature's own cases, or the file's cases that it names."""
         named = self.signature.cases
         return self.room.file.cases.get(named, ()) if isinstance(named, str) else named
 
@@ -114,7 +114,7 @@ class Entry:
 
     @cached_property
     def lines(self) -> bool:
-        """Return whether its text may have several lines, or parts above."""
+        """True if the matched text may have several lines, or parts above."""
         return bool(self.signature.parts) or any(derived(pattern).lines for pattern in self.signature.patterns)
 
     @cached_property
@@ -213,7 +213,6 @@ class Entry:
 
 
 def _frame_here(values: Mapping[str, str]) -> tuple[Frame, ...]:
-    """Return the one frame that the values name; empty without a function."""
     function, line = values.get("function"), values.get("line", "")
     if not function:
         return ()

@@ -39,7 +39,7 @@ def checked(room: Room) -> Room:
 
 
 def problems(room: Room, *, examples: bool = True) -> Iterator[str]:
-    """Yield the problems, with the file, the signature and what to do."""
+    """Yield the problems, with the file, the signature and the fix."""
     seen: set[str] = set()
     told = [(signature, list(_of(Entry(room, signature)))) for signature in room.file.signatures]
     book = Book([room]) if examples and not any(found for _, found in told) else None

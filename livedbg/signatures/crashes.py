@@ -170,7 +170,6 @@ class TestRun(Struct):
         )
 
     def _raised_by(self, name: str) -> list[str]:
-        """Return the lines of a test's exception; a section has its name without the file."""
         known = (lines for of, lines in self.raised.items() if of in {name, name.partition("::")[2].replace("::", ".")})
         alone = next(iter(self.raised.values())) if len(self.failed) == len(self.raised) == 1 else []
         return next(known, alone)

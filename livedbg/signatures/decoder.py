@@ -139,7 +139,6 @@ class SignatureDecoder(LogDecoder):
             yield from ((one.said, first + one.begin, first + one.end) for one in found)
 
     def _given_of(self, record: LogRecord) -> Mapping[str, str]:
-        """Return the values of a record's log and writer (livedbg.signatures.book.GIVEN)."""
         process = self._logs[record.source].source.process
         owner = f"pid {record.pid}" if record.writer and record.pid is not None else record.writer
         return {
@@ -193,7 +192,6 @@ def _is_over(told: Told, over: re.Pattern[str], text: str) -> bool:
 
 
 def _first(parts: Sequence[LogRecord], near: int) -> int:
-    """Return where the first record near enough to the last one begins in their joined texts."""
     begin = 0
     for part in parts[:-1]:
         if close(part, parts[-1], near):

@@ -25,7 +25,7 @@ class Literals(Struct, frozen=True):
     """Literals that a pattern requires.
 
     Attributes:
-        words: one of them is in every match; empty if there are none.
+        words: every match contains at least one; empty if there are none.
         parts: words of each further line that a match may have.
         lines: a match may have more than one line.
     """
@@ -145,7 +145,6 @@ def _worth(words: frozenset[str]) -> bool:
 
 
 def _may_break(members: Iterable[tuple[Any, Any]]) -> bool:
-    """Return whether a set of characters is meant to match an end of line: it names one, or white space."""
     first, *_ = members
     if first[0] is codes.NEGATE:
         return False

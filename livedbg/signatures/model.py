@@ -58,12 +58,12 @@ class Case(Struct, frozen=True, forbid_unknown_fields=True):
         none: it is no failure.
         kind: `Diagnostic.code`; the signature's id by default.
         cause: how near it is to the cause of an end (`class` in the file).
-        ends: what it ends.
+        ends: the entity that the failure ends.
         sentence: template, without the full stop.
         who: template of the subject (`Rank 3`), if the sentence does not include it.
         exception: template of its type in the list of exceptions; without one it is no exception.
         key: template that tells it from others of its kind; a repeated one is reported once.
-        next: what to do; `@NAME` for a step of the file's table `[steps]`.
+        next: the advice; `@NAME` for a step of the file's table `[steps]`.
         let: values for the templates: of templates, or of maps.
         marks: words of `MessageFacts.marks`; `late` is a field of the diagnostic.
         attributes: templates of `MessageFacts.values`.

@@ -108,7 +108,6 @@ def _reported(state: Snapshot, at: ev.Stamp) -> Iterator[ev.Event]:
 
 
 def _layers(state: Snapshot, hidden: Hidden) -> Iterator[Stack]:
-    """Yield the layers of each stack, with the layer that is shown last."""
     for thread, layers in hidden.layers.items():
         whole = layers.get("merged")
         last = whole is not None and state.stacks.get(thread) == whole

@@ -75,7 +75,6 @@ def demangled_symbol(name: str) -> str:
 
 
 def _demangled(name: str) -> str:
-    """Return the demangled name; "" if that fails, or might be too large."""
     mangled = name.encode("utf-8", "replace")
     if not mangled.startswith(b"_Z") or b"\0" in mangled or len(mangled) > _LONGEST_NAME:
         return ""

@@ -40,7 +40,7 @@ def demangled_rust(symbol: str) -> str | None:
 
 
 class _NotRust(ValueError):
-    """The text is not what the grammar allows, or costs too much."""
+    """The text does not follow the grammar, or is too expensive to decode."""
 
 
 class _Reader:

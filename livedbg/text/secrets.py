@@ -112,7 +112,6 @@ def _awaits(options: Options | None, word: str, *, option: bool) -> bool:
 
 
 def _attached(options: Options | None, word: str) -> str:
-    """Mask an option with its attached secret, `-pWORD`; "" if it is none."""
     for start in options.attached if options is not None else ():
         if word.startswith(start) and len(word) > len(start):
             value = word[len(start) :]
@@ -255,7 +254,6 @@ def _random(value: str) -> bool:
 
 
 def _mask_assigned(text: str) -> str:
-    """Mask values after names: `name=value`, `"name": "value"`, `--name value`."""
     parts: list[str] = []
     done = 0
     for match in _ASSIGNED.finditer(text):
@@ -370,7 +368,6 @@ def _mask_cookies(text: str) -> str:
 
 
 def _mask_keys(text: str) -> str:
-    """Mask private keys, to their end or that of the text."""
     parts: list[str] = []
     done = 0
     for match in _KEY_BEGINS.finditer(text):
@@ -446,7 +443,6 @@ _LONGER_THAN_A_WORD: Final = 30
 
 
 def _mask_issued(pattern: re.Pattern[str], text: str) -> str:
-    """Mask tokens by their shape, also where a terminal has wrapped them."""
     if pattern.search(text) is None:
         return text
     parts: list[str] = []

@@ -118,7 +118,7 @@ class Held(NamedTuple):
 
 
 class Attachment:
-    """One gdb for one process.
+    """A gdb that is attached to one process.
 
     Args:
         lost: called with a sentence when gdb had to be detached.

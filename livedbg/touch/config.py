@@ -44,7 +44,7 @@ def files() -> tuple[Path, Path]:
 
 
 def ban_of(request: Request | None = None) -> Ban | None:
-    """Return what forbids touches now, or None. The files are read anew each time."""
+    """Return the setting that forbids intrusive actions now, or None. The files are read anew each time."""
     system, own = files()
     by = _forbidden_by(system)
     if by:
@@ -68,7 +68,7 @@ def refuse_touch(request: Request | None, what: str) -> None:
 
     Args:
         request: of the session; None if there is none: then only the files decide.
-        what: what would be done, as a sentence without its full stop.
+        what: the intrusive action, as a sentence without its full stop.
 
     Raises:
         TouchRefused: it is forbidden.

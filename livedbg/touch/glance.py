@@ -143,7 +143,7 @@ class _Work:
                 return
 
     def wait_released(self) -> None:
-        """Wait until the kernel has released what the tracing thread still held at its end."""
+        """Wait until the kernel has released the threads that the tracing thread still held at its end."""
         end = time.monotonic() + _GONE_S
         with contextlib.suppress(OSError):
             while self._held is not None and time.monotonic() < end:

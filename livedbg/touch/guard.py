@@ -90,7 +90,7 @@ def main(target: int, start_ticks: int, gdb: int, livedbg: int, since_ticks: int
         since_ticks: when the touch began, for a guard that replaces another one; 0 for the first.
 
     Returns:
-        What was done: `gone`, `fine`, or `woken`.
+        The action taken: `gone`, `fine`, or `woken`.
     """
     target_fd = _pidfd(target)
     if target_fd is None or _start_ticks(target) != start_ticks:
@@ -229,7 +229,6 @@ def _children_since(target: int, since_ticks: int) -> list[int]:
 
 
 def _left_stopped(pid: int) -> bool:
-    """Return whether a thread without a tracer is stopped, or has a pending SIGSTOP."""
     for task in _tasks(pid):
         # at newlines alone: the name is the thread's own (livedbg.linux.lines)
         fields = dict(line.split(":\t", 1) for line in _read(task + "/status").split("\n") if ":\t" in line)

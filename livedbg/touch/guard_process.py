@@ -37,7 +37,7 @@ def is_guard(pid: int) -> bool:
 
 @contextlib.contextmanager
 def glance_guarded(target: int) -> Iterator[None]:
-    """Run a guard over what this process traces itself, for as long as the block runs.
+    """Run a guard over the threads that this process traces, for as long as the block runs.
 
     Without one, a glance is as safe, but for one case: livedbg is stopped in the part of a millisecond in which a
     thread is stopped. So where none can be started the block runs all the same.
@@ -135,7 +135,7 @@ class Guard:
         """Tell the guard that gdb has detached: it checks once more and ends.
 
         Returns:
-            True if it reported what it did: else it was killed, and nobody has checked the target.
+            True if the guard reported its action: else it was killed, and nobody has checked the target.
         """
         process = self._process
         assert process.stdin is not None

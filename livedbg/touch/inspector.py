@@ -68,7 +68,7 @@ class Inspector:
 
         Args:
             first: paths, as the process has them, of the files that come first; then the small ones before the large.
-            limit_s: time limit; what is missing then is loaded when it is needed.
+            limit_s: time limit; the rest is loaded on demand.
 
         Raises:
             GdbGone, GdbTimeout: gdb has ended, or doesn't answer.
@@ -115,7 +115,6 @@ class Inspector:
         return replace(stack, frames=(*frames, *stack.frames[len(frames) :]))
 
     def _modules(self, first: Sequence[str]) -> list[Module]:
-        """Return the files of the process in loading order."""
         mappings = list(parse_maps(self._pid))
         modules = Modules(self._pid, mappings)
         sizes: dict[Module, tuple[bool, int]] = {}

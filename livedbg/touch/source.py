@@ -28,7 +28,7 @@ _LANGUAGES: Final = lazy_re(r"\.(c|cc|cpp|cxx|c\+\+|h|hh|hpp|hxx|inl|ipp|tcc|cuh
 
 
 class SourceLines(NamedTuple):
-    """Sanitised lines around a line of source; `note` says why there are none, or what may be wrong with them."""
+    """Sanitised lines around a line of source; `note` says why there are none, or why they may be wrong."""
 
     lines: tuple[str, ...] = ()
     first: int = 0

@@ -63,7 +63,7 @@ def stop_budget(snapshot: Snapshot, process: str, now_wall_ns: int) -> StopBudge
 
 
 def _watches(watchdog: Diagnostic, process: str, snapshot: Snapshot) -> bool:
-    """Return whether it watches that process, its ancestors or its descendants: they share one log."""
+    """Return whether a watchdog watches the process, its ancestors or its descendants: they share one log."""
     lines = {*watchdog.entities}
     return bool(lines & set(_ancestors(process, snapshot))) or any(
         process in _ancestors(entity, snapshot) for entity in watchdog.entities

@@ -51,6 +51,6 @@ class WarmGdbs:
             return fresh
 
     async def close(self) -> None:
-        """End all of them; what one holds is resumed."""
+        """End all gdbs; processes that one has stopped are resumed."""
         known, self._known = self._known, {}
         await asyncio.gather(*(one.attachment.close() for one in known.values()))

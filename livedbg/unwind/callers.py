@@ -114,7 +114,6 @@ class Callers:
         return self._files[module]
 
     def _starts(self, inside: int) -> Iterator[tuple[int, bool]]:
-        """Yield possible starts of the function that holds an address, and whether its unwind table says so."""
         module = self._modules.at(inside)
         if module is None:
             code = self._code_before(inside)
@@ -152,7 +151,6 @@ class Callers:
         return Caller(pc, sp + depth.return_address + _WORD, frame_pointer)
 
     def _calls(self, sp: int, top: int) -> Iterator[tuple[int, int]]:
-        """Yield the possible return addresses on a stack: offset from the stack pointer, and the function called."""
         try:
             data = self._stack(sp, min(_SEARCHED, max(0, top - sp)))
         except LookupError:

@@ -40,7 +40,7 @@ class ThreadCopy(NamedTuple):
     """The copied registers and stack top of one thread.
 
     Attributes:
-        registers: in the order of livedbg.linux.registers; 0 for what isn't known.
+        registers: in the order of livedbg.linux.registers; 0 if unknown.
         low: address of the first byte of `stack`.
         guessed: the frame pointer was not read from a register: it is where a chain of frames seems to begin.
     """
@@ -66,7 +66,7 @@ class Capture(Struct, frozen=True):
 
 
 def capture(pid: int, tids: Sequence[int]) -> Capture:
-    """Copy the stacks of those of the given threads that are blocked.
+    """Copy the stacks of the blocked threads among the given ones.
 
     Raises:
         OSError: the process is gone or its mappings may not be read.

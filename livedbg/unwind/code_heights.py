@@ -70,7 +70,7 @@ def depth_at(read: Callable[[int, int], bytes], start: int, pc: int) -> Depth | 
 
     Args:
         read: takes an address and a number of bytes, and returns as much code as there is, up to that number.
-        pc: the instruction; for a call the one behind it.
+        pc: the instruction; for a call, the next instruction.
     """
     known, whole = _followed(read, start)
     state = known.get(pc, _State(None))
@@ -113,7 +113,6 @@ def _is_indirect(code: bytes) -> bool:
 
 
 def _followed(read: Callable[[int, int], bytes], start: int) -> tuple[dict[int, _State], bool]:
-    """Return the state at each instruction of a function, and whether all of them were followed (H2)."""
     known: dict[int, _State] = {}
     left = [(start, _State())]
     for _ in range(_MOST):

@@ -126,7 +126,6 @@ def _thread(file: BinaryIO, status: bytes, memory: list[_Segment]) -> ThreadCopy
 
 
 def _files(data: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield start address, offset in the file and path of each file mapping (NT_FILE)."""
     count, page = struct.unpack_from("<QQ", data)
     names = data[16 + 24 * count :].split(b"\0")
     for place in range(min(count, len(names))):

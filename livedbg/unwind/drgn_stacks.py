@@ -39,7 +39,7 @@ _FRAME: Final = 2 * _WORD  # a saved frame pointer and a return address
 
 
 class Call(NamedTuple):
-    """One call on a stack.
+    """A call on a stack.
 
     Attributes:
         interrupted: `pc` is an interrupted instruction, and not a return address.
@@ -232,7 +232,6 @@ class _Copies:
         self._callers = Callers(request.pid, modules, places, program.stacks.read)
 
     def walk(self, thread: Copied) -> _Walked:
-        """Unwind one thread, opening the files that its calls lie in."""
         trace = self._traced(thread.registers)
         again = self._again(thread, trace.calls) if self._values else []
         calls: list[Call] = []
@@ -296,7 +295,6 @@ def _described(
 
 
 def _later(modules: Modules, places: Places, address: int, frames: tuple[WireFrame, ...]) -> list[frozenset[str]]:
-    """Return for each frame at an address the variables that are declared behind its line."""
     module = modules.at(address)
     if module is None:
         return [frozenset()] * len(frames)

@@ -229,7 +229,6 @@ class _Unit:
         )
 
     def _around(self, die: Die) -> list[str]:
-        """Return the names of the scopes in which a function was declared, outermost first."""
         names: list[str] = []
         for scope in self._library.scopes(self._library.declaration(die))[1:]:
             tag = self._library.tag(scope)
@@ -319,7 +318,6 @@ def packed_symbols(file: ElfFile) -> Iterator[ElfFile | None]:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """Decompress up to `_MOST_BYTES`; b"" if that fails."""
     try:
         import lzma  # a Python may be built without it
     except ImportError:

@@ -272,7 +272,6 @@ class ValueReader:
         return self._known[key]
 
     def _text(self, value: drgn.Object, depth: int = 0) -> str:
-        """Return a value in one line; "" if it has none."""
         import drgn
 
         kind = value.type_.unaliased_kind()
@@ -323,7 +322,6 @@ class ValueReader:
         return "{ " + ", ".join([*parts, *(["…"] if length > _ELEMENTS else [])]) + " }"
 
     def _c_string(self, value: drgn.Object) -> str:
-        """Return the text that a pointer to characters leads to, or ""."""
         import drgn
 
         target = value.type_.unaliased().type.unaliased()

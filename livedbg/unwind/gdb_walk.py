@@ -16,7 +16,7 @@ def _threads(tids):
 
 
 def _named(frame):
-    """Return function, file and line of a frame; None for what gdb can't give (a name may be invalid text)."""
+    """Return function, file and line of a frame; None where gdb can't tell (a name may be invalid text)."""
     name = file = line = None
     try:
         name = frame.name()

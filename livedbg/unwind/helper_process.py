@@ -53,7 +53,7 @@ def usable() -> bool:
 
 
 class HelperProcess:
-    """One unwinding process."""
+    """A helper process that unwinds stacks."""
 
     def __init__(self) -> None:
         self._process: asyncio.subprocess.Process | None = None
@@ -82,7 +82,7 @@ class HelperProcess:
 
     @property
     def crashed(self) -> bool:
-        """Return whether it was ended by a fault of its own."""
+        """True if the helper crashed by a fault of its own."""
         code = 0 if self._process is None else self._process.returncode or 0
         return -code in _CRASHES
 

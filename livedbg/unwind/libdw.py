@@ -42,7 +42,7 @@ class Die(ctypes.Structure):
 
     @property
     def address(self) -> int:
-        """Its address in memory, which is unique."""
+        """The entry's address in memory, which is unique."""
         return int(self.addr or 0)
 
 
@@ -163,7 +163,7 @@ class Libdw:
         return found
 
     def name(self, die: Die) -> str | None:
-        """Return its name, or that of its abstract origin."""
+        """Return an entry's name, or that of its abstract origin."""
         text = self._call["dwarf_diename"](die)
         return text.decode("utf-8", "replace") if text else None
 

@@ -97,7 +97,7 @@ class Modules:
         return self.code[place] if place >= 0 and address < self.code[place].end else None
 
     def at(self, address: int) -> Module | None:
-        """Return the file whose code holds an address; None for other memory and for what is no ELF file."""
+        """Return the file whose code holds an address; None for other memory and for files that aren't ELF."""
         mapping = self.mapping_at(address)
         if mapping is None or not (mapping.path.startswith("/") or mapping.path == _VDSO):
             return None

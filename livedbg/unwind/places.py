@@ -62,11 +62,7 @@ def symbol_name(symbol: str) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def full_name(function: str | None, symbol: str | None) -> str | None:
-    """Return the qualified name of a function.
-
-    Returns:
-        None if it has neither.
-    """
+    """Return the qualified name of a function, or None if it has neither name."""
     if function is None or symbol is None:
         return function if symbol is None else symbol_name(symbol)
     if symbol.startswith("_R"):
@@ -128,7 +124,6 @@ def _without_parameters(name: str, base: str) -> str | None:
 
 
 def _behind_arguments(name: str, at: int) -> int:
-    """Return the end of the template arguments that begin at `at`; `at` if none do."""
     if not name.startswith("<", at):
         return at
     depth = 0
@@ -252,7 +247,7 @@ class Places:
         self._count = 0
 
     def begin(self) -> None:
-        """Forget everything if it has become too much; called before each request."""
+        """Empty the cache if it has grown too large; called before each request."""
         if len(self._files) > _MOST_FILES or self._count > _MOST_PLACES:
             self._start()
 

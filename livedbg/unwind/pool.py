@@ -50,7 +50,7 @@ class SharedHelper:
 
     @property
     def given_up(self) -> bool:
-        """Return whether it can't be used any more; `problem` says why."""
+        """True if the helper can't be used any more; `problem` says why."""
         return bool(self.problem)
 
     @property
@@ -160,7 +160,6 @@ class DrgnUnwinder:
 
 
 def _code_of(mappings: tuple[Mapping, ...]) -> list[WireMapping]:
-    """Return the executable mappings, and the others of the same files."""
     files = {mapping.path for mapping in mappings if mapping.executable and mapping.path.startswith("/")}
     return [WireMapping.of(mapping) for mapping in mappings if mapping.executable or mapping.path in files]
 
@@ -240,7 +239,7 @@ class UnwinderPool:
         return pool
 
     async def warm(self, pid: int) -> None:
-        """Start what will unwind a process.
+        """Start the helper that will unwind a process.
 
         Raises:
             LivedbgError: it can't be used.

@@ -80,7 +80,7 @@ class Symbols:
             end: deadline, by `time.monotonic()`.
 
         Raises:
-            SymbolsTooSlow: gdb can't read one of them.
+            SymbolsTooSlow: gdb needs too much time for the symbols of a file.
             GdbTimeout: it took longer.
             GdbGone: gdb has ended.
         """

@@ -78,7 +78,7 @@ class Request(Struct, array_like=True, frozen=True):
 
     Attributes:
         stacks: path of the file with the stacks of the threads.
-        mappings: those of files that have code, and other executable ones.
+        mappings: of files that have code, and other executable ones.
         debug: use debug information, and not symbol tables alone.
     """
 
@@ -91,7 +91,7 @@ class Request(Struct, array_like=True, frozen=True):
 
 
 class WireFrame(Struct, array_like=True, frozen=True):
-    """One frame; None for what isn't known. `values` are `name=value` of local variables and arguments."""
+    """A frame; unknown fields are None. `values` are `name=value` of local variables and arguments."""
 
     pc: int
     function: str | None = None
@@ -143,7 +143,7 @@ class CopiedStacks:
         self._stacks: list[bytes] = []
 
     def take(self, file: Path, threads: Sequence[Copied]) -> None:
-        """Replace the stacks by those of a request.
+        """Replace the stacks by the request's.
 
         Raises:
             OSError: the file can't be read.

@@ -36,7 +36,7 @@ from livedbg.values.tensor import Held, index_of
 
 @dataclass(slots=True)
 class Wiring:
-    """The dependencies of the tasks of one run; `problem` says why there is no graph, or what it lacks."""
+    """The dependencies of the tasks of one run; `problem` says why the graph is missing or incomplete."""
 
     graph: TaskGraph | None = None
     problem: str = ""
@@ -97,7 +97,7 @@ class Wiring:
         return [] if self.graph is None else self.graph.predecessors.get(task, [])
 
     def missing_into(self, tasks: Collection[int]) -> list[LostOrder]:
-        """Return the dependencies of tasks that the graph lacks: the tasks read or overwrite what others wrote."""
+        """Return the dependencies of tasks that the graph lacks: the tasks read or overwrite the output of others."""
         if self.graph is None:
             return []
         return [order for order in lost_orders(self.graph).sure if order.second in tasks]
@@ -143,7 +143,7 @@ class Buffer:
 
     @property
     def read(self) -> bool:
-        """True if its first values were dumped."""
+        """True if the first dumped values are from before a task."""
         return bool(self.touched) and self.touched[0].before
 
     @property
@@ -190,7 +190,6 @@ class _Merged:
         self.element = element
 
     def put(self, dump: Dump, entry: Entry, places: Places, number: int, free: npt.NDArray[np.bool_]) -> None:
-        """Copy an entry's dumped values to those of its places that are free."""
         tensor = dump.tensor(entry)
         block = tensor.block(0, tensor.count) if tensor is not None else self.values[:0]
         self.owner[places[len(block) :][free[len(block) :]]] = _WRITTEN
@@ -208,7 +207,6 @@ class _Merged:
         self.changed[places[changed]] = True
 
     def against(self, golden: Held, tolerance: Tolerance) -> tuple[Difference, list[int]]:
-        """Return the difference, and the entries that hold what is outside."""
         flat = golden.block(0, golden.total)
         known = np.flatnonzero(self.owner >= 0)
         wrong = known[outside(self.values[known], flat[known], *tolerance.of(self.element, golden.element))]
@@ -221,7 +219,7 @@ class _Merged:
 
 
 def _changed(dump: Dump, entry: Entry, given: Entry | None, count: int) -> npt.NDArray[np.bool_]:
-    """Return which elements a task changed; all of them if what it was given was not dumped."""
+    """Return a mask of the elements that a task changed; all, if its input was not dumped."""
     found, left = (dump.tensor(one) if one is not None else None for one in (given, entry))
     unknown = np.ones(count, np.bool_)
     if found is None or left is None or given is None or not found.count == left.count == count:

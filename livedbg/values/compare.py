@@ -27,7 +27,7 @@ _PRINTED: Final = 1e-5  # six digits
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Tolerances; None for those of the types."""
+    """Tolerances; None for the defaults of the types."""
 
     rtol: float | None = None
     atol: float | None = None
@@ -67,7 +67,7 @@ class Difference:
 
     @property
     def differs(self) -> bool:
-        """True if they certainly differ."""
+        """True if the values certainly differ."""
         return self.outside > 0 or bool(self.reason)
 
 

@@ -39,7 +39,7 @@ _Key = tuple[int, str]
 
 @dataclass(slots=True)
 class Comparison:
-    """One argument at one stage in both dumps; `skipped` says why it was not compared."""
+    """An argument at one stage in both dumps; `skipped` is the reason why it was not compared."""
 
     entry: Entry
     other: Entry
@@ -85,7 +85,7 @@ class Divergence:
 
     Attributes:
         verdicts: all tasks that both dumps have, in walking order.
-        ordered: walking order is that of dependencies.
+        ordered: tasks are walked in the order of dependencies.
         only_here: tasks that the golden dump lacks.
         only_golden: tasks that the dump lacks.
     """
@@ -204,7 +204,6 @@ def _judge(
 
 
 def _spoilt(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> list[int]:
-    """Return the tasks that wrote different values to inputs of this one that were not dumped."""
     unseen = [one.entry.arg for one in verdict.inputs if one.skipped]
     before = {task for wiring in wirings for arg in unseen for task in wiring.producers(verdict.task, arg)}
     if not verdict.inputs:

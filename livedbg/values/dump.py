@@ -30,7 +30,7 @@ from livedbg.values.tensor import Payload, Stored, Tensor
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """One argument of one task at one stage.
+    """The values of a task's argument at one stage.
 
     Attributes:
         number: its place in the manifest, from 0.
@@ -113,11 +113,11 @@ class Dump(AbstractContextManager["Dump"]):
         payload: None if the values can't be read.
         decodable: the payload has a known format.
         orphan: it is a payload without a manifest.
-        layout: what the system calls this kind of dump.
+        layout: the system's name for this kind of dump.
         level: how much the run was asked to dump, as the system counts it.
         names: func id -> kernel.
         kernels: task -> func ids, where the entries or the graph name them.
-        problems: sentences on what is missing.
+        problems: sentences on missing data.
         short_name: returns the name of a task by its number, such as `r1t2`.
         find_graph: reads the graph; returns it or None, and why there is none or what it lacks.
     """
@@ -171,7 +171,7 @@ class Dump(AbstractContextManager["Dump"]):
         return self.kernels.get(task, ())
 
     def state(self, entry: Entry) -> str:
-        """Return what is wrong with the values, or "": `overwritten`, `truncated`, `short`, `no payload`, `unread`."""
+        """Return the problem of the values, or "": `overwritten`, `truncated`, `short`, `no payload`, `unread`."""
         return self.values(entry)[0]
 
     def tensor(self, entry: Entry) -> Stored | None:
@@ -330,5 +330,5 @@ def tensor_json(tensor: Tensor, views: frozenset[str]) -> Json:
 
 
 def number(value: float) -> float | str:
-    """Return a number as JSON has it; what is not finite as a word."""
+    """Return a number as JSON; NaN and infinities as words."""
     return value if isinstance(value, int) or math.isfinite(value) else str(value)

@@ -55,7 +55,7 @@ class Previewer:
         self._dump = self._signature = None
 
     def previews(self, path: Path, name: str, number: int) -> Iterator[ValuePreview]:
-        """Yield previews of an entry, for a large one that of a sample first; `problem` says why there is none."""
+        """Yield previews of an entry, for a large one a sample's first; `problem` says why there is none."""
         try:
             dump = self._opened(path)
             with dump:

@@ -75,7 +75,7 @@ def compare_program(
     tolerance: Tolerance,
     formats: Sequence[TensorFormat],
 ) -> ProgramComparison:
-    """Match golden tensors with what a program's tasks dumped, and compare them."""
+    """Match golden tensors with a program's dump, and compare them."""
     buffers = buffers_of(dump, wiring)
     found = ProgramComparison(ordered=wiring.graph is not None)
     given: dict[str, GoldenMatch] = {}
@@ -168,7 +168,7 @@ def _match_what_is_left(
     *,
     formats: Sequence[TensorFormat],
 ) -> None:
-    """Match what no buffer holds, inputs first, so that outputs of the same name follow."""
+    """Match the tensors that no buffer holds, inputs first, so that outputs of the same name follow."""
     taken = {id(match.buffer) for match in matches if match.buffer is not None}
     left = [match for match in matches if not match.by and not match.note]
     alike = Counter(kinds[id(match)] for match in left)
@@ -206,7 +206,7 @@ def _match_rest(
 
 
 def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None:
-    """Set `certain` if the only writer of what differs got nothing but golden inputs."""
+    """Set `certain` if the differing values have a single writer, whose inputs are all golden."""
     if not match.file.output or not match.differs or wiring.graph is None:
         return
     sound = {

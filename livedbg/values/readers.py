@@ -73,11 +73,11 @@ class DumpReader(Protocol):
 
     @property
     def files(self) -> Sequence[DumpFiles]:
-        """Names of its files."""
+        """The file names of such dumps."""
 
     @property
     def remedy(self) -> str:
-        """How to make a run write a dump."""
+        """Return advice on how to make a run write a dump."""
 
     def open(self, path: Path) -> Dump:
         """Open a dump: a manifest, or a payload without one.

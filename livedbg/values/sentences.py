@@ -242,7 +242,7 @@ def program_lines(dump: Dump, found: ProgramComparison) -> Iterator[str]:
 
 
 def conclusions(dump: Dump, found: ProgramComparison) -> Iterator[str]:
-    """Yield what follows from the golden tensors that differ."""
+    """Yield the conclusions from the golden tensors that differ."""
     wrong = [match for match in found.matches if match.differs]
     given = [match for match in wrong if not match.file.output]
     if given:
@@ -262,7 +262,7 @@ def _line(match: GoldenMatch) -> str:
 
 
 def cause(dump: Dump, match: GoldenMatch) -> str:
-    """Return a sentence on who may have computed a golden tensor that differs."""
+    """Return a sentence on the tasks that may have computed a differing golden tensor."""
     label, writers = match.file.label, match.writers
     names = ", ".join(map(dump.task_name, writers[:_NAMED]))
     names += f" and {len(writers) - _NAMED} more" if len(writers) > _NAMED else ""

@@ -176,7 +176,6 @@ def _differing(dump: Dump, found: Divergence) -> Iterator[TaskComparison]:
 def _against_golden(
     readers: Readers, path: Path, name: str, golden: str, files: Sequence[GoldenFile]
 ) -> ValueComparison:
-    """Compare a dump with golden inputs and outputs."""
     with readers.open(path) as dump:
         found = compare_program(dump, wiring_of(dump), files, Tolerance(), readers.formats)
         lines = tuple(clean_line(line, 400) for line in program_lines(dump, found) if line)[:_LINES]

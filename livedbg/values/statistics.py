@@ -26,7 +26,7 @@ BINS: Final = 16
 
 @dataclass(slots=True)
 class Statistics:
-    """Statistics of a tensor; `minimum`, `mean` … are those of the finite elements.
+    """Statistics of a tensor; `minimum`, `mean` … are of the finite elements.
 
     Attributes:
         count: elements that are there.
@@ -148,7 +148,7 @@ def element_text(value: object, element: ElementType) -> str:
 
 
 def number_lines(tensor: Tensor, width: int = 100, whole: int = _WHOLE) -> Iterator[str]:
-    """Yield the values in brackets, as numpy prints them; dots stand for what is left out, `?` for missing values."""
+    """Yield the values in brackets, as numpy prints them; `...` marks omitted values, `?` missing ones."""
     cut = tensor.total > whole
     edge = _EDGE
     while cut and math.prod(min(size, 2 * edge + 1) for size in tensor.shape) > _CELLS:

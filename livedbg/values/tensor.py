@@ -82,13 +82,13 @@ class Payload:
         self.open()
 
     def open(self) -> None:
-        """Open it, also again after `close`. Raises as `open_regular` does."""
+        """Open the payload, also again after `close`. Raises as `open_regular` does."""
         self.close()
         self._fd = open_regular(self.path)
         self.size = os.fstat(self._fd).st_size
 
     def read(self, offset: int, size: int) -> bytes:
-        """Return bytes of it; fewer where it ends.
+        """Return bytes of the payload; fewer at its end.
 
         Raises:
             SourceError: the disk can't be read.
@@ -235,11 +235,7 @@ def blocks(tensor: Tensor) -> Iterator[tuple[int, Array]]:
 
 
 def window(tensor: Tensor, row: int, rows: int, column: int, columns: int) -> list[Array]:
-    """Cut out a window: rows are all leading dimensions, columns the last.
-
-    Returns:
-        A piece of each row; shorter, or none, where the tensor ends.
-    """
+    """Cut out a window: rows are all leading dimensions, columns the last; end pieces are shorter, or missing."""
     width = tensor.shape[-1] if tensor.shape else 1
     wanted = max(0, min(columns, width - column))
     return [

@@ -158,8 +158,6 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
 
 
 class _Times:
-    """The order in time of some errors, as far as known (C1)."""
-
     def __init__(self, errors: Iterable[_Error]) -> None:
         begins: dict[str, int] = {}
         for error in errors:
@@ -236,7 +234,6 @@ def _beside(
 
 
 def _is_explained(abort: _Error, errors: Sequence[_Error], times: _Times) -> bool:
-    """Return whether the process of an abort logged an error before it (C5)."""
     said = (one for one in errors if one.stream == abort.stream and one.cause is not CauseClass.SUMMARY)
     return abort.aborts and any(times.after(one, abort) for one in said if one is not abort)
 
@@ -249,7 +246,6 @@ def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[
 
 
 def _relation(first: _Error, error: _Error, times: _Times) -> str:
-    """Return how an error relates to the first one: `follows from`, `came after`, or ""."""
     if error is first or error.cause is None or _same(first, error):
         return ""
     after = times.after(first, error)

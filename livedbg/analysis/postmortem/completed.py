@@ -34,12 +34,11 @@ def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
 
 
 def is_bare(said: Diagnostic) -> bool:
-    """Return whether a line only says that something is done, and not what."""
+    """Return whether a line reports completion without naming the thing that is done."""
     return "bare" in said.message.marks
 
 
 def _counts(said: Diagnostic, snapshot: Snapshot) -> bool:
-    """Return whether a message of completion can be believed (C3)."""
     if not is_bare(said):
         return True
     source, number = snapshot.log_sources.get(said.log), line_of(said)

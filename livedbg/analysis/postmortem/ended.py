@@ -68,7 +68,7 @@ def how_ended(status: int | None) -> str:
 
 
 def was_asked(status: int | None) -> bool:
-    """Return whether it ended by such a signal, or with the status that shells and handlers make of it."""
+    """Return whether an exit status is such a signal, or the status that shells and handlers make of it."""
     return status is not None and (-status in _ASKED or status - 128 in _ASKED)
 
 
@@ -150,7 +150,6 @@ def exited(processes: Sequence[Process], snapshot: Snapshot) -> Verdict:
 
 
 def _ways(processes: Sequence[Process], snapshot: Snapshot) -> list[str]:
-    """Describe how processes ended: signals first, then statuses, then unknown ends."""
     by_status: dict[int | None, list[Process]] = {}
     for process in processes:
         by_status.setdefault(process.exit_status, []).append(process)

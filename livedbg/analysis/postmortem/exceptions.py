@@ -112,7 +112,7 @@ def _called(stack: Iterable[Frame]) -> str:
 
 
 def is_bare_abort(hit: ExceptionHit) -> bool:
-    """Return whether it is an abort without a reason, as a signal handler or a shell reports it."""
+    """Return whether a hit is an abort without a reason, as a signal handler or a shell reports it."""
     return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
 
 
@@ -148,7 +148,6 @@ def _logged(snapshot: Snapshot) -> list[ExceptionHit]:
 
 
 def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | None:
-    """Return the exception whose record contains the first line of a finding's evidence."""
     first = next(iter(finding.evidence), None)
     if first is None or first.kind != "log" or first.line is None:
         return None

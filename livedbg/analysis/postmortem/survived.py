@@ -158,7 +158,6 @@ class _Kept:
         return "the same code caught and logged others, and went on" if others >= _BEFORE else ""
 
     def _counted(self, snapshot: Snapshot) -> Counter[tuple[object, ...]]:
-        """Count the survived exceptions of each catching function, in total and by writer."""
         counts: Counter[tuple[object, ...]] = Counter()
         for hit in snapshot.exceptions.values():
             place = _caught_at(hit)
@@ -296,7 +295,6 @@ def _is_caught(hit: ExceptionHit, snapshot: Snapshot) -> bool:
 
 
 def _writer(spot: _Spot, lines: tuple[KnownLine, ...]) -> str:
-    """Return the writer of an error's last line; lines of other ranks may be mixed with its record."""
     before = [line for line in lines if line.number <= spot.line]
     own = next((line for line in reversed(before) if spot.line in line.numbers), before[-1] if before else None)
     return own.writer if own is not None else ""

@@ -178,14 +178,14 @@ class Rule(Protocol):
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """The rule's name."""
         ...
 
     @property
     def doc(self) -> str:
-        """Return its documentation, plain sentences."""
+        """The rule's documentation in plain sentences."""
         ...
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
-        """Yield its findings in `state`."""
+        """Yield the rule's findings in `state`."""
         ...

@@ -124,13 +124,11 @@ def _main(thread: Thread, snapshot: Snapshot) -> str:
 
 
 def _last_waited_for(main: Thread, found: ClosedSet, state: RuleInput) -> Thread:
-    """Return the last thread of a main thread's wait chain in the set, or the main thread."""
     members = {thread.id: thread for thread in found.threads}
     return next((members[name] for name in reversed(state.graph.chain(main.id)) if name in members), main)
 
 
 def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) -> str:
-    """Return the sentence: which thread is blocked where, and that nothing can wake the set."""
     head = (
         f"{sentence_case(_main(first, state.snapshot))} is blocked in {blocked_in(first, state)} for "
         f"{duration(found.waited_ns)} or more; "
@@ -145,7 +143,6 @@ def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) ->
 
 
 def _tasks_blocked(main: Thread, found: ClosedSet, state: RuleInput) -> str:
-    """Return the sentence for a main thread whose event loop has tasks that wait for each other, or ""."""
     tasks = stuck_tasks(main, state)
     if main.wait is not WaitKind.POLL or not tasks:
         return ""

@@ -149,7 +149,6 @@ class Crash:
 
 
 def _of_peer(hit: ExceptionHit, state: RuleInput) -> str:
-    """Return the newest error above a failed test that failed because another process is gone, or ""."""
     if state.judged.cause_of_text(hit.message).rank < CauseClass.PEER.rank:
         return ""
     line = hit.first_line or hit.line or 0

@@ -170,7 +170,6 @@ def _ring(actors: Sequence[str], inside: frozenset[str], state: RuleInput) -> li
 
 
 def _next_actors(actor: str, inside: frozenset[str], state: RuleInput) -> set[str]:
-    """Return the members of a cycle that one of them waits for, directly or through resources and processes."""
     found: set[str] = set()
     seen = {actor}
     todo = [actor]
@@ -201,7 +200,6 @@ def _labels(actors: Sequence[str], snapshot: Snapshot) -> list[str]:
 
 
 def _over(cycle: Sequence[str], snapshot: Snapshot) -> str:
-    """Return ` over the GIL and 1 mutex`: the locks held, if they are not mutexes only."""
     kinds = Counter(entity.partition(":")[0] for entity in islice(cycle, _EVIDENCE))
     held = {kind: count for kind, count in kinds.items() if kind not in ("thread", "task", "process")}
     if not held and "thread" in kinds:

@@ -244,7 +244,6 @@ def _waiting(state: RuleInput) -> dict[str, list[str]]:
 
 
 def _goes_on(thread: Thread, state: RuleInput) -> bool:
-    """Return whether its call has a time limit, or waits for a known thread, process or task."""
     if thread.timed and thread.wait is not WaitKind.SLEEP:
         return True
     chain = state.graph.chain(thread.id)

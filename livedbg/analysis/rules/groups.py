@@ -17,7 +17,7 @@ from livedbg.text.wording import sentence_case
 def _groups(
     file_of: Callable[[GroupFacts], str], state: RuleInput
 ) -> Iterator[tuple[str, Resource, GroupFacts, list[Process]]]:
-    """Yield (file, group, facts, its living processes) by the file that shows the state."""
+    """Yield (file, group, facts, the group's living processes) by the file that shows the state."""
     found: dict[str, tuple[Resource, list[Process]]] = {}
     processes = [process for process in state.snapshot.processes.values() if not process.exited]
     for resource in state.snapshot.resources.values():

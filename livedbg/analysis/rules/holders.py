@@ -45,7 +45,6 @@ def _proofs(pairs: Iterable[tuple[str, str]], state: RuleInput) -> list[Evidence
 
 
 def _who_can(others: int) -> str:
-    """Say which of a forked child's `others` (threads that don't wait for the lock) can release it."""
     if not others:
         return "no thread of the child can"
     return f"only {'the other thread' if others == 1 else f'{others:,} other threads'} of the child can"
@@ -56,7 +55,6 @@ def _more(count: int) -> str:
 
 
 def _held_locks(state: RuleInput) -> Iterator[tuple[Thread, str, list[str]]]:
-    """Yield (holder, lock, waiters) of the locks with waiters, those with most waiters behind first."""
     graph, snapshot = state.graph, state.snapshot
     stuck = {member for cycle in graph.cycles for member in cycle}
     held = []
@@ -276,7 +274,7 @@ def _sleeps_long(thread: Thread, state: RuleInput) -> bool:
 
 
 def _accepts(thread: Thread, state: RuleInput) -> bool:
-    """Return whether it waits for connections: of servers that share a lock, the holder does."""
+    """Return whether a thread waits for connections: of servers that share a lock, the holder does."""
     awaited = (state.snapshot.resources.get(entity) for entity in state.graph.blockers_of(thread.id))
     return any(one is not None and one.listening for one in awaited)
 
@@ -317,17 +315,16 @@ class HeldAndWaiting:
             yield self._finding(thread, lock, waited, state)
 
     def _passes_on(self, thread: Thread, state: RuleInput) -> bool:
-        """Return whether it waits for a known thread, process or task, which then is the root."""
+        """Return whether a thread waits for a known thread, process or task, which then is the root."""
         chain = state.graph.chain(thread.id)
         end = chain[-1] if chain else thread.id
         return end != thread.id and end.startswith(("thread:", "process:", "task:"))
 
     def _sleeps_on(self, thread: Thread, waited: int) -> bool:
-        """Return whether its sleep is long enough to be a stall from the start."""
+        """Return whether a thread's sleep is long enough to be a stall from the start."""
         return waited >= _SURE_NS and _sleep_s(thread) >= _LONG_SLEEP_S
 
     def _ender(self, thread: Thread, state: RuleInput) -> str:
-        """Return who or what may end its wait; "" for nobody."""
         if _sleeps(thread):
             return "" if _sleep_s(thread) >= _LONG_SLEEP_S else "the time it sleeps for"
         ahead = (state.snapshot.threads.get(name) for name in (thread.id, *state.graph.chain(thread.id)))

@@ -301,7 +301,6 @@ def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:
 
 
 def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
-    """Return the lines of a log that a decoder has understood: other rules judge them."""
     found = {line for hit in snapshot.exceptions.values() if hit.source == source.id for line in _of_hit(hit)}
     for said in snapshot.diagnostics.values():
         for proof in said.evidence:
@@ -476,7 +475,6 @@ def _else_is_known(snapshot: Snapshot) -> bool:
 
 
 def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
-    """Yield the records that mention a failure, with the line; debug records don't count."""
     for record in snapshot.recent_logs:
         if record.severity is not Severity.DEBUG and (number := speaks_of_failure(record.text)) is not None:
             yield record, number

@@ -197,7 +197,6 @@ def _met(stack: Stack, code: UserCode) -> _Meeting | None:
 
 
 def _meets(frame: Frame) -> str:
-    """Return the name of a function in which all have to come; "" for another one."""
     if frame.language == "python" and (frame.file or "").endswith("/threading.py") and frame.function in _BARRIER:
         return "Barrier.wait"
     if not _MEETS.search(plain_name(frame.function)):

@@ -106,7 +106,7 @@ class TracedProcess:
             )
 
     def _stays(self, process: Process, state: RuleInput) -> bool:
-        """Return whether none of its threads has changed for `_SURE_NS`."""
+        """Return whether no thread of a process has changed for `_SURE_NS`."""
         mono_ns = state.snapshot.now(process.host).mono_ns
         seen = (state.snapshot.activity.get(thread.id) for thread in state.snapshot.threads_of(process.id))
         return all(activity is None or mono_ns - activity.changed_mono_ns >= _SURE_NS for activity in seen)

@@ -205,7 +205,6 @@ class _Completed(NamedTuple):
 
 
 def _last_completed(failed: Iterable[Task], state: RuleInput) -> dict[tuple[str, str], _Completed]:
-    """Return by system and kernel the last completion of the kernels with a failed task."""
     last = {(task.system, task.kernel): _Completed() for task in failed if task.kernel}
     if not last:
         return last
@@ -233,7 +232,6 @@ def _errors(state: RuleInput) -> Iterator[Diagnostic]:
 
 
 def _by_system(items: Iterable[T]) -> Iterator[tuple[str, Sequence[T], Sequence[T]]]:
-    """Yield for each system the first items, and the others."""
     found: defaultdict[str, list[T]] = defaultdict(list)
     for item in items:
         found[item.system].append(item)

@@ -43,7 +43,6 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
 
 
 def _who(said: Diagnostic) -> str:
-    """Return `Rank 3: `, if the message itself does not name its subject."""
     return f"{sentence_case(said.writer)}: " if said.writer and not said.does else ""
 
 

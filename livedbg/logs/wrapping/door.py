@@ -187,7 +187,6 @@ class FrontDoor:
         return found
 
     def _guesses_of(self, first: str) -> Sequence[tuple[Callable[[str], object], Guess]]:
-        """Return the guesses about lines that begin with a character, each with a quick test."""
         known = self._guess_of_first.get(first)
         if known is None:
             if len(self._guess_of_first) >= _FIRSTS:
@@ -272,7 +271,6 @@ class FrontDoor:
         return self._dropped(tag) if len(texts) >= LONGEST else []
 
     def _dropped(self, tag: Tag) -> list[Plain]:
-        """Give up the guesses; a traceback among the lines may still show a prefix."""
         held = self._held.pop(tag)
         row = held.plains
         if self._watch is None and HEAD in held.guessed:

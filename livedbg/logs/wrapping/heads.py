@@ -71,7 +71,6 @@ def watching(texts: Sequence[str]) -> Watch | None:
 
 
 def _common(texts: Sequence[str]) -> str:
-    """Return the text between the times and the messages if it is the same in all lines, else ""."""
     heads = [_HEAD.match(text) for text in texts]
     rests = {match["rest"] if match is not None else "" for match in heads}
     shortest = min(rests, key=len, default="")
@@ -100,7 +99,6 @@ def _framed(row: Row, layer: Layer) -> Layer | None:
 
 
 def _after(prefix: str) -> Guess:
-    """Return a guess that the same prefix, except numbers in it, is before each line."""
     pattern = re.compile(r"\d+".join(map(re.escape, _NUMBER.split(prefix))))
 
     def opened(text: str, clock: SourceClock) -> Opened | None:

@@ -228,7 +228,6 @@ def _pattern(shape: str) -> re.Pattern[str]:
 
 
 def _explained(texts: Sequence[str]) -> bool:
-    """Return whether a guess fits the lines and reveals lines after its prefix."""
     for guess in GUESSES:
         if texts[0][0] in guess.first:
             inner = [guess.open(text, _CLOCK) for text in texts]
@@ -307,7 +306,6 @@ def broken_at(texts: Sequence[str]) -> int:
 
 
 def _different(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Keep one of all pairs that begin alike: a repeated message is no further evidence."""
     return list({(_shape(first, _ALIKE), _shape(rest, _HEAD)): (first, rest) for first, rest in pairs}.values())
 
 

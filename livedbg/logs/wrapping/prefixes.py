@@ -58,7 +58,6 @@ def any_of(*layers: Layer) -> Layer:
 
 
 def _clock_of(groups: Mapping[str, int]) -> Callable[[re.Match[str], SourceClock], int | None] | None:
-    """Return a reader of the time in a match of a pattern with some groups; None if it has no time."""
     part, zone = (name if name in groups else None for name in ("part", "zone"))
     if "time" in groups:
         return lambda match, clock: (
@@ -80,7 +79,6 @@ def _clock_of(groups: Mapping[str, int]) -> Callable[[re.Match[str], SourceClock
 
 
 def _tag(names: tuple[str, ...], values: tuple[str | None, ...] | str | None) -> Tag:
-    """Make a tag of the groups of a pattern; of one group, from its value alone."""
     values = values if isinstance(values, tuple) else (values,)
     said = {name.partition("_")[0]: value for name, value in zip(names, values, strict=True) if value}
     host, container, stream = (said.get(name, "") for name in ("host", "container", "stream"))

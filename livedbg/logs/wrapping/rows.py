@@ -78,7 +78,7 @@ class Row:
 
     @property
     def sure(self) -> int:
-        """Return how many of them are surely lines once they are unwrapped."""
+        """The number of rows that are surely lines once they are unwrapped."""
         return sum(begins_line(one.text) for one in self.inner)
 
     @property
