@@ -46,7 +46,7 @@ _NEAR_NS: Final = 120_000_000_000
 """... if they differ by a multiple of half an hour, about."""
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
-_UNSEEN: Final = "What it waited for, or who was gone, is not in these logs as an error of its own."
+_UNSEEN: Final = "Its cause is not in these logs."
 
 
 class _Error(Struct, frozen=True):

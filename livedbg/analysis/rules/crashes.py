@@ -92,7 +92,7 @@ class Crash:
         if begun and kind in _ABRUPT and not hit.stack:
             text = f'{text}, after "{begun[:_BEGUN]}"'
         if kind == FAILED_TESTS and (root := _of_peer(hit, state)):
-            text = f"{hit.type}: {root}; it led to {telling_line(hit.message)}"
+            text = f"{hit.type}: {root.rstrip('.')}; it led to {telling_line(hit.message)}"
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
         fault = fault_of(owner, snapshot) if fatal and owner is not None else None
         place = fault_place(fault, state.code) if fault is not None else ""
