@@ -5,8 +5,8 @@ their position inside, so that it can be read while the loop goes on.
 Sources: CPython Objects/{rangeobject,iterobject,listobject,tupleobject,setobject,enumobject,genobject}.c and
 Python/bltinmodule.c (zip) of 3.11 to 3.14.
 
-A reading proves nothing: the slot may be left from an earlier loop, and the memory may have changed while it was read. Only
-several readings of the same iterator, one after the other, do.
+A reading proves nothing: the slot may be left from an earlier loop, and the memory may have changed while it was read.
+Only several readings of the same iterator, one after the other, do.
 """
 
 from __future__ import annotations
