@@ -26,8 +26,9 @@ Invariants:
     behaviour.L9. A thread whose calls are not known does not "compute". One that progressed while it was watched
         computes only after the threshold and ten times its usual step have passed without another step.
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
-        that wait is seen to progress. A process that began after the wait did can't be its target, and progress of a
-        process outside the job does not show that it will end the wait.
+        that wait is seen to progress. Where the wait is for a lock, only its holder may end it. A process that began
+        after the wait did can't be its target, and progress of a process outside the job does not show that it will
+        end the wait.
     behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for something that
         may come at any time: a job is to end.
     behaviour.L12. Nor is a program that waits for a server's answer because the server waits for connections, if that
@@ -69,7 +70,8 @@ _MOMENT_NS: Final = 200_000
 _BYTES: Final = 64
 """A wake that moves fewer is one for its own sake: of an eventfd, a pipe to itself, a flag."""
 _STEPS: Final = 10
-_HELD: Final = ("mutex:", "rwlock:", "pylock:", "barrier:")
+_LOCKS: Final = ("mutex:", "rwlock:", "pylock:")
+_HELD: Final = (*_LOCKS, "barrier:")
 
 
 class Behaviour(StrEnum):
@@ -266,6 +268,8 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     ):
         return Standing(main, main, does)
     if last is not main and at_end.kind not in _OPEN:
+        return Standing(main, last, at_end)
+    if at_end == LONG_BLOCKED and any(name.startswith(_LOCKS) for name in state.graph.chain(main.id)):
         return Standing(main, last, at_end)
     long = waited_ns(main, state.snapshot) or 0
     others = [other for other in _may_end(last, state) if _began_before(other, main, long, state)]

@@ -553,6 +553,39 @@ def test_L10_that_somebody_beside_the_job_is_busy_does_not_say_that_he_will_writ
     assert (found.state, words in found.sentence) == (state, True), found
 
 
+@pytest.mark.invariant("behaviour.L10")
+@pytest.mark.parametrize(
+    ("for_a_lock", "holder_works", "state"),
+    [
+        (True, False, VerdictState.UNKNOWN),  # who computes beside does not hold the lock
+        (True, True, VerdictState.RUNNING),
+        (False, False, VerdictState.RUNNING),  # the main thread waits for a result: that one may be computing it
+    ],
+)
+def test_L10_only_its_holder_ends_the_wait_for_a_lock(
+    for_a_lock: bool, holder_works: bool, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="sem_wait", timed=False)
+    holder = world.thread(2, "holder", waits_in="sem_wait", timed=False)
+    event = world.resource("cond:box/1/0x90")
+    if for_a_lock:
+        lock = world.resource("pylock:box/1/0x80")
+        world.waits(main, lock)
+        world.holds(lock, holder)
+    else:
+        world.waits(main, event)
+    world.waits(holder, event)
+    world.later(20 * SECOND)
+    busy = 2 if holder_works else 3
+    for cpu_ns in (0, SECOND // 4):
+        world.thread(busy, "busy", state=ThreadState.RUNNING, cpu_ns=cpu_ns)
+        world.later(SECOND // 2)
+    found = verdict(world)
+    assert found.state is state, found
+
+
 @pytest.mark.invariant("behaviour.L11")
 @pytest.mark.parametrize(
     ("function", "state"),
