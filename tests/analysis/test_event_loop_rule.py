@@ -207,6 +207,44 @@ def test_a_task_that_waits_for_a_semaphore_that_nobody_has(holder: str, timed: b
     assert found is None or found.state is VerdictState.UNKNOWN
 
 
+HELD = "Task asks waits for a Python lock{}, held by task has, which awaits {}."
+
+
+@pytest.mark.parametrize(
+    ("awaits", "timed", "polls", "waited_s", "said"),
+    [
+        ("future:box/1/0x7", False, False, 10, HELD.format(" for 10 s or more", "a future")),
+        ("future:box/1/0x7", False, False, 9, ""),  # the loop may be about to serve
+        ("future:box/1/0x7", False, True, 1, HELD.format("", "a future")),
+        ("future:box/1/0x7", True, False, 10, ""),  # it gives up by itself
+        ("thread:box/1/1", False, False, 10, ""),  # it is ready to run
+        ("", False, False, 10, ""),  # it runs
+    ],
+)
+def test_a_task_whose_lock_is_held_by_one_that_awaits_something(
+    awaits: str, timed: bool, polls: bool, waited_s: int, said: str
+) -> None:
+    world = World()
+    world.process(1)
+    loop = world.thread(1, "main", waits_in="sem_wait", timed=polls, switches=0, moved=0)
+    tasks = [
+        Task(id=f"task:asyncio/{name}", system="asyncio", name=name, state=TaskState.SUBMITTED, where=(loop,))
+        for name in ("asks", "has")
+    ]
+    world.store.apply(TasksSeen(tasks=tuple(tasks), **world.stamp()))
+    lock = world.lock(0x9, "pylock")
+    world.waits(tasks[0].id, lock)
+    world.holds(lock, tasks[1].id)
+    if awaits:
+        world.waits(tasks[1].id, world.resource(awaits) if awaits.startswith("future") else awaits, timed=timed)
+    if polls:
+        world.now_ns += SECOND // 10
+        world.thread(1, "main", waits_in="sem_wait", timed=True, cpu_ns=1000, switches=3, moved=0)
+    found = world.later(waited_s * SECOND).finding("task-held-up")
+    assert (found.sentence if found is not None else "") == said
+    assert found is None or (found.state, found.roots) == (VerdictState.UNKNOWN, (tasks[1].id,))
+
+
 @pytest.mark.parametrize(
     ("answers", "timed", "lost", "waited_s", "said"),
     [

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
+from livedbg.analysis.behaviour import Behaviour, doing
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, shortest, thing_name
@@ -130,14 +131,15 @@ class LostFuture:
 
 
 class TaskHeldUp:
-    """Rule for a task that waits long for a lock or a semaphore without a visible holder."""
+    """Rule for tasks that wait for a lock or a semaphore that nobody is seen to release."""
 
     name = "task-held-up"
     doc = (
-        "A task of an event loop has awaited a lock or a semaphore without a time limit for the threshold (10 s), and "
-        "no task is seen to hold it: a request may hang in a server that looks idle. It is `unknown`, and only that "
-        "where nothing else gets on: a limit on how many requests are served at a time looks the same. Rests on the "
-        "coroutines of the tasks."
+        "A task of an event loop awaits a lock or a semaphore without a time limit, and no task is seen to hold it, or "
+        "the task inside its `async with` block awaits a future, an event or a condition that nobody is seen to set: a "
+        "request may hang in a server that looks idle. For the threshold (10 s); where a task holds the lock and the "
+        "loop only polls, at once. It is `unknown`, and only that where nothing else gets on: a limit on how many "
+        "requests are served at a time looks the same. Rests on the coroutines of the tasks."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -146,31 +148,54 @@ class TaskHeldUp:
         for lock in locks:
             waiters = [name for name in state.graph.waiters_of(lock) if name in snapshot.tasks]
             edges = [edge for task in waiters for edge in state.graph.waits_of(task) if edge.target == lock]
-            if not edges or state.graph.blockers_of(lock) or any(edge.timed for edge in edges):
+            holders = state.graph.blockers_of(lock)
+            if not edges or any(edge.timed for edge in edges) or any(not _awaits(one, state) for one in holders):
                 continue
             waited, task = max((_awaited_ns(task, lock, state), task) for task in waiters)
-            if waited >= state.settings.thread_stall_ns:
-                yield self._finding(task, lock, waiters, waited, state)
+            if waited >= state.settings.thread_stall_ns or (holders and _loop_polls(task, state)):
+                yield self._finding(lock, [task, *(one for one in waiters if one != task)], holders, waited, state)
 
-    def _finding(self, task: str, lock: str, waiters: Sequence[str], waited: int, state: RuleInput) -> Finding:
-        snapshot = state.snapshot
+    def _finding(
+        self, lock: str, waiters: Sequence[str], holders: Sequence[str], waited: int, state: RuleInput
+    ) -> Finding:
+        snapshot, task = state.snapshot, waiters[0]
         more = f" and {many(len(waiters) - 1, 'other task')}" if len(waiters) > 1 else ""
+        named, lasts = sentence_case(name_of(task, snapshot)), waited >= state.settings.thread_stall_ns
         proofs = [edge_evidence(one, lock, snapshot) for one in waiters[:_SHOWN]]
+        said = f"{named}{more} wait{'' if more else 's'} for {thing_name(lock, snapshot)}{at(task, state)}"
+        said += f" for {duration(waited)} or more" if lasts else ""
+        for holder in holders:
+            proofs += [edge_evidence(lock, holder, snapshot)]
+            called = state.code.call(snapshot.stacks.get(holder), full=True)
+            what = called or thing_name(state.graph.blockers_of(holder)[0], snapshot)
+            said += f", held by {name_of(holder, snapshot)}, which awaits {what}{at(holder, state)}"
         return Finding(
             rule=self.name,
             severity=Severity.WARNING,
-            sentence=(
-                f"{sentence_case(name_of(task, snapshot))}{more} wait{'' if more else 's'} for "
-                f"{thing_name(lock, snapshot)}{at(task, state)} for {duration(waited)} or more; no task is seen to "
-                "hold it."
-            ),
-            entities=(*waiters[:_SHOWN], lock),
+            sentence=f"{said}." if holders else f"{said}; no task is seen to hold it.",
+            entities=(*holders, *waiters[:_SHOWN], lock),
             evidence=tuple(proof for proof in proofs if proof is not None),
-            next=("look where it is acquired without `async with`, and whether each way out releases it",),
+            next=()
+            if holders
+            else ("look where it is acquired without `async with`, and whether each way out releases it",),
             inferred=True,
             state=VerdictState.UNKNOWN,
-            roots=(task,),
+            roots=(*holders, task)[:1],
         )
+
+
+def _awaits(task: str, state: RuleInput) -> bool:
+    """Return whether a task awaits, without a time limit, something that no thread, process or task is seen to give."""
+    if task not in state.snapshot.tasks or task in state.graph.stuck or not state.graph.blockers_of(task):
+        return False
+    chain = state.graph.chain(task)
+    timed = any(edge.timed for one in chain if one in state.snapshot.tasks for edge in state.graph.waits_of(one))
+    return not timed and not chain[-1].startswith(("thread:", "process:", "task:"))
+
+
+def _loop_polls(task: str, state: RuleInput) -> bool:
+    threads = (state.snapshot.threads.get(name) for name in state.snapshot.tasks[task].where)
+    return any(doing(thread, state).kind is Behaviour.POLLING for thread in threads if thread is not None)
 
 
 class RequestHeldUp:
