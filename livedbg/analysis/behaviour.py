@@ -28,7 +28,8 @@ Invariants:
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
         that wait is seen to progress. Where the wait is for a lock, only its holder may end it. A process that began
         after the wait did can't be its target, and progress of a process outside the job does not show that it will
-        end the wait.
+        end the wait. Nor does that of a thread that nobody waits for and that sleeps between its bursts: telemetry does
+        that beside a job that hangs.
     behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for something that
         may come at any time: a job is to end.
     behaviour.L12. Nor is a program that waits for a server's answer because the server waits for connections, if that
@@ -66,6 +67,7 @@ JOB: Final = "a job"
 
 _NAP_S: Final = 1.0
 """Who asks to sleep for so long says himself for how long; a shorter sleep again and again is a poll."""
+_HALF: Final = 0.5
 _MOMENT_NS: Final = 200_000
 _BYTES: Final = 64
 """A wake that moves fewer is one for its own sake: of an eventfd, a pipe to itself, a flag."""
@@ -275,7 +277,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     others = [other for other in _may_end(last, state) if _began_before(other, main, long, state)]
     for kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
         for other in others:
-            if doing(other, state).kind is kind and not _ticks(other, state):
+            if doing(other, state).kind is kind and not (_ticks(other, state) or _sleeps_between(other, state)):
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
 
@@ -528,6 +530,15 @@ def _ticks(thread: Thread, state: RuleInput) -> bool:
         return False
     waiters = state.graph.waiters_of(thread.id)
     return bool(runtime) or all(waiter.startswith("process:") for waiter in waiters)  # its own, for any thread
+
+
+def _sleeps_between(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a helper thread that nobody waits for sleeps by itself in half of the time or more (L10)."""
+    activity = state.snapshot.activity.get(thread.id)
+    sleeps = activity is not None and activity.limited in (WaitKind.SLEEP, WaitKind.SEMAPHORE)
+    if not sleeps or _is_main(thread, state.snapshot) or cpu_share(thread, state.snapshot) >= _HALF:
+        return False
+    return all(waiter.startswith("process:") for waiter in state.graph.waiters_of(thread.id))
 
 
 def _is_main(thread: Thread, snapshot: Snapshot) -> bool:

@@ -38,13 +38,12 @@ def beside(
     world.process(1)
     if tid != 1:
         world.thread(1, "main", waits_in=waits_in)
-    world.thread(tid, "helper", waits_in="sleep 0.01 s", timed=True, cpu_ns=0)
+    world.thread(tid, "helper", waits_in="read of /data", cpu_ns=0)
     world.now_ns += watched_ns - SECOND
     world.thread(
         tid,
         "helper",
-        waits_in="sleep 0.01 s",
-        timed=True,
+        waits_in="read of /data",
         cpu_ns=int(watched_ns * share),
         queued_ns=int(watched_ns * queued),
     )
@@ -584,6 +583,32 @@ def test_L10_only_its_holder_ends_the_wait_for_a_lock(
         world.later(SECOND // 2)
     found = verdict(world)
     assert found.state is state, found
+
+
+@pytest.mark.invariant("behaviour.L10")
+@pytest.mark.parametrize(
+    ("rests_in", "share", "joined", "state"),
+    [
+        ("sleep 0.1 s", 0.3, False, VerdictState.UNKNOWN),
+        ("sem_wait", 0.3, False, VerdictState.UNKNOWN),  # Event.wait(timeout) of Python
+        ("sleep 0.1 s", 0.9, False, VerdictState.RUNNING),  # it works most of the time
+        ("sleep 0.1 s", 0.3, True, VerdictState.RUNNING),  # somebody waits for its end
+        ("read of /data", 0.3, False, VerdictState.RUNNING),  # it waits for its input
+    ],
+)
+def test_L10_who_sleeps_between_bursts_is_not_who_ends_a_wait(
+    rests_in: str, share: float, joined: bool, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="pthread_cond_wait", timed=False)
+    timed = rests_in != "read of /data"
+    world.waits(main, "thread:box/1/2" if joined else world.resource("cond:box/1/0x90"))
+    world.later(20 * SECOND)
+    for used in (0.0, share / 2, share):
+        world.thread(2, "metrics", waits_in=rests_in, timed=timed, cpu_ns=int(used * SECOND), switches=int(used * 100))
+        world.later(SECOND // 2)
+    assert verdict(world).state is state, verdict(world)
 
 
 @pytest.mark.invariant("behaviour.L11")
