@@ -160,6 +160,7 @@ OWN = {
     "a logger": "".join(f"2026-11-21 12:00:{n:02},000 INFO train: step {n}\n" for n in range(9)),
     "a logger and its error": "".join(f"12:00:{n:02} ERROR train: step {n}\n" for n in range(9)) + TRACEBACK,
     "the kernel": "".join(f"Nov 21 12:00:{n:02} node3 kernel: [ {n}.123456] usb 1-{n}\n" for n in range(9)),
+    "a clock before a rank": "".join(f"Nov 21 12:00:{n:02} [{n % 2}] cell {n}\n" for n in range(9)),
     "another line": "".join(f"run {n}: Traceback (most recent call last):\n" for n in range(9)) + "and so on\nand on\n",
     "frames": "".join(f'  File "/srv/a.py", line {n}, in f\n' for n in range(9)),
     "a table": "".join(f"step {n} | [rank0]: {n}\n" for n in range(9)) + "x\ny\n",
