@@ -472,8 +472,8 @@ def test_the_reason_stands_below_where_the_node_was_made(message: str, said: str
         ("could not open /d/a.bin, exiting\n", "could not open /d/a.bin, exiting"),
         ("Execution halted\n", "Execution halted"),
         (
-            "--> FOAM FATAL ERROR: (v2)\nUnknown patch in inlet\n\n    From static select\n\nFOAM exiting\n",
-            "--> FOAM FATAL ERROR: (v2) Unknown patch in inlet",
+            "--> MESH FATAL ERROR: (v2)\nUnknown patch in inlet\n\n    From static select\n\nMESH exiting\n",
+            "--> MESH FATAL ERROR: (v2) Unknown patch in inlet",
         ),
         ("solver error: no mesh\nstep 41 loss 0.2\nstep 42 loss 0.2\nexiting\n", ""),
     ],
