@@ -317,6 +317,26 @@ LUSTRE = (
 )
 
 
+NOTICED = "mpirun noticed that process rank {} with PID 8 on node n1 exited on signal {} (said).\n"
+
+
+@pytest.mark.invariant("causes.C7")
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("free(): invalid pointer\n" + NOTICED.format(3, 6), "Rank 3: Crashed: SIGABRT: free(): invalid pointer."),
+        (KEY + NOTICED.format(3, 11), "Crashed in collate"),  # no signal is spoken of
+        ("free(): invalid pointer\n" + NOTICED.format(3, 6) + NOTICED.format(4, 6), "Crashed: SIGABRT"),
+        (f"free(): invalid pointer\n{KEY}{NOTICED.format(3, 6)}", "Crashed: SIGABRT"),
+        (of_rank(1, KEY) + NOTICED.format(3, 6), "Rank 1 crashed in collate"),
+    ],
+)
+def test_C7_an_error_that_names_nobody_is_of_the_rank_that_its_account_names(
+    tmp_path: Path, text: str, begins: str
+) -> None:
+    assert look(tmp_path, {"run.log": text}).verdict.sentence.startswith(begins)
+
+
 @pytest.mark.parametrize(
     ("last", "state"), [("step 3 loss 0.1\n", VerdictState.STALLED), ("training finished\n", VerdictState.UNKNOWN)]
 )

@@ -512,7 +512,9 @@ def test_E1_how_programs_put_what_ends_them(end: str, claim: str) -> None:
 def test_E5_above_an_abort_of_mpi_stands_why() -> None:
     abort = "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"
     said = verdict(f"{STEPS}ERROR: Lost atoms: 4000 and now 3999\nLast command: run 1000\n{abort}")
-    assert said.sentence.startswith("The log ends with an error, at 0.log:31: ERROR: Lost atoms: 4000 and now 3999.")
+    assert said.sentence.startswith(
+        "Rank 0: The log ends with an error, at 0.log:31: ERROR: Lost atoms: 4000 and now 3999."
+    )
     assert verdict(f"{STEPS}{abort}").sentence.startswith("Rank 0 called MPI_Abort")
 
 

@@ -12,6 +12,8 @@ Invariants:
     causes.C4. An error of an older run decides nothing. A log is of an older run if it is of an older attempt
         (naming.N2), or if another log of the same name but for its numbers begins a minute after its last line.
     causes.C5. A process that aborts does so itself: what it said before, as a watchdog of it does, is the cause.
+    causes.C7. An error that names nobody is of the rank that all accounts of its log name, if no other error there
+        names nobody, and unless they say that a signal ended that rank of which the error does not speak.
     causes.C6. Programs' own errors in logs that no rank wrote, and whose order is not known, are those of runs beside
         each other: the first by the name of its log is said, then how each other one ended.
 """
@@ -30,9 +32,11 @@ from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
+from livedbg.logs.last_words import ended_by_signal, may_end_by_signal
+from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.wording import sentences
+from livedbg.text.wording import sentence_case, sentences
 
 _ENDS: Final = frozenset({VerdictState.CRASHED, VerdictState.STALLED, VerdictState.DEADLOCK})
 _SLACK_NS: Final = 120_000_000_000
@@ -100,17 +104,34 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     for error, word in following:
         found[error.number] = _note(found[error.number], word, first)
     chief = found[first.number]
-    others = [error for error in errors if error.stream != first.stream]
+    owner = _owner(first, errors, state.snapshot)
+    others = [error for error in errors if error.stream != first.stream and (not owner or error.writer != owner)]
     unseen = _UNSEEN if first.cause is CauseClass.PEER else ""
-    said = followers_said(first.writer, [(error.writer, brief(error.finding)) for error, _ in following])
+    said = followers_said(owner or first.writer, [(error.writer, brief(error.finding)) for error, _ in following])
     inferred = chief.inferred or (bool(others) and not why)
     reason = (why or _unknown(first, errors, following)) if others else ""
     severity = Severity.CRITICAL if chief.state is VerdictState.CRASHED else chief.severity
     beside = _beside(first, errors, following, snapshot=state.snapshot) if others and not why else []
-    own = f"{_log_name(first, state.snapshot)}: {chief.sentence}" if beside else chief.sentence
+    named = _log_name(first, state.snapshot) if beside else sentence_case(owner)
+    own = f"{named}: {chief.sentence}" if named else chief.sentence
     sentence = " ".join(filter(None, (own, unseen, runs_said(beside), reason, said)))
     del found[first.number]
+    chief = replace(chief, writer=owner or chief.writer)
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
+
+
+def _owner(first: _Error, errors: Sequence[_Error], snapshot: Snapshot) -> str:
+    """Whose the first error is, if it names nobody and the accounts of its log do (C7); "" where that is not known."""
+    others = [error for error in errors if error.log == first.log and error is not first]
+    accounts = [error for error in others if error.writer and (error.cause is CauseClass.SUMMARY or error.aborts)]
+    nameless = [error for error in others if not error.writer and error.cause is not CauseClass.SUMMARY]
+    told = [one for one in snapshot.diagnostics.values() if one.severity.rank >= Severity.ERROR.rank]
+    owners = {one.writer for one in told if one.log == first.log} | {error.writer for error in others}
+    owners.discard("")
+    if first.writer or nameless or not accounts or len(owners) != 1 or rank_of(accounts[0].writer) is None:
+        return ""
+    by_signal = any(ended_by_signal(brief(error.finding)) for error in accounts)
+    return "" if by_signal and not may_end_by_signal(first.finding.sentence) else accounts[0].writer
 
 
 def _of_newest(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:
