@@ -337,6 +337,26 @@ def test_C7_an_error_that_names_nobody_is_of_the_rank_that_its_account_names(
     assert look(tmp_path, {"run.log": text}).verdict.sentence.startswith(begins)
 
 
+PANIC = "thread 'pool-3' panicked at src/pool.rs:88:14:\nno device\n"
+MADE = "make: *** [Makefile:3: run] Error 101\n"
+
+
+@pytest.mark.invariant("causes.C8")
+@pytest.mark.parametrize(
+    ("text", "state", "begins"),
+    [
+        (PANIC + MADE, VerdictState.CRASHED, "A thread (pool-3) panicked at pool.rs:88: no device"),
+        (PANIC, VerdictState.UNKNOWN, "A thread (pool-3) panicked at pool.rs:88: no device"),
+        (PANIC + "a further line\n" * 4 + MADE, VerdictState.CRASHED, "The build failed: make"),
+    ],
+)
+def test_C8_what_stands_right_above_an_account_failed(
+    tmp_path: Path, text: str, state: VerdictState, begins: str
+) -> None:
+    verdict = look(tmp_path, {"run.log": text}).verdict
+    assert (verdict.state, verdict.sentence[: len(begins)]) == (state, begins)
+
+
 @pytest.mark.parametrize(
     ("last", "state"), [("step 3 loss 0.1\n", VerdictState.STALLED), ("training finished\n", VerdictState.UNKNOWN)]
 )

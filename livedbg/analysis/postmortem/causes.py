@@ -14,6 +14,8 @@ Invariants:
     causes.C5. A process that aborts does so itself: what it said before, as a watchdog of it does, is the cause.
     causes.C7. An error that names nobody is of the rank that all accounts of its log name, if no other error there
         names nobody, and unless they say that a signal ended that rank of which the error does not speak.
+    causes.C8. Where all that is known is an account that something failed, an error right above it, of which nothing
+        tells whether its program ended by it, is what failed.
     causes.C6. Programs' own errors in logs that no rank wrote, and whose order is not known, are those of runs beside
         each other: the first by the name of its log is said, then how each other one ended.
 """
@@ -48,6 +50,8 @@ _ZONES_NS: Final = 55 * 60_000_000_000
 """From so far on, two logs may have the stamps of two time zones ..."""
 _NEAR_NS: Final = 120_000_000_000
 """... if they differ by a multiple of half an hour, about."""
+_RIGHT_ABOVE: Final = 3  # lines
+_OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
 _UNSEEN: Final = "What it waited for, or who was gone, is not in these logs as an error of its own."
@@ -93,6 +97,9 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     """The findings, of which those that only follow from another one are notes, and the first says who followed."""
     findings = _of_newest(findings, state.snapshot)
     errors = _errors_of(findings, state.snapshot)
+    if errors and all(error.cause is CauseClass.SUMMARY for error in errors):
+        findings = _proven(findings, errors, state.snapshot)
+        errors = _errors_of(findings, state.snapshot)
     found = list(findings)
     for error in errors:
         found[error.number] = replace(error.finding, cause=error.cause, writer=error.writer)
@@ -118,6 +125,33 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     del found[first.number]
     chief = replace(chief, writer=owner or chief.writer)
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
+
+
+def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
+    """The findings, of which those right above the accounts are ends, too (C8)."""
+    known = {
+        (said.log, said.message.first): said
+        for said in snapshot.diagnostics.values()
+        if said.severity.rank >= Severity.ERROR.rank and not (said.resolved or said.message.over or said.message.warned)
+    }
+
+    def failed(finding: Finding) -> Diagnostic | None:
+        proof = next(iter(finding.evidence), None)
+        if proof is None or finding.state not in (None, VerdictState.UNKNOWN):
+            return None
+        said = known.get((proof.log, proof.line or 0))
+        near = range(1, _RIGHT_ABOVE + 1)
+        above = said is not None and any(
+            said.log == account.log and account.line - said.message.last in near for account in accounts
+        )
+        return said if above and said is not None and said.cause in _OWN else None
+
+    return [
+        replace(finding, state=VerdictState.CRASHED, severity=Severity.ERROR, cause=said.cause)
+        if (said := failed(finding)) is not None
+        else finding
+        for finding in findings
+    ]
 
 
 def _owner(first: _Error, errors: Sequence[_Error], snapshot: Snapshot) -> str:
