@@ -268,7 +268,7 @@ def _seen(
     for line in lines:
         if line.number <= spot.line:
             continue
-        if line.tests:
+        if line.tests and not (own_lines is not None and own_lines(line.text)):
             return "the test run went on after it"
         while following is not None and line.number >= following:
             count = later = others = rises = 0
