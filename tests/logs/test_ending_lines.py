@@ -145,8 +145,8 @@ KILLED = "srun: error: n8: tasks 1-3: Killed\n"
     ],
 )
 def test_E5_what_stands_below_an_account_is_its_launcher_s(account: str) -> None:
-    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}Assertion failed in file pump.c at line 71: n > 0\n{account}")
-    assert told.claim == "Assertion failed in file pump.c at line 71: n > 0"
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}Invariant failed in file pump.c at line 71: n > 0\n{account}")
+    assert told.claim == "Invariant failed in file pump.c at line 71: n > 0"
 
 
 @pytest.mark.invariant("last_lines.E8")
