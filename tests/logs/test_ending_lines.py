@@ -149,6 +149,16 @@ def test_E5_what_stands_below_an_account_is_its_launcher_s(account: str) -> None
     assert told.claim == "Invariant failed in file pump.c at line 71: n > 0"
 
 
+def test_of_a_long_chain_of_causes_the_last_ones_are_said() -> None:
+    chain = ": ".join(
+        ("FATAL", "While making the image", *(f"step {'x' * 50} {n}" for n in range(5)), "write /t/a", "disk full")
+    )
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{chain}\n")
+    assert told.claim == "FATAL: While making the image: …: write /t/a: disk full"
+    (other,) = found(ENDED_WITH_ERROR, f"{STEPS}FATAL: {'no table ' * 40}: see: the: manual\n")
+    assert other.claim.startswith("FATAL: no table no table")
+
+
 @pytest.mark.invariant("last_lines.E8")
 def test_E8_what_was_killed_first_is_not_explained_by_an_error_above() -> None:
     assert not found(ENDED_WITH_ERROR, f"{STEPS}probe of port 3 failed\n{KILLED}{ENDING}")
