@@ -66,7 +66,7 @@ def runs_said(runs: Sequence[tuple[str, str]]) -> str:
 
 def _alike(said: str) -> str:
     """What is equal of the reports of several ranks."""
-    return said.translate(_DIGITS)[:60]
+    return said.translate(_DIGITS)
 
 
 def _who(writers: Iterable[str]) -> str:
