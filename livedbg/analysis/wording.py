@@ -60,7 +60,7 @@ def runs_said(runs: Sequence[tuple[str, str]]) -> str:
 
 
 def _alike(said: str) -> str:
-    return said.translate(_DIGITS)[:60]
+    return said.translate(_DIGITS)
 
 
 def _who(writers: Iterable[str]) -> str:

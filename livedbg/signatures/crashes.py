@@ -31,7 +31,7 @@ _NEWLINE: Final = "\n"
 _WHY: Final = 200  # characters of what failed in a test
 _NAMED: Final = 3  # tests that failed, with their reasons in one line
 _TESTS: Final = 500  # of one run that are kept
-_ABORTED: Final = ("signal", "SIGABRT")
+_ABORTED: Final = (("signal", "SIGABRT"), ("fatal-python-error", "Aborted"))
 _ABORTS: Final = ("glibc-abort", "assert", "terminate")
 """Kinds of signatures that say why a program aborts."""
 
@@ -63,7 +63,7 @@ def crash_in(text: str) -> tuple[Said, int] | None:
     """Return the crash that a record reports, and the index of the line that names it (D1), or None."""
     crashes = _crashes_in(text)
     first = next(crashes, None)
-    if first is None or (first[0].code, first[0].exception) != _ABORTED:
+    if first is None or (first[0].code, first[0].exception) not in _ABORTED:
         return first
     why = next((said for said in crashes if said[0].code in _ABORTS), None)
     return first if why is None else (replace(why[0], stack=why[0].stack or first[0].stack), why[1])
@@ -250,7 +250,7 @@ class CrashDecoder(LogDecoder):
     def _aborted(self, record: LogRecord, said: Said) -> ExceptionHit | None:
         """Return the exception right above an abort that is its reason, with the abort's stack (D1), or None."""
         before = next(reversed(self._hits.get(record.source, {}).values()), None)
-        if before is None or (said.code, said.exception) != _ABORTED or before.writer != record.writer:
+        if before is None or (said.code, said.exception) not in _ABORTED or before.writer != record.writer:
             return None
         near = (record.line or 0) - (before.line or 0) <= _RIGHT_ABOVE
         why = (before.catchpoint or "").removeprefix("log: ") in _ABORTS and not before.stack

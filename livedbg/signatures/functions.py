@@ -44,10 +44,12 @@ _PASS: Final = r"`(?P<pass>[^`\n]{1,300})` on '(?P<op>[^'\n]{1,100})' operation(
 
 
 def _container(match: re.Match[str]) -> Mapping[str, str]:
-    """Return `container`: the last heading above, in a description of kubectl; `again`, if a container runs now."""
-    names = re.findall(_NAME, match.string[: match.start()], re.MULTILINE)
-    again = re.search(_RUNS, match.string) is not None
-    return {"container": names[-1] if names else "", "again": "yes" if again else ""}
+    """Return `container`: the last heading above, in a description of kubectl; `again`, if that one runs now."""
+    heads = list(re.finditer(_NAME, match.string, re.MULTILINE))
+    own = next((head for head in reversed(heads) if head.start() < match.start()), None)
+    below = next((head.start() for head in heads if head.start() > match.start()), None)
+    again = re.search(_RUNS, match.string[own.start() if own is not None else 0 : below]) is not None
+    return {"container": own["name"] if own is not None else "", "again": "yes" if again else ""}
 
 
 def _missing_ranks(match: re.Match[str]) -> Mapping[str, str]:

@@ -62,10 +62,17 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 class Told(Struct):
-    """A reported message."""
+    """A reported message.
+
+    Attributes:
+        said: as it was found first.
+        length: of its text so far.
+        count: how often it came.
+    """
 
     said: Said
     diagnostic: Diagnostic
+    length: int
     count: int = 1
 
 
@@ -104,11 +111,12 @@ class LogTold:
         known = self.told.get(name)
         if known is None and self._counts[system] >= _MOST:
             return None, False
-        proof = Evidence.of_record(record, self.source.name, text, number)
+        proof = Evidence.of_record(record, self.source.name, text[:_TEXT], number)
         if known is not None:
             first, facts = known.diagnostic.evidence[0], known.diagnostic.message
             same = proof.line is not None and proof.place == first.place
-            if same and len(text) > len(first.text):  # more of its lines have come
+            if same and len(text) > known.length:  # more of its lines have come
+                known.length = len(text)
                 facts = replace(said.facts, first=facts.first, last=facts.last, count=facts.count, over=facts.over)
                 known.diagnostic = replace(
                     known.diagnostic,
@@ -146,7 +154,7 @@ class LogTold:
             writer=writer,
             late=said.late,
         )
-        entry = self.told[name] = Told(said, diagnostic)
+        entry = self.told[name] = Told(said, diagnostic, len(text))
         self._counts[system] += 1
         return entry, True
 
@@ -171,10 +179,10 @@ def events(entry: Told, stamp: Stamp) -> Iterator[Event]:
 
 
 def lines_of(text: str, begin: int, end: int) -> str:
-    """Return the whole lines of a part of a text, cut."""
+    """Return the whole lines of a part of a text."""
     begin = text.rfind("\n", 0, begin) + 1
     stop = text.find("\n", end)
-    return text[begin : stop if stop >= 0 else len(text)].strip()[:_TEXT]
+    return text[begin : stop if stop >= 0 else len(text)].strip()
 
 
 def close(one: LogRecord, other: LogRecord, near: int) -> bool:

@@ -175,6 +175,9 @@ def test_who_followed_is_grouped_by_what_was_reported() -> None:
     following = [("rank 0", "Closed 10.0.0.1"), ("rank 1", "Closed 10.0.0.2"), ("worker TP3", "Timed out"), ("", "Sum")]
     assert followers_said("rank 7", following) == "Ranks 0-1 followed: Closed 10.0.0.1. Worker TP3 followed: Timed out."
     assert followers_said("rank 0", [("rank 0", "again"), ("", "x")]) == ""
+    long = "A time limit was reached (0:10:00), and the main thread is then found in"
+    said = followers_said("rank 7", [("rank 0", f"{long} wait"), ("rank 1", f"{long} load")])
+    assert said == f"Rank 0 followed: {long} wait. Rank 1 followed: {long} load."
 
 
 XID = (
@@ -315,6 +318,46 @@ LUSTRE = (
     "[8001.2] Lustre: scratch-OST0007-osc-f: Connection to scratch-OST0007 (at 10.0.0.7@o2ib) was lost; in progress "
     "operations using this service will wait for recovery to complete\n"
 )
+
+
+NOTICED = "mpirun noticed that process rank {} with PID 8 on node n1 exited on signal {} (said).\n"
+
+
+@pytest.mark.invariant("causes.C7")
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("free(): invalid pointer\n" + NOTICED.format(3, 6), "Rank 3: Crashed: SIGABRT: free(): invalid pointer."),
+        (KEY + NOTICED.format(3, 11), "Crashed in collate"),  # no signal is spoken of
+        ("free(): invalid pointer\n" + NOTICED.format(3, 6) + NOTICED.format(4, 6), "Crashed: SIGABRT"),
+        (f"free(): invalid pointer\n{KEY}{NOTICED.format(3, 6)}", "Crashed: SIGABRT"),
+        (of_rank(1, KEY) + NOTICED.format(3, 6), "Rank 1 crashed in collate"),
+    ],
+)
+def test_C7_an_error_that_names_nobody_is_of_the_rank_that_its_account_names(
+    tmp_path: Path, text: str, begins: str
+) -> None:
+    assert look(tmp_path, {"run.log": text}).verdict.sentence.startswith(begins)
+
+
+PANIC = "thread 'pool-3' panicked at src/pool.rs:88:14:\nno device\n"
+MADE = "make: *** [Makefile:3: run] Error 101\n"
+
+
+@pytest.mark.invariant("causes.C8")
+@pytest.mark.parametrize(
+    ("text", "state", "begins"),
+    [
+        (PANIC + MADE, VerdictState.CRASHED, "A thread (pool-3) panicked at pool.rs:88: no device"),
+        (PANIC, VerdictState.UNKNOWN, "A thread (pool-3) panicked at pool.rs:88: no device"),
+        (PANIC + "a further line\n" * 4 + MADE, VerdictState.CRASHED, "The build failed: make"),
+    ],
+)
+def test_C8_what_stands_right_above_an_account_failed(
+    tmp_path: Path, text: str, state: VerdictState, begins: str
+) -> None:
+    verdict = look(tmp_path, {"run.log": text}).verdict
+    assert (verdict.state, verdict.sentence[: len(begins)]) == (state, begins)
 
 
 @pytest.mark.parametrize(

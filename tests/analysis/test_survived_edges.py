@@ -296,6 +296,13 @@ def test_what_rests_on_several_lines_is_survived_after_the_last_of_one_log(
     assert goes_on_after(proofs(*places), Log().add(11, *[STEP] * 5).snapshot()) == said
 
 
+def test_the_lines_of_a_message_do_not_come_after_it() -> None:
+    own = [Evidence(kind="log", file="train.log", line=10, text="E: stopped\nat a place\nin a file", log=LOG)]
+    log = Log().add(11, *[STEP] * 5)
+    assert goes_on_after(own, log.snapshot()) == ""
+    assert goes_on_after(own, log.add(16, *[STEP] * 3).snapshot()) == GOES_ON
+
+
 def test_what_does_not_rest_on_a_log_is_not_survived_by_one() -> None:
     log = Log().add(11, *[STEP] * 5)
     assert goes_on_after([Evidence(kind="file", file="x", line=10, text="E", log=LOG)], log.snapshot()) == ""

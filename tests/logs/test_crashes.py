@@ -195,6 +195,18 @@ _HANDLER = """\
 
 
 @pytest.mark.invariant("crashes.D1")
+def test_D1_the_stack_of_python_is_that_of_the_assertion_right_above() -> None:
+    *_, hit = hits(b"""python: /b/Cast.h:566: To& cast(From&): Assertion `is<To>(v)' failed.
+Fatal Python error: Aborted
+
+Current thread 0x00007f24cd1ff740 (most recent call first):
+  File "/w/attention.py", line 112 in forward
+""")
+    assert (hit.type, hit.message) == ("assert", "/b/Cast.h:566: To& cast(From&): Assertion `is<To>(v)' failed.")
+    assert [(frame.function, frame.line) for frame in hit.stack] == [("forward", 112)]
+
+
+@pytest.mark.invariant("crashes.D1")
 @pytest.mark.parametrize(
     ("before", "kind", "says"),
     [

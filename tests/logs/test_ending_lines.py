@@ -145,8 +145,18 @@ KILLED = "srun: error: n8: tasks 1-3: Killed\n"
     ],
 )
 def test_E5_what_stands_below_an_account_is_its_launcher_s(account: str) -> None:
-    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}Assertion failed in file pump.c at line 71: n > 0\n{account}")
-    assert told.claim == "Assertion failed in file pump.c at line 71: n > 0"
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}Invariant failed in file pump.c at line 71: n > 0\n{account}")
+    assert told.claim == "Invariant failed in file pump.c at line 71: n > 0"
+
+
+def test_of_a_long_chain_of_causes_the_last_ones_are_said() -> None:
+    chain = ": ".join(
+        ("FATAL", "While making the image", *(f"step {'x' * 50} {n}" for n in range(5)), "write /t/a", "disk full")
+    )
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{chain}\n")
+    assert told.claim == "FATAL: While making the image: …: write /t/a: disk full"
+    (other,) = found(ENDED_WITH_ERROR, f"{STEPS}FATAL: {'no table ' * 40}: see: the: manual\n")
+    assert other.claim.startswith("FATAL: no table no table")
 
 
 @pytest.mark.invariant("last_lines.E8")
@@ -472,8 +482,8 @@ def test_the_reason_stands_below_where_the_node_was_made(message: str, said: str
         ("could not open /d/a.bin, exiting\n", "could not open /d/a.bin, exiting"),
         ("Execution halted\n", "Execution halted"),
         (
-            "--> FOAM FATAL ERROR: (v2)\nUnknown patch in inlet\n\n    From static select\n\nFOAM exiting\n",
-            "--> FOAM FATAL ERROR: (v2) Unknown patch in inlet",
+            "--> MESH FATAL ERROR: (v2)\nUnknown patch in inlet\n\n    From static select\n\nMESH exiting\n",
+            "--> MESH FATAL ERROR: (v2) Unknown patch in inlet",
         ),
         ("solver error: no mesh\nstep 41 loss 0.2\nstep 42 loss 0.2\nexiting\n", ""),
     ],
@@ -512,7 +522,9 @@ def test_E1_how_programs_put_what_ends_them(end: str, claim: str) -> None:
 def test_E5_above_an_abort_of_mpi_stands_why() -> None:
     abort = "application called MPI_Abort(MPI_COMM_WORLD, 1) - process 0\n"
     said = verdict(f"{STEPS}ERROR: Lost atoms: 4000 and now 3999\nLast command: run 1000\n{abort}")
-    assert said.sentence.startswith("The log ends with an error, at 0.log:31: ERROR: Lost atoms: 4000 and now 3999.")
+    assert said.sentence.startswith(
+        "Rank 0: The log ends with an error, at 0.log:31: ERROR: Lost atoms: 4000 and now 3999."
+    )
     assert verdict(f"{STEPS}{abort}").sentence.startswith("Rank 0 called MPI_Abort")
 
 

@@ -85,7 +85,18 @@ def test_a_page_is_read_as_what_it_shows() -> None:
         assert [record.text for record in read(page)] == ["a > b && c", TRACEBACK, '"x"']
 
 
+def test_colours_without_their_escape_are_taken_off() -> None:
+    lines = [f"[36m(Trainer pid=42)[0m {line}" for line in TRACEBACK.split("\n")]
+    lines += ["[2026-11-21 12:00:00] all [1;31mfailed[0m, after [5m, 3 s]"]
+    records = read("".join(f"{line}\n" for line in lines))
+    assert [(record.text, record.pid) for record in records] == [
+        (TRACEBACK, 42),
+        ("[2026-11-21 12:00:00] all failed, after [5m, 3 s]", None),
+    ]
+
+
 PAGES = {
+    "lengths in metres": "from [30m, 40m]\nto [31m and [39, 40m]\n",
     "a program's HTML": "<p>a &amp; b &lt; c</p>\n<b>3</b>\n",
     "some escaped": "got &lt;s&gt; from the tokenizer\nargs: <s> </s>\n",
     "an address": "GET /x?a=1&lt;b=2&c=3\nGET /y?a=1&b=2\n",
@@ -160,6 +171,7 @@ OWN = {
     "a logger": "".join(f"2026-11-21 12:00:{n:02},000 INFO train: step {n}\n" for n in range(9)),
     "a logger and its error": "".join(f"12:00:{n:02} ERROR train: step {n}\n" for n in range(9)) + TRACEBACK,
     "the kernel": "".join(f"Nov 21 12:00:{n:02} node3 kernel: [ {n}.123456] usb 1-{n}\n" for n in range(9)),
+    "a clock before a rank": "".join(f"Nov 21 12:00:{n:02} [{n % 2}] cell {n}\n" for n in range(9)),
     "another line": "".join(f"run {n}: Traceback (most recent call last):\n" for n in range(9)) + "and so on\nand on\n",
     "frames": "".join(f'  File "/srv/a.py", line {n}, in f\n' for n in range(9)),
     "a table": "".join(f"step {n} | [rank0]: {n}\n" for n in range(9)) + "x\ny\n",

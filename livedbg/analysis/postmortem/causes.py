@@ -14,6 +14,10 @@ Invariants:
     causes.C5. A process that aborts does so itself: its earlier error, as of a watchdog, is the cause.
     causes.C6. Programs' own errors in logs that no rank wrote, and whose order is not known, are those of independent
         runs: the first by the name of its log is reported, then how each other one ended.
+    causes.C7. An error that names nobody belongs to the rank that all accounts of its log name, if no other error there
+        names nobody, and unless they say that a signal ended that rank and the error does not speak of one.
+    causes.C8. If only accounts that something failed are known, an error right above one of them is what failed, even
+        if nothing else tells whether its program ended by it.
 """
 
 from __future__ import annotations
@@ -30,9 +34,11 @@ from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
+from livedbg.logs.last_words import ended_by_signal, may_end_by_signal
+from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.wording import sentences
+from livedbg.text.wording import sentence_case, sentences
 
 _ENDS: Final = frozenset({VerdictState.CRASHED, VerdictState.STALLED, VerdictState.DEADLOCK})
 _SLACK_NS: Final = 120_000_000_000
@@ -44,6 +50,8 @@ _ZONES_NS: Final = 55 * 60_000_000_000
 """From so far on, two logs may have the stamps of two time zones ..."""
 _NEAR_NS: Final = 120_000_000_000
 """... if they differ by a multiple of half an hour, about."""
+_RIGHT_ABOVE: Final = 3  # lines
+_OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
 _UNSEEN: Final = "Its cause is not in these logs."
@@ -84,6 +92,9 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     """Turn findings that follow from another one into notes; the first one lists its followers."""
     findings = _of_newest(findings, state.snapshot)
     errors = _errors_of(findings, state.snapshot)
+    if errors and all(error.cause is CauseClass.SUMMARY for error in errors):
+        findings = _proven(findings, errors, state.snapshot)
+        errors = _errors_of(findings, state.snapshot)
     found = list(findings)
     for error in errors:
         found[error.number] = replace(error.finding, cause=error.cause, writer=error.writer)
@@ -95,17 +106,61 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     for error, word in following:
         found[error.number] = _note(found[error.number], word, first)
     chief = found[first.number]
-    others = [error for error in errors if error.stream != first.stream]
+    owner = _owner(first, errors, state.snapshot)
+    others = [error for error in errors if error.stream != first.stream and (not owner or error.writer != owner)]
     unseen = _UNSEEN if first.cause is CauseClass.PEER else ""
-    said = followers_said(first.writer, [(error.writer, brief(error.finding)) for error, _ in following])
+    said = followers_said(owner or first.writer, [(error.writer, brief(error.finding)) for error, _ in following])
     inferred = chief.inferred or (bool(others) and not why)
     reason = (why or _unknown(first, errors, following)) if others else ""
     severity = Severity.CRITICAL if chief.state is VerdictState.CRASHED else chief.severity
     beside = _beside(first, errors, following, snapshot=state.snapshot) if others and not why else []
-    own = f"{_log_name(first, state.snapshot)}: {chief.sentence}" if beside else chief.sentence
+    named = _log_name(first, state.snapshot) if beside else sentence_case(owner)
+    own = f"{named}: {chief.sentence}" if named else chief.sentence
     sentence = " ".join(filter(None, (own, unseen, runs_said(beside), reason, said)))
     del found[first.number]
+    chief = replace(chief, writer=owner or chief.writer)
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
+
+
+def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
+    """Turn findings right above the accounts into ends, too (C8)."""
+    known = {
+        (said.log, said.message.first): said
+        for said in snapshot.diagnostics.values()
+        if said.severity.rank >= Severity.ERROR.rank and not (said.resolved or said.message.over or said.message.warned)
+    }
+
+    def failed(finding: Finding) -> Diagnostic | None:
+        proof = next(iter(finding.evidence), None)
+        if proof is None or finding.state not in (None, VerdictState.UNKNOWN):
+            return None
+        said = known.get((proof.log, proof.line or 0))
+        near = range(1, _RIGHT_ABOVE + 1)
+        above = said is not None and any(
+            said.log == account.log and account.line - said.message.last in near for account in accounts
+        )
+        return said if above and said is not None and said.cause in _OWN else None
+
+    return [
+        replace(finding, state=VerdictState.CRASHED, severity=Severity.ERROR, cause=said.cause)
+        if (said := failed(finding)) is not None
+        else finding
+        for finding in findings
+    ]
+
+
+def _owner(first: _Error, errors: Sequence[_Error], snapshot: Snapshot) -> str:
+    """Return the rank of the first error from the accounts of its log, if it names nobody (C7); "" if not known."""
+    others = [error for error in errors if error.log == first.log and error is not first]
+    accounts = [error for error in others if error.writer and (error.cause is CauseClass.SUMMARY or error.aborts)]
+    nameless = [error for error in others if not error.writer and error.cause is not CauseClass.SUMMARY]
+    told = [one for one in snapshot.diagnostics.values() if one.severity.rank >= Severity.ERROR.rank]
+    owners = {one.writer for one in told if one.log == first.log} | {error.writer for error in others}
+    owners.discard("")
+    if first.writer or nameless or not accounts or len(owners) != 1 or rank_of(accounts[0].writer) is None:
+        return ""
+    by_signal = any(ended_by_signal(brief(error.finding)) for error in accounts)
+    return "" if by_signal and not may_end_by_signal(first.finding.sentence) else accounts[0].writer
 
 
 def _of_newest(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:

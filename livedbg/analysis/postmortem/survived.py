@@ -186,7 +186,7 @@ def is_replaced(source: LogSource, snapshot: Snapshot) -> bool:
 def _spots(evidence: Iterable[Evidence]) -> Iterator[_Spot]:
     for proof in evidence:
         if proof.kind == "log" and proof.log and proof.line is not None:
-            yield _Spot(proof.log, proof.line, proof.at_wall_ns)
+            yield _Spot(proof.log, proof.line + proof.text.count("\n"), proof.at_wall_ns)  # the last one of its lines
 
 
 def _after(spot: _Spot, snapshot: Snapshot, own_lines: OwnLines | None) -> str:
@@ -251,7 +251,7 @@ def _seen(
     for line in lines:
         if line.number <= spot.line:
             continue
-        if line.tests:
+        if line.tests and not (own_lines is not None and own_lines(line.text)):
             return "the test run went on after it"
         while following is not None and line.number >= following:
             count = later = others = rises = 0

@@ -78,6 +78,8 @@ _AGAIN: Final = 3
 _ROUND: Final = 3
 """So many lines, at most, are written in each round of a wait."""
 _TEXT: Final = 200
+_CHAIN: Final = 5
+"""A line of so many parts, all of them short, is a chain of causes."""
 _PARAGRAPH: Final = 8
 """So many records, at most, are between the head of a message and the line that says that its program ends."""
 _BELOW: Final = 2
@@ -119,7 +121,7 @@ class EndedWithError:
             if cause.rank >= CauseClass.PEER.rank and end.source.id in peers:
                 continue  # a decoder knows who is gone
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
-            last = _whole(end)[:_LONGEST].rstrip(".")
+            last = _told(_whole(end)).rstrip(".")
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
             yield Finding(
                 rule=self.name,
@@ -282,6 +284,14 @@ def _whole(end: _End) -> str:
         causes = list(takewhile(lambda text: text[:1].isspace(), texts[1:]))
         return f"{line}: {causes[-1].strip().lstrip('0123456789').lstrip(': ')}" if causes else line
     return line
+
+
+def _told(text: str) -> str:
+    """As much of a line as is said; of a long chain of causes (`build: open: no space`) the first and the last ones."""
+    links = text.split(": ")
+    if len(text) <= _LONGEST or len(links) < _CHAIN or len(max(links, key=len)) > _TEXT // 2:
+        return text[:_LONGEST]
+    return f"{': '.join(links[:2])}: …: {': '.join(links[-2:])}"
 
 
 def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:

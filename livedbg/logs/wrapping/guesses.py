@@ -3,7 +3,7 @@
 A guess is tried on each line of a row, and proves itself by all of them: the same few labels recur, or the text after
 them surely begins a line (a traceback, a log header, another wrapping). Sources of the forms: `srun --label` and
 `mpiexec -prepend-rank`; pdsh, dsh and clush; docker compose; stern; `kubectl logs --timestamps`, `docker logs -t`,
-GitHub's Actions and ts; journalctl (`-o short…`, with-unit) and syslog's files.
+GitHub's Actions and ts; BuildKit's `--progress=plain`; journalctl (`-o short…`, with-unit) and syslog's files.
 
 Invariant:
     guesses.U1. A guess is proved by no fewer than two lines, if there are more, and never by numbers that only count
@@ -169,6 +169,19 @@ def _pods(row: Row, layer: Layer) -> Layer | None:
     return layer if row.sure or (made and row.long) else None
 
 
+# steps of a build
+
+_since = by(r"#(?P<step>\d{1,4}) \d{1,6}\.\d{1,3}(?: |$)")
+
+
+def _builds(row: Row, layer: Layer) -> Layer | None:
+    """BuildKit's seconds since a step began rise from line to line of it."""
+    times = [(step, float(seconds)) for step, seconds in (text.split(" ")[:2] for text in row.texts)]
+    rise = all(a[0] != b[0] or a[1] <= b[1] for a, b in pairwise(times))
+    same = _repeat([step for step, _ in times])
+    return layer if rise and same and (row.sure or row.long or len(times) > 2) else None
+
+
 # quoted and pasted text
 
 _BAR: Final = lazy_re(r" {0,2}\d{1,3}%\|")
@@ -239,6 +252,7 @@ GUESSES: Final[tuple[Guess, ...]] = (
         ),
         _pods,
     ),
+    Guess("#", r"#\d{1,4} \d{1,6}\.\d", _since, _builds),
     Guess(ascii_letters, r"[A-Za-z][\w.-]{0,61}?\d[\w.-]{0,61}:", _host, _hosts),
     Guess(">", ">", by(r"(?:>(?!>>) ?){1,5}"), _quotes),
     Guess(" \t", "", _indented, _indents),

@@ -87,8 +87,9 @@ _LONGEST: Final = 300
 _NUMBER: Final = lazy_re(r"\d+")
 _OTHER: Final = lazy_re(
     r"[\s|+]*(?:Exception Group )?$|\S*[VIWEFC]\d{4}(?:\d{4})? \d\d:|.*[|+] +$|.*\""
-    r"|(?!.*\d\d:\d\d:\d\d)[\W\d]*$"
+    r"|(?!.*\d\d:\d\d:\d\d)[\W\d]*$|INTERNALERROR> "
 )
+"""What is no prefix of a launcher's, though a traceback stands behind it: with its own, pytest says that it failed."""
 _DATE: Final = lazy_re(r"\D{0,40}?(\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? ?(Z|[+-]\d\d:?\d\d)?")
 
 _DAY: Final = lazy_re(r"\D{0,40}?\b(\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))?")

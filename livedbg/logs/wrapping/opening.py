@@ -1,6 +1,6 @@
 """Wrappings that the first lines of a log show together, and no line by itself. They are taken off before all others:
 
-1. HTML entities of a page that was copied.
+1. HTML entities of a copied page, and its colours without their escape: `[36m` and `[0m`.
 2. Lines that a terminal broke at its width, in text that was copied from it or captured (tmux, screen). A line longer
 than the terminal's width continues in the next one, in the middle of a word. Text that was filled to a width, tables,
 rules and lines that a program cut off have one length, too. So either several lines must show that they continue (an
@@ -50,6 +50,11 @@ _CHARACTER: Final = {
     "&lt;": "<", "&gt;": ">", "&quot;": '"', "&amp;": "&", "&nbsp;": " ", "&apos;": "'", "&#39;": "'", "&#039;": "'",
     "&#x27;": "'", "&#34;": '"', "&#x2f;": "/", "&#47;": "/", "&#x60;": "`", "&#96;": "`", "&#x3d;": "=", "&#61;": "=",
 }  # fmt: skip
+_SETS: Final = r"\[(?:[0-9];){0,2}(?:[12]|3[0-9]|4[0-9]|9[0-7]|38;5;\d{1,3})m"
+_ENDS: Final = r"\[(?:0;)?(?:0|39|22)?m"
+_COLOUR: Final = lazy_re(rf"{_SETS}|{_ENDS}")
+_COLOURED: Final = lazy_re(rf"(?<![\x1b\w\]]){_SETS}[^\[\n]{{1,200}}{_ENDS}")
+"""What is set and ended again in one line: no program writes that, but for colours."""
 _GH: Final = lazy_re(
     r"(?P<job>[^\t]{1,200})\t(?P<step>[^\t]{1,200})\t[\ufeff\ufffd]?"
     r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)\.(?P<part>\d{1,9})Z(?: |$)"
@@ -62,6 +67,9 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
     if _has_entities(texts):
         found.append(Known("", _unescaped, once=True, rewrites=True))
         texts = [_plain(text) for text in texts]
+    if any("[" in text and _COLOURED.search(text) is not None for text in texts):
+        found.append(Known("", _uncoloured, once=True, rewrites=True))
+        texts = [_COLOUR.sub("", text) for text in texts]
     width = broken_at(texts)
     if width:
         found.append(Known("", _joining(width), once=True, joins=True, rewrites=True))
@@ -94,6 +102,10 @@ def _plain(text: str) -> str:
 
 def _unescaped(text: str, clock: SourceClock) -> Opened | None:
     return Opened(_plain(text)) if "&" in text else None
+
+
+def _uncoloured(text: str, clock: SourceClock) -> Opened | None:
+    return Opened(_COLOUR.sub("", text)) if "[" in text and _COLOUR.search(text) is not None else None
 
 
 def _joining(width: int) -> Layer:

@@ -16,7 +16,7 @@ Layer = Callable[[str, SourceClock], Opened | None]
 _STREAMS: Final = {"O": "stdout", "E": "stderr"}
 _MOST_RANKS: Final = 16_384
 _WRITERS: Final = frozenset(
-    ("rank", "label", "host", "pod", "service", "container", "stream", "program", "pid")
+    ("rank", "label", "host", "pod", "service", "container", "stream", "program", "pid", "step")
 )  # groups that say who wrote it
 MONTH: Final = r"(?P<month>Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 """Of a pattern."""
@@ -29,7 +29,7 @@ def by(pattern: str, behind: Callable[[str, int], int] | None = None) -> Layer:
         pattern: matches it. Its groups are optional fields (`stream_2` is another place of `stream`): `time`, `part`
             and `zone` of a date and time; or `month`, `day`, `clock`, and `part` or `year`; or `ms`, or `unix` and
             `micro`, since 1970; `rank`, `label` (a rank, or a port), `host`, `pod` and `container`, `service`,
-            `stream`, `program` and `pid`; `cut`: the next line continues it.
+            `stream`, `program` and `pid`, `step` of a build; `cut`: the next line continues it.
         behind: returns where the text begins, from the line and the end of the match.
     """
     compiled = re.compile(pattern)
@@ -89,6 +89,8 @@ def _tag(names: tuple[str, ...], values: tuple[str | None, ...] | str | None) ->
         return Tag(f"pod {said['pod']}/{container}", host=said["pod"], container=container, stream=stream)
     if "service" in said:
         return Tag(f"container {said['service']}", container=said["service"])
+    if "step" in said:
+        return Tag(f"build step {said['step']}")
     label = int(said.get("label", "0"))
     if label > _MOST_RANKS:
         return Tag(f"process or port {label}")

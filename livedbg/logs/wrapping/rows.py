@@ -33,7 +33,7 @@ BEGINS: Final = lazy_re(
     r"(?:[ +|]{0,12}(?:Exception Group )?)Traceback \(most recent call |[ |]{2,100}File \"[^\"]+\", line \d"
     r"|\[(?:rank|default)\d+\]:|\{ ?\"[\w@.$]{1,40}\" ?:|\[pod/|\[\d+,\d+\]<std|\([A-Za-z_][\w ]*pid=\d"
     r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d|\[?[VIWEFC]\d{3,4} \d\d:\d\d:\d\d"
-    r"|[\w.-]{1,200}:\d{1,9}:\d{1,9} \[\d+\] "
+    r"|(?!\d\d:\d\d:\d\d )[\w.-]{1,200}:\d{1,9}:\d{1,9} \[\d+\] "
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S+ \S+: |\[ *\d+\.\d{6}\] |==\d+==(?:ERROR|WARNING): |=========(?: |$)"
     r"|=======? (?:Backtrace|Memory map): |\*\*\* Error in |Fatal Python error: |[\u256d\u250c][\u2500-]{3,}"
     r"|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):|frame #\d+: |    #\d+ 0x"
