@@ -100,7 +100,8 @@ _SOON_NS: Final = 5 * _MS  # the same for the first stack
 _SOON_S: Final = 0.3  # how long the first stacks are waited for
 _CALLS_S: Final = 0.4  # how long a thread of which nothing but CPU time is seen is looked at ...
 _CALLS_HZ: Final = 100  # ... and how often in a second ...
-_CALLS_APART_S: Final = 8.0  # ... and after which pause again
+_CALLS_APART_S: Final = 8.0  # ... and after which pause again ...
+_AGAIN_S: Final = 0.1  # ... for how long: what was read before still counts
 _POLL_S: Final = 0.02
 _TASKS: Final = 4  # threads that execute tasks of which the place is looked for ...
 _TASKS_NS: Final = _MS // 5  # ... at this CPU time or more from sample to sample ...
@@ -214,7 +215,7 @@ class SamplesAdapter(Adapter):
             except LivedbgError as error:
                 self._troubles.report(context, "", error)
 
-    async def _sample_calls(self, context: Context) -> None:
+    async def _sample_calls(self, context: Context, seconds: float = _CALLS_S) -> None:
         """Sample the calls and loops of running threads that show no other progress: CPU time is no progress."""
         snapshot = context.snapshot()
         seen = [activity for thread in running(snapshot) if (activity := snapshot.activity.get(thread.id)) is not None]
@@ -222,7 +223,7 @@ class SamplesAdapter(Adapter):
         if any(not activity.steps or activity.step_mono_ns < since_ns for activity in seen):
             pace = Pace(_CALLS_HZ, _PROFILE_HZ)
             self._loops = {of: known for of, known in self._loops.items() if of in snapshot.threads}
-            await profile_python(context, seconds=_CALLS_S, pace=pace, loops=self._loops)
+            await profile_python(context, seconds=seconds, pace=pace, loops=self._loops)
 
     async def _sample_soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
         """Emit one stack of each of these threads, as soon as it has run for a moment."""
@@ -282,7 +283,7 @@ class SamplesAdapter(Adapter):
                     await self._sample_tasks(context)
                     tasks_s = time.monotonic() + _TASKS_APART_S
                 if time.monotonic() >= calls_s:
-                    await self._sample_calls(context)
+                    await self._sample_calls(context, _AGAIN_S)
                     calls_s = time.monotonic() + _CALLS_APART_S
                 await context.sleep(pause_s)
 
