@@ -10,6 +10,8 @@ Invariants:
     aoti_provenance.O2. A module has its path only if each frame above names the one attribute that it calls, by its
         class if there are several, and no method; the model's inputs have names only if all traces begin in one
         function.
+    aoti_provenance.O3. In a loop over modules the frames name none. Then it is most likely the module whose own
+        modules, attributes of the line's class, made the call's inputs, if there is only one.
 """
 
 from __future__ import annotations
@@ -78,6 +80,12 @@ class Line(Struct, frozen=True, kw_only=True):
         """Return `model.py:8 in Norm.forward: return x * torch.rsqrt(v)`."""
         place = f"{self.file}:{self.number}{f' in {self.function}' if self.function else ''}"
         return f"{place}: {self.source}" if self.source else place
+
+
+def attributes_at(line: Line) -> Set[str]:
+    """Return the attributes to which the class around a line assigns new objects, as `fc` in `self.fc = Linear(…)`."""
+    within = _class_of(line.file, line.number, line.source)
+    return {name for name, _ in _assigned_classes(within)} if within is not None else set()
 
 
 def rows_of(lines: Sequence[Line], value: str = "") -> Iterator[tuple[str, str]]:

@@ -419,8 +419,7 @@ def _places(call: Call, model: Model, value: str = "") -> Iterator[tuple[str, st
     """Yield the model lines and the generated source of a call; `value` is the bad value that it made."""
     own = model.model_lines(call)
     yield from rows_of(own, value)
-    modules = dict.fromkeys(full.rpartition(".")[0] for name in call.reads if (full := model.code.constants.get(name)))
-    if module := next(iter(modules)) if len(modules) == 1 else own[0].module if own else "":
+    if module := model.module_of(call):
         yield "module", module
     if source := model.source_of(call):
         yield "source", source

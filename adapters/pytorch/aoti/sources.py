@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from livedbg.adapters.pytorch.aoti.generated import Call, Generated, generated
 from livedbg.adapters.pytorch.aoti.printed import lines_of
-from livedbg.adapters.pytorch.aoti.provenance import Line, lines_by_kernel, parameters
+from livedbg.adapters.pytorch.aoti.provenance import Line, attributes_at, lines_by_kernel, parameters
 from livedbg.linux import target_files
 from livedbg.session.guide import StepRun
 from livedbg.text.patterns import lazy_re
@@ -49,6 +49,7 @@ _ELSEWHERE: Final = lazy_re(r"/(?:site|dist)-packages/|/lib(?:32|64)?/|^/usr/")
 """Where programs have libraries that are no models."""
 _LARGEST: Final = 64 << 20  # bytes of one file
 _MOST: Final = 16  # models
+_MOST_MAKERS: Final = 8  # calls from which a value came, one behind the other
 _FOLDERS: Final = 64  # of what is kept
 _DEFINED: Final = 'extern "C"'
 _SYMBOLS: Final = 255  # of a file's name
@@ -97,6 +98,28 @@ class Model(Struct, frozen=True, kw_only=True):
     def model_line(self, call: Call) -> str:
         """Return the first of the model lines as text, or ""."""
         return next((line.told for line in self.model_lines(call)), "")
+
+    def module_of(self, call: Call) -> str:
+        """Return the module that a call runs for: its parameters', its line's, or most likely its inputs'; or ""."""
+        own, modules = self.model_lines(call), self._owners(call)
+        if len(modules) == 1:
+            return next(iter(modules))
+        return own[0].module or self._module_before(call, own[0]) if own else ""
+
+    def _owners(self, call: Call) -> dict[str, None]:
+        return dict.fromkeys(full.rpartition(".")[0] for one in call.reads if (full := self.code.constants.get(one)))
+
+    def _module_before(self, call: Call, line: Line) -> str:
+        """Return the module of the line's class whose own modules made the call's inputs (O3), or ""."""
+        attributes, makers = attributes_at(line), {call.index}
+        for _ in range(_MOST_MAKERS):
+            makers = {maker for index in makers for _, maker in self.code.calls[index].makers}
+            owners = [owner.rpartition(".") for index in makers for owner in self._owners(self.code.calls[index])]
+            if owners:
+                own = {parent: f"{parent}.{attribute}" for parent, _, attribute in owners if attribute in attributes}
+                said = [f"{parent} (most likely: {made} made its input)" for parent, made in own.items()]
+                return said[0] if len(said) == 1 else ""
+        return ""
 
 
 class _Place(NamedTuple):

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.pytorch.aoti.generated import Generated
+from livedbg.adapters.pytorch.aoti.generated import Call, Generated
 from livedbg.adapters.pytorch.aoti.printed import Value
-from livedbg.adapters.pytorch.aoti.provenance import lines_by_kernel, parameters, rows_of
+from livedbg.adapters.pytorch.aoti.provenance import Line, lines_by_kernel, parameters, rows_of
 from livedbg.adapters.pytorch.aoti.sources import Model, code_of, keep, models
 from livedbg.adapters.pytorch.aoti.tracing import first_bad
 from livedbg.recipes.effects import Witness
@@ -319,6 +319,41 @@ def test_a_module_has_its_path_where_each_frame_names_one(
     trace = frames(*((str(file), line, source) for line, source in (*callers, LOG)))
     known = {"k:1": {"stack_traces": [trace], "post_grad_nodes": ["log"]}}
     assert lines_by_kernel(json.dumps(known).encode())["k:1"][0].module == module
+
+
+GATE = """\
+class Gate:
+    def __init__(self):
+        self.fc = Linear(4, 4)
+        self.bias = Linear(4, 4)
+    def forward(self, x):
+        return torch.log(self.fc(x))
+"""
+
+
+@pytest.mark.invariant("aoti_provenance.O3")
+@pytest.mark.parametrize(
+    ("reads", "module"),
+    [
+        (["blocks.1.fc.weight"], "blocks.1 (most likely: blocks.1.fc made its input)"),
+        (["blocks.1.fc.weight", "blocks.1.bias.weight"], "blocks.1 (most likely: blocks.1.bias made its input)"),
+        (["blocks.1.fc.weight", "blocks.2.fc.weight"], ""),  # which of the two is not known
+        (["head.proj.weight"], ""),  # no attribute of the line's class
+        ([], ""),
+    ],
+)
+def test_in_a_loop_over_modules_what_made_the_input_tells(reads: list[str], module: str, tmp_path: Path) -> None:
+    file = tmp_path / "gate.py"
+    file.write_text(GATE)
+    constants = {f"c{number}": name for number, name in enumerate(reads)}
+    calls = (
+        Call(index=0, line=1, function="addmm", name="addmm", reads=tuple(constants), writes=("buf0",)),
+        Call(index=1, line=2, function="relu", name="relu", reads=("buf0",), makers=(("buf0", 0),)),
+        Call(index=2, line=3, function="k", name="k", handle="k:1", reads=("buf1",), makers=(("buf1", 1),)),
+    )
+    line = Line(file=str(file), number=6, function="Gate.forward", source="return torch.log(self.fc(x))")
+    code = Generated(path="m.cpp", calls=calls, constants=constants)
+    assert Model(code=code, kernels={}, lines={"k:1": (line,)}).module_of(calls[2]) == module
 
 
 @pytest.mark.invariant("aoti_provenance.O2")
