@@ -19,6 +19,7 @@ from livedbg.cpython.threads import PyFrame, ThreadReader
 from livedbg.linux import memory
 
 _INNER_FRAMES: Final = 3  # generators inside generators that are followed
+_MOST_OBJECTS: Final = 10_000  # of the value stacks of a thread: more are damaged memory
 _SIZE_AT: Final = 16  # ob_size of a list or a tuple, length of a str
 _ENDLESS: Final = 1 << 62
 
@@ -57,6 +58,7 @@ class ForLoopReader:
     def __init__(self, reader: ThreadReader) -> None:
         self._reader = reader
         self._objects: ObjectReader = reader.objects
+        self._left = 0
 
     def loops(self, state: int) -> tuple[ForLoop, ...]:
         """Return the loops that a thread is in, outermost first.
@@ -69,13 +71,15 @@ class ForLoopReader:
         """
         if self._reader.layout.free_threaded:  # objects have another head there
             return ()
+        self._left = _MOST_OBJECTS
         frames = self._reader.frames_of([state])[state]
         found = [loop for frame in reversed(frames) for loop in self._of_frame(frame)]
         return tuple({loop.iterator: loop for loop in reversed(found)}.values())[::-1]  # of equal ones, the outermost
 
     def _of_frame(self, frame: PyFrame, depth: int = 0, consumer: Code | None = None) -> list[ForLoop]:
         found: list[ForLoop] = []
-        pointers = [slot for slot in frame.stack if is_pointer(slot)]
+        pointers = [slot for slot in frame.stack if is_pointer(slot)][: self._left]
+        self._left -= len(pointers)
         for pointer, head in zip(pointers, self._objects.heads(pointers), strict=True):
             if head is not None:
                 found += self._of_iterator(consumer or frame.code, pointer, head, depth)
@@ -98,7 +102,7 @@ class ForLoopReader:
             return [] if endless else [ForLoop(code, address, first, None)]
         if kind == _SET:  # the set, how many it had, the table's index, how many are left
             return [ForLoop(code, address, second - fourth, second)] if is_pointer(first) else []
-        if depth < _INNER_FRAMES and kind == _ZIP:
+        if depth < _INNER_FRAMES and kind == _ZIP and is_pointer(second):
             return self._of_iterators(code, second, depth)
         if depth < _INNER_FRAMES and kind == _GENERATOR:
             return self._of_generator(code, address, depth)

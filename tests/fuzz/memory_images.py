@@ -23,6 +23,7 @@ from livedbg.adapters.ascend.live.layout import Layout, Place, wanted_fields
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.cpython.call_frames import CallFrames
 from livedbg.cpython.exception_message import ExceptionTypes, Kinds, message_of
+from livedbg.cpython.for_loops import ForLoopReader
 from livedbg.cpython.interpreter import Interpreter, find_interpreter
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.threads import ThreadReader
@@ -135,6 +136,8 @@ def read_python(seed: bytes) -> None:
         calls = CallFrames(ObjectReader(pid, reader.layout))
         for state in list(states.values())[:50]:
             calls.now(state)
+            with contextlib.suppress(OSError):
+                assert all(loop.code.name for loop in ForLoopReader(reader).loops(state))
         number = int.from_bytes(seed[:8], "little")
         calls.of({"state": next(iter(states.values()), 0), "code0": number, "at0": 8, "behind": id(reader)})
         ExceptionTypes(objects).names(id(_OwnError), "_OwnError")
