@@ -18,8 +18,8 @@ from itertools import zip_longest
 from typing import Any, ClassVar, Final
 
 from livedbg.adapters.samples.account import Pace, SampleAccount, Troubles
+from livedbg.adapters.samples.loop_progress import LoopHistory
 from livedbg.adapters.samples.profiling import profile_python, profile_targets
-from livedbg.adapters.samples.rounds import LoopHistory
 from livedbg.adapters.samples.shown import Shown
 from livedbg.model import Thread, ids
 from livedbg.model.errors import LivedbgError

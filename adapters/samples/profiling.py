@@ -24,8 +24,8 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from livedbg.adapters.samples.account import Pace, SampleAccount
+from livedbg.adapters.samples.loop_progress import LoopHistory, LoopProgress
 from livedbg.adapters.samples.python_frames import PythonFrames, with_python
-from livedbg.adapters.samples.rounds import LoopHistory, Rounds
 from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
 from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.cpython.call_frames import PyFrames
@@ -48,14 +48,14 @@ class PythonSample(NamedTuple):
     Attributes:
         cpu_ns: CPU time that it represents.
         python: None if the frames could not be read, or the thread runs no Python.
-        rounds: a `for` loop of the thread that goes round, if that was asked for and proven.
+        progress: a `for` loop of the thread that progresses, if that was asked for and proven.
     """
 
     thread: str
     mono_ns: int
     cpu_ns: int
     python: PyFrames | None
-    rounds: Rounds | None = None
+    progress: LoopProgress | None = None
 
 
 class PythonProfile:
@@ -119,11 +119,11 @@ class PythonProfile:
                     places = self._python.places(pid, tid)
                     python = self._python.named(pid, places) if places else None
                     now_ns = time.monotonic_ns()
-                    rounds = None
+                    progress = None
                     if places and self._loops is not None:
                         history = self._loops.setdefault(thread, LoopHistory())
-                        rounds = history.add(now_ns, self._python.loops(pid, tid))
-                    seen.append(PythonSample(thread, now_ns, ran_ns, python, rounds))
+                        progress = history.add(now_ns, self._python.loops(pid, tid))
+                    seen.append(PythonSample(thread, now_ns, ran_ns, python, progress))
         self._used_ns = used_ns
         return seen
 
@@ -265,13 +265,13 @@ async def profile_python(
         False if there is no readable interpreter; nothing is emitted then.
     """
     tally = Tally()
-    going: dict[str, Rounds] = {}
+    going: dict[str, LoopProgress] = {}
     loop = asyncio.get_running_loop()
 
     def take(samples: list[PythonSample]) -> None:
         for one in samples:
-            if one.rounds is not None:
-                going[one.thread] = one.rounds
+            if one.progress is not None:
+                going[one.thread] = one.progress
             frames = one.python.frames if one.python is not None else ()
             tally.add(one.thread, one.mono_ns, one.cpu_ns, frames)
 
@@ -281,7 +281,7 @@ async def profile_python(
     def flush() -> None:
         if slices := tally.take():
             context.emit(SamplesSeen(slices=slices, **context.stamp()))
-        context.emit(*(_counted(thread, rounds, context.stamp()) for thread, rounds in going.items()))
+        context.emit(*(_counted(thread, progress, context.stamp()) for thread, progress in going.items()))
         going.clear()
 
     first = threads()
@@ -302,12 +302,12 @@ async def profile_python(
     return work.result()
 
 
-def _counted(thread: str, rounds: Rounds, stamp: Stamp) -> CounterSeen:
-    loop, total = rounds.loop, rounds.loop.total
+def _counted(thread: str, progress: LoopProgress, stamp: Stamp) -> CounterSeen:
+    loop, total = progress.loop, progress.loop.total
     file = loop.code.file.rpartition("/")[2]
-    name = f"rounds of a loop in {file if loop.code.name == '<module>' else f'{loop.code.name} ({file})'}"
+    name = f"iterations of a loop in {file if loop.code.name == '<module>' else f'{loop.code.name} ({file})'}"
     whole = None if total is None else float(total)
-    return CounterSeen(entity=thread, name=name, value=float(loop.position), total=whole, per_s=rounds.per_s, **stamp)
+    return CounterSeen(entity=thread, name=name, value=float(loop.position), total=whole, per_s=progress.per_s, **stamp)
 
 
 class _Profile:

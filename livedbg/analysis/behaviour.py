@@ -11,7 +11,7 @@ Invariants:
     behaviour.L3. In a runtime that livedbg does not inspect, a little CPU time of any thread is no progress, and in one
         that polls none is.
     behaviour.L4. CPU time of a thread that shows nothing else is no observed progress, unless a count of completed work
-        has risen, or a `for` loop of the thread goes round (livedbg.adapters.samples.rounds).
+        has risen, or a `for` loop of the thread progresses (livedbg.adapters.samples.loop_progress).
     behaviour.L5. An idle program waits for a key or a change of a file only if it waits for nothing else that another
         process or device may owe it.
     behaviour.L6. A thread that repeatedly wakes from waits with a time limit, uses little CPU time and moves no bytes
@@ -50,7 +50,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from livedbg.analysis.enders import reachable
-from livedbg.analysis.progress_seen import calls_seen, rounds_of
+from livedbg.analysis.progress_seen import calls_seen, loop_of
 from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
@@ -371,7 +371,7 @@ def burns_for_ns(thread: Thread, state: RuleInput) -> int | None:
 
     A loop over a matrix in registers and a loop that waits for a flag look the same from outside: no system call, no
     wait, no page fault. So this CPU time is neither observed progress nor a stall. A thread that got on before has to
-    show nothing for the threshold, and samples of it no calls and no rounds of a loop.
+    show nothing for the threshold, and samples of it no calls and no iterations of a loop.
     """
     activity = state.snapshot.activity.get(thread.id)
     if activity is None or thread.state is not ThreadState.RUNNING or thread.marks is None:
@@ -380,7 +380,7 @@ def burns_for_ns(thread: Thread, state: RuleInput) -> int | None:
     usual_ns = (activity.step_mono_ns - activity.first_mono_ns) / activity.steps if activity.steps else 0.0
     if activity.steps and quiet_ns < max(state.settings.thread_stall_ns, _STEPS * usual_ns):
         return None
-    return quiet_ns if calls_seen(thread, state) is None and rounds_of(thread, state) is None else None
+    return quiet_ns if calls_seen(thread, state) is None and loop_of(thread, state) is None else None
 
 
 def progressing(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:

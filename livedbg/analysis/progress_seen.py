@@ -1,11 +1,11 @@
-"""What shows that a thread which only uses CPU time progresses: calls of its user's code, and rounds of its loops.
+"""What shows that a thread which only uses CPU time progresses: calls of its user's code, and iterations of its loops.
 
 Invariants:
     progress_seen.P1. A function of the user's code progresses if samples of the threshold found it in three calls or
         more, which differ in line or callee. Calls that only poll or wait don't count: a polling loop makes the same
         ones again and again.
     progress_seen.P2. A loop's counter is progress of its own thread alone, within the threshold. If it rises no more,
-        that says nothing: the loop may have ended short of its total, or be in a long round.
+        that says nothing: the loop may have ended short of its total, or be in a long iteration.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ENOUGH: Final = 3
 _SHORT_S: Final = 60.0
 """Less that is left of a loop is not said: it may be over when somebody reads that."""
 
-_SLOW: Final = 10.0  # rounds a second below which tenths are said
+_SLOW: Final = 10.0  # iterations a second below which tenths are said
 
 
 class CallsSeen(NamedTuple):
@@ -56,10 +56,10 @@ def _calls(frames: Sequence[Frame], state: RuleInput) -> list[tuple[Frame, Frame
     return [pair for pair in reversed(pairs) if state.code.inside(pair[0]) is Inside.USER]
 
 
-def rounds_of(thread: Thread, state: RuleInput) -> tuple[str, Counter] | None:
-    """Return the name and counter of a loop of a thread that went round within the threshold, or None.
+def loop_of(thread: Thread, state: RuleInput) -> tuple[str, Counter] | None:
+    """Return the name and counter of a loop of a thread that progressed within the threshold, or None.
 
-    One value is enough: its source has read it several times (livedbg.adapters.samples.rounds).
+    One value is enough: its source has read it several times (livedbg.adapters.samples.loop_progress).
     """
     since_ns = state.snapshot.now(host_of(thread.id)).mono_ns - state.settings.thread_stall_ns
     counted = state.once(_of_threads).get(thread.id, ())
@@ -79,7 +79,7 @@ def _of_threads(snapshot: Snapshot) -> dict[str, list[tuple[CounterKey, Counter]
 
 
 def said_of(name: str, counter: Counter) -> str:
-    """`has done 812 of 10,000 rounds of a loop in train (train.py), 3.1 a second, 49 min left`."""
+    """`has done 812 of 10,000 iterations of a loop in train (train.py), 3.1 a second, 49 min left`."""
     done = f"{counter.value:,.0f}"
     rate, left = counter.per_s or 0.0, ""
     if counter.total is not None and rate:

@@ -33,7 +33,7 @@ from livedbg.analysis.behaviour import (
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.inconclusive import burns_said, has_waited, idle_said, polls_said, used, watched
 from livedbg.analysis.out_of_time import so_far
-from livedbg.analysis.progress_seen import calls_seen, rounds_of, said_of
+from livedbg.analysis.progress_seen import calls_seen, loop_of, said_of
 from livedbg.analysis.rules.base import INTERRUPTED, RuleInput
 from livedbg.analysis.rules.closed import NoWaker
 from livedbg.analysis.rules.odd_one_out import OddOneOut
@@ -276,11 +276,11 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
 
 
 def _how(first: Thread, busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput) -> str:
-    """What is known best of the threads that get on: rounds of a loop, calls, or CPU time."""
+    """What is known best of the threads that get on: iterations of a loop, calls, or CPU time."""
     snapshot = state.snapshot
     for thread in (*main_threads(busy, snapshot), first):
-        if (rounds := rounds_of(thread, state)) is not None:
-            return f"{name_of(thread.id, snapshot)} {said_of(*rounds)}"
+        if (loop := loop_of(thread, state)) is not None:
+            return f"{name_of(thread.id, snapshot)} {said_of(*loop)}"
     if (calls := calls_seen(first, state)) is not None:
         file = (calls.frame.file or "").rpartition("/")[2]
         places = ", :".join(map(str, calls.lines[:4]))

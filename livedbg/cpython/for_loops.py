@@ -38,7 +38,7 @@ class ForLoop(NamedTuple):
     Attributes:
         code: of the function that has the loop.
         iterator: address of the iterator.
-        position: rises by 1 with each round.
+        position: rises by 1 with each iteration.
         total: the position at its end; None where the iterator does not know it.
     """
 
@@ -91,7 +91,7 @@ class ForLoopReader:
         if kind == _RANGE:
             if self._reader.layout.version < (3, 12):  # index, start, step, length
                 return [ForLoop(code, address, first, fourth)]
-            if second == 0 or not 0 <= third < _ENDLESS:  # the next value, step, rounds to go
+            if second == 0 or not 0 <= third < _ENDLESS:  # the next value, step, iterations to go
                 return []
             position = first // second if second > 0 and first >= 0 else -third
             return [ForLoop(code, address, position, position + third)]

@@ -37,7 +37,7 @@ def sampled(*calls: tuple[int, str], file: str = USER) -> Busy:
 def counted(thread: str = "thread:box/1/1", value: float = 812, total: float | None = 10_000) -> Busy:
     """A thread that only uses CPU time, beside a loop of some thread that was read."""
     world = Busy().look(SECOND)
-    name = "rounds of a loop in train (train.py)"
+    name = "iterations of a loop in train (train.py)"
     world.store.apply(CounterSeen(entity=thread, name=name, value=value, total=total, per_s=3.1, **world.stamp()))
     return world
 
@@ -46,10 +46,10 @@ def counted(thread: str = "thread:box/1/1", value: float = 812, total: float | N
 @pytest.mark.parametrize(
     ("value", "total", "said"),
     [
-        (812, 10_000, "has done 812 of 10,000 rounds of a loop in train (train.py), 3.1 a second, 49 min left"),
-        (9_999, 10_000, "has done 9,999 of 10,000 rounds of a loop in train (train.py), 3.1 a second."),
-        (812, None, "has done 812 rounds of a loop in train (train.py), 3.1 a second."),
-        (-812, 0, "has done all but 812 rounds of a loop in train (train.py), 3.1 a second, 4 min left"),
+        (812, 10_000, "has done 812 of 10,000 iterations of a loop in train (train.py), 3.1 a second, 49 min left"),
+        (9_999, 10_000, "has done 9,999 of 10,000 iterations of a loop in train (train.py), 3.1 a second."),
+        (812, None, "has done 812 iterations of a loop in train (train.py), 3.1 a second."),
+        (-812, 0, "has done all but 812 iterations of a loop in train (train.py), 3.1 a second, 4 min left"),
     ],
 )
 def test_P2_a_loop_that_goes_round_is_progress_and_the_verdict_says_how_far(
@@ -66,7 +66,9 @@ def test_P2_who_goes_round_is_not_said_to_spin() -> None:
     for step in range(13):
         world.look(SECOND)
         world.stack("train:9")
-        counter = CounterSeen(entity="thread:box/1/1", name="rounds of a loop", value=step, per_s=1.0, **world.stamp())
+        counter = CounterSeen(
+            entity="thread:box/1/1", name="iterations of a loop", value=step, per_s=1.0, **world.stamp()
+        )
         world.store.apply(counter)
     assert world.finding("spinning") is None
     for _ in range(11):

@@ -12,7 +12,7 @@ from livedbg.cpython.threads import ThreadReader
 from tests.conftest import TARGETS, Target, eventually
 from tests.cpython.interpreters import interpreters, label
 
-PROGRAM = TARGETS / "py_rounds.py"
+PROGRAM = TARGETS / "py_for_loops.py"
 MANY = 10**12
 PYTHONS = pytest.mark.parametrize("python", interpreters("3.12", "3.13"), ids=label)
 

@@ -96,7 +96,7 @@ class NoProgress:
             (key, counter)
             for key, counter in snapshot.counters.items()
             if counter.total is not None and counter.value < counter.total and counter.changes
-            if counter.per_s is None  # a loop of a thread: it may have ended short of that, or be in a long round
+            if counter.per_s is None  # a loop of a thread: it may have ended short of that, or be in a long iteration
             if key.entity.partition(":")[2].partition("/")[0] not in state.judged.tasks
             if counter.changed_mono_ns - counter.first_mono_ns >= _PACE_NS
         ]

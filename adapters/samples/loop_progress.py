@@ -1,11 +1,11 @@
-"""Which `for` loop of a thread goes round: proof of progress, where CPU time alone is none.
+"""Prove from readings of its iterators that a `for` loop progresses, where CPU time alone proves nothing.
 
 Invariants:
-    rounds.G1. A loop goes round if the positions of it and of the loops inside it, read one after the other, rose five
-        times or more and never fell, as those of an odometer do.
-    rounds.G2. It must be the outermost loop that moved, and take 10 s or more from its begin to its end at that rate:
-        a loop that polls, and walks its short list again and again, looks the same for a moment. One that would take
-        over a year is not there to be completed: it polls until something comes.
+    loop_progress.G1. A loop progresses if the positions of it and of the loops inside it, read one after the other,
+        rose five times or more and never fell, like an odometer.
+    loop_progress.G2. It must be the outermost loop that moved, and take 10 s or more as a whole at that rate: a loop
+        that polls, and walks its short list again and again, looks the same for a moment. One that would take over a
+        year is not there to be completed: it polls until something comes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _LEAST_S, _MOST_S = 10.0, 365 * 86400.0
 _KEPT: Final = 16  # readings that differ
 
 
-class Rounds(NamedTuple):
-    """A loop that goes round.
+class LoopProgress(NamedTuple):
+    """A loop that progresses.
 
     Attributes:
-        per_s: rounds a second.
+        per_s: iterations a second.
     """
 
     loop: ForLoop
@@ -39,8 +39,8 @@ class LoopHistory:
     def __init__(self) -> None:
         self._readings: deque[tuple[int, dict[int, int]]] = deque(maxlen=_KEPT)  # when, iterator -> position
 
-    def add(self, mono_ns: int, loops: Sequence[ForLoop]) -> Rounds | None:
-        """Add a reading; return the loop that surely goes round, or None.
+    def add(self, mono_ns: int, loops: Sequence[ForLoop]) -> LoopProgress | None:
+        """Add a reading; return the loop that surely progresses, or None.
 
         Args:
             mono_ns: when it was taken.
@@ -62,7 +62,7 @@ class LoopHistory:
             return None
         loop, rate = newest[moved[0]], self._rate(moved[0])
         whole = loop.total if loop.total is not None and loop.position >= 0 else abs(loop.position)
-        return Rounds(loop, rate) if _LEAST_S * rate <= whole <= _MOST_S * rate else None
+        return LoopProgress(loop, rate) if _LEAST_S * rate <= whole <= _MOST_S * rate else None
 
     def _is_proven(self, nest: Sequence[int]) -> bool:
         """Whether some of the nested loops, from the outermost on, rose often enough together (G1)."""

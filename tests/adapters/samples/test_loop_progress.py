@@ -1,4 +1,4 @@
-"""When readings of loops prove that one goes round."""
+"""When readings of loops prove that one progresses."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from livedbg.adapters.samples.rounds import LoopHistory, Rounds
+from livedbg.adapters.samples.loop_progress import LoopHistory, LoopProgress
 from livedbg.cpython.for_loops import ForLoop
 from livedbg.cpython.objects import Code
 
@@ -18,7 +18,7 @@ def loop(position: int, total: int | None = 10**9, iterator: int = 0x2000) -> Fo
     return ForLoop(CODE, iterator, position, total)
 
 
-def proof(readings: Sequence[Sequence[ForLoop]]) -> Rounds | None:
+def proof(readings: Sequence[Sequence[ForLoop]]) -> LoopProgress | None:
     """What the last of some readings proves, taken 10 ms apart."""
     history, found = LoopHistory(), None
     for number, loops in enumerate(readings):
@@ -30,25 +30,25 @@ def one(positions: Sequence[int], total: int | None = 10**9) -> list[list[ForLoo
     return [[loop(position, total)] for position in positions]
 
 
-@pytest.mark.invariant("rounds.G1")
+@pytest.mark.invariant("loop_progress.G1")
 def test_five_rises_are_a_proof_and_four_are_none() -> None:
     found = proof(one([0, 10, 20, 30, 40, 50]))
     assert found is not None and found.loop.position == 50 and found.per_s == pytest.approx(1000)
     assert proof(one([0, 10, 20, 30, 40])) is None
 
 
-@pytest.mark.invariant("rounds.G1")
+@pytest.mark.invariant("loop_progress.G1")
 def test_who_fell_begins_anew() -> None:
     assert proof(one([0, 10, 20, 30, 40, 5, 15, 25, 35, 45])) is None
     assert proof(one([0, 10, 20, 30, 40, 5, 15, 25, 35, 45, 55])) is not None
 
 
-@pytest.mark.invariant("rounds.G1")
+@pytest.mark.invariant("loop_progress.G1")
 def test_a_loop_that_stands_still_proves_nothing_any_more() -> None:
     assert proof(one([0, 10, 20, 30, 40, 50, 50])) is None
 
 
-@pytest.mark.invariant("rounds.G1")
+@pytest.mark.invariant("loop_progress.G1")
 def test_another_iterator_is_another_loop() -> None:
     readings = [[loop(10 * number, iterator=0x2000 + 64 * (number // 3))] for number in range(9)]
     assert proof(readings) is None
@@ -59,29 +59,29 @@ def nest(outer: Sequence[int], inner: Sequence[int]) -> list[list[ForLoop]]:
     return [[loop(first, 10**6), loop(second, 100, 0x3000)] for first, second in pairs]
 
 
-@pytest.mark.invariant("rounds.G1")
+@pytest.mark.invariant("loop_progress.G1")
 def test_nested_loops_count_like_an_odometer() -> None:
     found = proof(nest([1, 1, 1, 2, 2, 3], [10, 50, 90, 20, 60, 5]))
     assert found is not None and found.loop.total == 10**6 and found.loop.position == 3
     assert proof(nest([1, 1, 1, 1, 2, 2], [10, 50, 90, 20, 60, 95])) is None  # the inner one fell alone
 
 
-@pytest.mark.invariant("rounds.G2")
+@pytest.mark.invariant("loop_progress.G2")
 def test_an_inner_loop_that_is_short_proves_nothing() -> None:
     """`for test in tests: while not done: for one in workers`: the outer one does not move."""
     assert proof(nest([1] * 6, [10, 20, 30, 40, 50, 60])) is None
 
 
-@pytest.mark.invariant("rounds.G2")
+@pytest.mark.invariant("loop_progress.G2")
 @pytest.mark.parametrize(
     ("total", "proves"), [(9_999, False), (10_000, True), (365 * 86_400_000, True), (366 * 86_400_000, False)]
 )
 def test_a_pass_takes_ten_seconds_at_least_and_a_year_at_most(total: int, proves: bool) -> None:
-    """At 1,000 rounds a second."""
+    """At 1,000 iterations a second."""
     assert (proof(one([0, 10, 20, 30, 40, 50], total)) is not None) == proves
 
 
-@pytest.mark.invariant("rounds.G2")
+@pytest.mark.invariant("loop_progress.G2")
 @pytest.mark.parametrize(("first", "proves"), [(9_949, False), (9_950, True)])
 def test_without_an_end_what_is_done_counts(first: int, proves: bool) -> None:
     positions = [first + 10 * number for number in range(6)]
