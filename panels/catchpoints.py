@@ -10,8 +10,7 @@ from textual.geometry import Size
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Uncatch
 from livedbg.panels.base import LinePanel
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import catch_mark
+from livedbg.panels.draw_context import DrawContext, catch_mark
 from livedbg.panels.messages import Asked, Key, Noticed, Opened, bindings
 from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows, layout
 from livedbg.session.catch_options import presets, usual_types

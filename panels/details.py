@@ -9,12 +9,11 @@ from textual.geometry import Size
 
 from livedbg.model import LogRecord, Process, Task, Thread
 from livedbg.panels.culprit import at, place_of
-from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.draw_context import DrawContext, health_mark
 from livedbg.panels.functions import profile_lines
 from livedbg.panels.hits import merged
 from livedbg.panels.launches import launch_lines
-from livedbg.panels.marks import health_mark
-from livedbg.panels.records import concerns
+from livedbg.panels.log import concerns
 from livedbg.panels.sheet import Sheet, SheetLine, SheetPanel
 from livedbg.panels.stack import frame_place
 from livedbg.text.quantities import clock_ms, count, elapsed, percent

@@ -11,8 +11,7 @@ from textual.geometry import Size
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, fit, width_of
 from livedbg.panels.culprit import at
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import ASCII
+from livedbg.panels.draw_context import ASCII, DrawContext
 from livedbg.panels.messages import Key, Opened, Picked, bindings
 from livedbg.panels.neighbourhood import Box, Layout, Neighbourhood, Scope, Wire, around, arrange, missing_edges
 from livedbg.text.quantities import count, elapsed

@@ -9,10 +9,9 @@ from livedbg.model import LogRecord, TaskState
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.panels.catchpoints import about
 from livedbg.panels.details import BLANK, link
-from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.draw_context import DrawContext, catch_mark, severity_mark
 from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
-from livedbg.panels.marks import catch_mark, severity_mark
-from livedbg.panels.records import concerns, source_name
+from livedbg.panels.log import concerns, source_name
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.panels.stack import frame_place
 from livedbg.text.quantities import clock_ms, count, milliseconds

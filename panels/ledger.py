@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from livedbg.model import Intrusion, SourceStatus
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import health_mark
+from livedbg.panels.draw_context import DrawContext, health_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
 from livedbg.text.quantities import clock_ms, milliseconds
 from livedbg.text.wording import many

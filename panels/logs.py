@@ -14,7 +14,7 @@ from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord, Severity
 from livedbg.panels.cells import Line, fit
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.log import FollowingPanel
+from livedbg.panels.log import FollowingPanel, draw_record, rank_of, source_name
 from livedbg.panels.logrows import (
     ChosenLines,
     LogLines,
@@ -26,10 +26,8 @@ from livedbg.panels.logrows import (
     is_of,
     rows_about,
 )
-from livedbg.panels.logsearch import ErrorMarks, LogSearch, Places
+from livedbg.panels.logsearch import ErrorMarks, LogPages, LogSearch, Places
 from livedbg.panels.messages import Key, Noticed, Unfolded, bindings
-from livedbg.panels.pages import LogPages
-from livedbg.panels.records import draw_record, rank_of, source_name
 from livedbg.text.wording import many
 from livedbg.themes import Role
 

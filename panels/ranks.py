@@ -10,8 +10,7 @@ from livedbg.analysis.ranks import Rank, RankState, ranks_of
 from livedbg.model import ids
 from livedbg.panels.cells import width_of
 from livedbg.panels.culprit import line_first
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import Mark, exit_mark, thread_mark
+from livedbg.panels.draw_context import DrawContext, Mark, exit_mark, thread_mark
 from livedbg.panels.messages import Key, Led, bindings
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
 from livedbg.text.quantities import count, elapsed, percent

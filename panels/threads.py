@@ -19,9 +19,8 @@ from livedbg.model.intents import Glance, WantStacks
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import width_of
 from livedbg.panels.culprit import at, line_first
-from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.draw_context import DrawContext, thread_mark
 from livedbg.panels.functions import FUNCTIONS_KEY
-from livedbg.panels.marks import thread_mark
 from livedbg.panels.messages import Asked, FunctionsAsked, Key, bindings
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
 from livedbg.text.quantities import count, elapsed, percent

@@ -11,8 +11,7 @@ from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview, ValueR
 from livedbg.model.intents import PreviewValues
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import ASCII
+from livedbg.panels.draw_context import ASCII, DrawContext
 from livedbg.panels.messages import Asked, Key, Noticed, Pointed, bindings
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout

@@ -10,8 +10,7 @@ from textual.geometry import Size
 from livedbg.analysis.diagnosis import Finding
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import verdict_mark
+from livedbg.panels.draw_context import DrawContext, verdict_mark
 from livedbg.text.quantities import stopwatch
 from livedbg.themes import Role
 

@@ -23,23 +23,19 @@ from textual.screen import Screen
 from textual.theme import Theme
 from textual.timer import Timer
 
-from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS, help_sheet
 from livedbg.app.bars import Chosen, FooterBar, HeaderBar, Sought, TimelineBar
-from livedbg.app.commands import Commands
+from livedbg.app.commands import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS, Commands, help_sheet
 from livedbg.app.feed import Feed
 from livedbg.app.filters import AsciiOnly, FewColours, Guard
-from livedbg.app.guiding import GuideActions
 from livedbg.app.options import AppOptions, Colours
-from livedbg.app.overlays import Copied, Prompt, SheetScreen
-from livedbg.app.prompting import PromptingApp
+from livedbg.app.overlays import Copied, GuideActions, Prompt, PromptingApp, SheetScreen
 from livedbg.app.views import VIEWS, Threads, View
 from livedbg.model import ids
 from livedbg.model.intents import Refresh, SampleFaster
 from livedbg.panels.details import details, evidence
-from livedbg.panels.draw_context import DrawContext, ink_of
+from livedbg.panels.draw_context import ASCII, UNICODE, DrawContext, ink_of
 from livedbg.panels.hitsheet import caught_sheet, record_sheet
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.marks import ASCII, UNICODE
 from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded, bindings
 from livedbg.panels.sheet import Sheet
 from livedbg.session.view import SessionView, Timeline, Update

@@ -14,8 +14,7 @@ from textual.widget import Widget
 from livedbg.app.views import ViewSpec
 from livedbg.panels.catchpoints import armed
 from livedbg.panels.cells import Line, Painted, width_of
-from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
-from livedbg.panels.marks import verdict_mark
+from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext, verdict_mark
 from livedbg.session.view import Timeline
 from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import clock, milliseconds, rate, stopwatch

@@ -198,9 +198,8 @@ def _write_report(update: Update, suffix: str) -> Path:
     Raises:
         OSError: it can't be written.
     """
-    from livedbg.report.build import build
-    from livedbg.report.lines import to_json
-    from livedbg.report.markdown import to_markdown
+    from livedbg.report.build import build, to_json
+    from livedbg.report.text import to_markdown
 
     made = build(update)
     text = to_json(made, pretty=True) if suffix == "json" else to_markdown(made).encode()

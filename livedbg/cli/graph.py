@@ -11,10 +11,9 @@ from livedbg.cli.target_options import TargetOptions
 from livedbg.commands.output import warn
 from livedbg.commands.signals import running
 from livedbg.graphs.ashtml import to_html
-from livedbg.graphs.compare import compared
 from livedbg.graphs.declared import GraphReader, LostOrders, TaskGraph, graph_files, reader_of
 from livedbg.graphs.drawing import MISSING, Drawing, around, to_dot, to_json, to_text
-from livedbg.graphs.fromdeclared import drawing_of, drawing_of_state
+from livedbg.graphs.fromdeclared import compared, drawing_of, drawing_of_state
 from livedbg.graphs.lost import lost_orders
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.snapshot import Snapshot

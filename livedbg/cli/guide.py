@@ -85,7 +85,7 @@ def command_of(guide: Guide) -> click.Command:
         with quit_on_signals():
             if unseen:
                 return _headless(course, step)
-            from livedbg.cli.guide_app import in_app
+            from livedbg.cli.guide_steps import in_app
 
             return in_app(course, step or 1, screen)
 

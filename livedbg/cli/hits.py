@@ -18,8 +18,7 @@ from livedbg.commands.output import warn
 from livedbg.model import ExceptionHit, Frame
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
-from livedbg.report.build import exception_out
-from livedbg.report.lines import finding_line, verdict_line
+from livedbg.report.build import exception_out, finding_line, verdict_line
 from livedbg.session.view import Update
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import clock, milliseconds

@@ -135,11 +135,11 @@ def render(update: Update, form: str, *, short: bool = False, limits: tuple[Limi
         document = brief(document)
     document = structs.replace(document, limits=(*document.limits, *limits))
     if form == "json":
-        from livedbg.report.lines import to_json
+        from livedbg.report.build import to_json
 
         return to_json(document, pretty=True).decode()
     if form == "markdown":
-        from livedbg.report.markdown import to_markdown
+        from livedbg.report.text import to_markdown
 
         return to_markdown(document)
     from livedbg.report.text import to_text

@@ -33,7 +33,7 @@ from livedbg.model import Task, TaskState
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
-from livedbg.report.lines import verdict_line
+from livedbg.report.build import verdict_line
 from livedbg.session.live import LiveView
 from livedbg.session.systems import declared, note_problem
 from livedbg.session.view import SessionView, Update

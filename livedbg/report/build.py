@@ -1,16 +1,21 @@
-"""Makes the report document of a state, or a brief one for pasting.
+"""Makes the report document of a state, a brief one for pasting, and the lines that are printed as things happen.
 
 A report names every entity of every finding and all that takes part in a wait. Of very many, those that matter most are
-kept; `omitted` says how many were left out.
+kept; `omitted` says how many were left out. `watch --json` and `catch --json` print one JSON object a line.
+
+Invariants:
+    report_lines.P3. Each line has a `kind`; docs/report-schema.md lists all kinds with their keys, and no other. Every
+        key of a kind is in each line of it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from msgspec import UNSET, structs
+import msgspec
+from msgspec import UNSET, Struct, structs
 
-from livedbg.analysis.diagnosis import Diagnosis, Finding
+from livedbg.analysis.diagnosis import Diagnosis, Finding, Verdict
 from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, Frame, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import (
@@ -27,10 +32,11 @@ from livedbg.report.document import (
     TouchOut,
     VerdictOut,
 )
-from livedbg.report.entities import chosen_entities, entity_out, frames_out, place_out
-from livedbg.report.stacks import stack_groups, stacks_of_others
+from livedbg.report.entities import chosen_entities, entity_out, frames_out, place_out, stack_groups, stacks_of_others
 from livedbg.session.view import Update
+from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import timestamp
+from livedbg.text.typed import ready
 
 _MOST_EDGES: Final = 20_000
 
@@ -256,3 +262,85 @@ def brief(report: ReportDocument) -> ReportDocument:
     return structs.replace(
         report, findings=findings, stacks=stacks, entities=entities, edges=edges, logs=(), omitted=omitted
     )
+
+
+class VerdictLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="verdict"):
+    """The state of the verdict changed, or its roots."""
+
+    at: str
+    state: str
+    sentence: str
+    roots: tuple[str, ...]
+    since: str | None
+
+
+class FindingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finding"):
+    """A new finding. `state` is null if it decides nothing by itself."""
+
+    id: str
+    at: str
+    rule: str
+    severity: str
+    state: str | None
+    sentence: str
+    entities: tuple[str, ...]
+    roots: tuple[str, ...]
+    evidence: tuple[EvidenceOut, ...]
+    next: tuple[str, ...]
+    inferred: bool
+    since: str | None
+    topic: str
+
+
+LINES: Final[dict[str, type[Struct]]] = {
+    "verdict": VerdictLine,
+    "finding": FindingLine,
+    "exception": ExceptionOut,
+}
+"""The value of `kind` -> what such a line holds."""
+
+
+def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
+    """Return the line for a verdict that was reached at a wall clock time."""
+    since = verdict.since_wall_ns
+    return VerdictLine(
+        at=timestamp(at_ns),
+        state=verdict.state.value,
+        sentence=verdict.sentence,
+        roots=verdict.roots,
+        since=timestamp(since) if since is not None else None,
+    )
+
+
+def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
+    """Return the line for a finding `F1` that was made at a wall clock time."""
+    shown = finding_out(name, finding)
+    return FindingLine(
+        id=name,
+        at=timestamp(at_ns),
+        rule=shown.rule,
+        severity=shown.severity,
+        state=finding.state.value if finding.state is not None else None,
+        sentence=shown.sentence,
+        entities=shown.entities,
+        roots=finding.roots,
+        evidence=shown.evidence,
+        next=shown.next,
+        inferred=shown.inferred,
+        since=shown.since,
+        topic=finding.topic,
+    )
+
+
+def to_json(report: ReportDocument, *, pretty: bool = False) -> bytes:
+    """Return the report as one line of JSON, or indented by two; without a newline at the end."""
+    return json_bytes(report, pretty=pretty)
+
+
+def from_json(data: bytes) -> ReportDocument:
+    """Parse a report that `to_json` made.
+
+    Raises:
+        msgspec.DecodeError: not JSON, or not a report.
+    """
+    return msgspec.json.decode(data, type=ready(ReportDocument))

@@ -16,7 +16,7 @@ from rich.style import Style
 from textual.color import Color
 
 from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
-from livedbg.app.appkeys import key_reference
+from livedbg.app.commands import key_reference
 from livedbg.app.filters import AsciiOnly, FewColours, Guard, to_ascii
 from livedbg.app.options import AppOptions, Colours, check_terminal, colours_of, interval_of, wants_ascii
 from livedbg.app.views import VIEWS
@@ -24,9 +24,8 @@ from livedbg.model import Edge, EdgeKey, EdgeKind, LogRecord, Severity
 from livedbg.model.errors import UsageError
 from livedbg.panels.cells import Line, fit, wrap
 from livedbg.panels.draw_context import ink_of
-from livedbg.panels.logsearch import Places
+from livedbg.panels.logsearch import PAGE, PAGES, LogPages, Places, Search
 from livedbg.panels.neighbourhood import MAX_NODES, Scope, around, arrange
-from livedbg.panels.pages import PAGE, PAGES, LogPages, Search
 from livedbg.panels.table import Column, layout
 from livedbg.panels.waits import FAN, MAX_ROWS, tree_rows
 from livedbg.text.quantities import elapsed, rate, stopwatch

@@ -58,8 +58,7 @@ from livedbg.probes import perf_records, tracefs
 from livedbg.recipes import load as recipe_files
 from livedbg.recording.file import MAGIC, Header, RecordingReader
 from livedbg.repeats.marking import compared, known_pairs, last_open, lines_of
-from livedbg.report.build import build
-from livedbg.report.lines import from_json, to_json
+from livedbg.report.build import build, from_json, to_json
 from livedbg.report.text import to_text
 from livedbg.session.filereaders import dump_readers, graph_readers, known_log_formats, tensor_formats
 from livedbg.session.live import adapters_for

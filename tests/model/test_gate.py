@@ -15,8 +15,7 @@ from livedbg.model import events as ev
 from livedbg.model.gate import gated, gated_line
 from livedbg.recording.file import RecordingReader
 from livedbg.recording.recorder import Recorder
-from livedbg.report.build import build
-from livedbg.report.lines import to_json
+from livedbg.report.build import build, to_json
 from livedbg.report.text import to_text
 from livedbg.session.replay import last_update
 from livedbg.text.sanitize import is_clean

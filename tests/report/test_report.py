@@ -13,11 +13,9 @@ from livedbg.model import Frame, Intrusion, LogSource, SourceHealth, Stack, Task
 from livedbg.model import events as ev
 from livedbg.model.facts import LockFacts
 from livedbg.model.snapshot import EMPTY
-from livedbg.report.build import build, report_of
+from livedbg.report.build import build, from_json, report_of, to_json
 from livedbg.report.document import ReportDocument
-from livedbg.report.lines import from_json, to_json
-from livedbg.report.markdown import to_markdown
-from livedbg.report.text import to_text
+from livedbg.report.text import to_markdown, to_text
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.retention import EXITED_PROCESSES, TOUCH_WINDOW
 from livedbg.text.quantities import timestamp

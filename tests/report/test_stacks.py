@@ -9,12 +9,10 @@ from msgspec import structs
 
 from livedbg.model import Frame, Stack
 from livedbg.model import events as ev
-from livedbg.report.build import brief, report_of
+from livedbg.report.build import brief, report_of, to_json
 from livedbg.report.document import FrameOut, ReportDocument
-from livedbg.report.lines import to_json
-from livedbg.report.markdown import to_markdown
-from livedbg.report.stacks import frame_line
-from livedbg.report.text import to_text
+from livedbg.report.entities import frame_line
+from livedbg.report.text import to_markdown, to_text
 from tests.analysis.world import World
 
 FUTEX = Frame(function="__futex_wait", module="libc.so.6")
