@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from textual.geometry import Size
 
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Uncatch
-from livedbg.panels.base import LinePanel
-from livedbg.panels.draw_context import DrawContext, catch_mark
-from livedbg.panels.messages import Asked, Key, Noticed, Opened, bindings
+from livedbg.panels.base import Asked, Key, LinePanel, Noticed, Opened
+from livedbg.panels.draw_context import CATCH_MARKS, DrawContext
 from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows, layout
 from livedbg.session.catch_options import presets, usual_types
 from livedbg.text.quantities import rate
@@ -20,13 +19,12 @@ from livedbg.themes import Role
 
 NO_CATCHPOINT: Final = "No catchpoints. Press c, e.g. std::runtime_error. Nothing is stopped."
 UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "remove the catchpoint of the selected row")
-_KEYS: Final = (SORT_KEY, UNCATCH_KEY)
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 _USUAL: Final = ("std::runtime_error", "std::exception", "std::bad_alloc")
 _LEAST_ROWS: Final = 1
 
 
-class CatchpointsPanel(GrowingTablePanel):
+class CatchpointsPanel(GrowingTablePanel, scope="catchpoints"):
     """Every catchpoint."""
 
     LABEL = "Catchpoints"
@@ -48,8 +46,7 @@ class CatchpointsPanel(GrowingTablePanel):
         Column("FIX", 16, stretch=2, keep=2),
     )
     SORTS = ("state", "hits", "pattern")
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("catchpoints", _KEYS)
+    KEYS = (SORT_KEY, UNCATCH_KEY)
 
     def source(self, context: DrawContext) -> object:
         return id(context.snapshot.catchpoints)
@@ -66,7 +63,7 @@ class CatchpointsPanel(GrowingTablePanel):
         elif sort == "pattern":
             found.sort(key=lambda c: (c.pattern, place[c.id]))
         else:
-            found.sort(key=lambda c: (catch_mark(c.state).order, place[c.id]))
+            found.sort(key=lambda c: (CATCH_MARKS[c.state].order, place[c.id]))
         title = f"{armed(context)} armed  {many(sum(c.hits for c in known.values()), 'hit')}" if known else ""
         return Rows([c.id for c in found], len(known), title)
 
@@ -77,7 +74,7 @@ class CatchpointsPanel(GrowingTablePanel):
         point = self.context.snapshot.catchpoints.get(identity)
         if point is None:
             return [Cell("")] * len(self.COLUMNS)
-        mark, ink = catch_mark(point.state), self.context.ink
+        mark, ink = CATCH_MARKS[point.state], self.context.ink
         dim = ink.style(Role.DIM)
         quiet = dim if point.state is CatchpointState.DONE else None
         text = f'{point.pattern} with "{point.message}"' if point.message else point.pattern
@@ -119,10 +116,6 @@ class CatchpointsPanel(GrowingTablePanel):
         row = super().entity(index)
         point = self.context.snapshot.catchpoints.get(row) if row is not None else None
         return point.process if point is not None else None
-
-    def find(self, entity: str) -> int | None:
-        """Return None, since a process has many rows."""
-        return None
 
     def placeholder(self) -> str:
         return "No catchpoint matches." if self.needle else NO_CATCHPOINT

@@ -11,11 +11,10 @@ from textual.geometry import Size
 from livedbg.analysis.place_names import function_name, line_of
 from livedbg.analysis.user_code import Inside
 from livedbg.model import Frame
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import LinePanel, Opened
 from livedbg.panels.cells import Line
 from livedbg.panels.culprit import CodePlace, code_place
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import Opened
 from livedbg.panels.stack import frame_place
 from livedbg.text.wording import many
 from livedbg.themes import Role
@@ -48,8 +47,8 @@ class CodePanel(LinePanel):
     )
     CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows: list[_Row] = []
         self._place: CodePlace | None = None
 
@@ -95,7 +94,7 @@ class CodePanel(LinePanel):
         return "\n".join(f"{'>' if row.here else ' '} {row.number or ''} {row.text}" for row in self.rows)
 
     def _rows(self, where: CodePlace) -> list[_Row]:
-        place, room = where.frame, self._max_lines()
+        place, room = where.frame, self.max_lines
         numbered = list(enumerate(place.source, place.source_from))
         if len(numbered) > room or room <= _LITTLE:
             around = max((min(room, len(numbered)) - 1) // 2, 0)
@@ -124,10 +123,6 @@ class CodePanel(LinePanel):
             rows.append(_Row(f"{number:3} {_name(frame)}  {frame_place(frame)}", Role.TEXT))
             last = number
         return rows[: max(room, 0)]
-
-    def _max_lines(self) -> int:
-        most = self.styles.max_height
-        return most.cells - 2 if most is not None and most.cells else 99
 
 
 def _name(frame: Frame) -> str:

@@ -76,7 +76,7 @@ class Mark:
         return str(getattr(glyphs, self.glyph))
 
 
-_VERDICTS: Final = {
+VERDICT_MARKS: Final = {
     VerdictState.RUNNING: Mark("run", "running", Role.GOOD),
     VerdictState.STALLED: Mark("stop", "stalled", Role.WARN),
     VerdictState.DEADLOCK: Mark("loop", "deadlock", Role.BAD),
@@ -103,20 +103,20 @@ _TASKS: Final = {
     TaskState.UNKNOWN: Mark("unknown", "unknown", Role.DIM, 4),
     TaskState.COMPLETED: Mark("done", "done", Role.DONE, 5),
 }
-_SEVERITIES: Final = {
+SEVERITY_MARKS: Final = {
     Severity.DEBUG: Mark("dot", "DEBUG", Role.FAINT),
     Severity.INFO: Mark("dot", "INFO", Role.DIM),
     Severity.WARNING: Mark("dot", "WARN", Role.WARN),
     Severity.ERROR: Mark("fail", "ERROR", Role.BAD),
     Severity.CRITICAL: Mark("fail", "FATAL", Role.BAD),
 }
-_HEALTH: Final = {
+HEALTH_MARKS: Final = {
     SourceHealth.OK: Mark("done", "ok", Role.GOOD, 3),
     SourceHealth.DEGRADED: Mark("stop", "partly", Role.WARN, 1),
     SourceHealth.FAILED: Mark("fail", "failed", Role.BAD, 0),
     SourceHealth.ENDED: Mark("wait", "ended", Role.DONE, 2),
 }
-_CATCHPOINTS: Final = {
+CATCH_MARKS: Final = {
     CatchpointState.FAILED: Mark("fail", "failed", Role.BAD, 0),
     CatchpointState.ARMING: Mark("ready", "arming", Role.ACCENT, 1),
     CatchpointState.ARMED: Mark("run", "armed", Role.GOOD, 2),
@@ -135,11 +135,6 @@ def exit_mark(status: int | None) -> Mark:
     return Mark("fail", f"exited {status}" if status > 0 else f"killed {-status}", Role.BAD)
 
 
-def verdict_mark(state: VerdictState) -> Mark:
-    """Return the mark of a verdict's state."""
-    return _VERDICTS[state]
-
-
 def thread_mark(thread: Thread) -> Mark:
     """Return the mark of a thread's run state."""
     return _EXITED if thread.exited else _THREADS[thread.state]
@@ -148,21 +143,6 @@ def thread_mark(thread: Thread) -> Mark:
 def task_mark(task: Task, *, stalled: bool = False) -> Mark:
     """Return the mark of a task's state; `stalled` if a finding calls a running task so."""
     return _STALLED if stalled and task.state is TaskState.RUNNING else _TASKS[task.state]
-
-
-def severity_mark(severity: Severity) -> Mark:
-    """Return the mark of a log record's severity."""
-    return _SEVERITIES[severity]
-
-
-def health_mark(health: SourceHealth) -> Mark:
-    """Return the mark of a source's health."""
-    return _HEALTH[health]
-
-
-def catch_mark(state: CatchpointState) -> Mark:
-    """Return the mark of a catchpoint's state."""
-    return _CATCHPOINTS[state]
 
 
 class Ink:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.style import Style
 
 from livedbg.model.catchpoints import CatchpointState
+from livedbg.panels.base import Key, Opened, Picked, Pointed
 from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.hits import LINK_KEYS, HitGroup, HitLinks, group_of, merged, sparkline
-from livedbg.panels.messages import Key, Opened, Picked, Pointed, bindings
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.session.catch_options import presets
@@ -21,23 +21,12 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-_HIT_KEYS: Final = (
-    *LINK_KEYS,
-    SORT_KEY,
-    Key("m", "m", "merge", "group hits with equal stacks, or ungroup them"),
-    UNCATCH_KEY,
-)
-_STACK_KEYS: Final = (
-    *LINK_KEYS,
-    Key("left", "←", "shift(-8)", "scroll left"),
-    Key("right", "→", "shift(8)", "scroll right"),
-)
 _MESSAGE_LINES: Final = 3
 
 Drawn = tuple[str, Style]
 
 
-class HitsPanel(HitLinks, TablePanel):
+class HitsPanel(HitLinks, TablePanel, scope="hits"):
     """All hits; equal stacks are one row."""
 
     LABEL = "Exceptions"
@@ -56,11 +45,15 @@ class HitsPanel(HitLinks, TablePanel):
         Column("THREAD", 11, stretch=1, keep=6),
     )
     SORTS = ("first", "last", "count", "type")
-    KEYS: ClassVar[tuple[Key, ...]] = _HIT_KEYS
-    BINDINGS = bindings("hits", _HIT_KEYS)
+    KEYS = (
+        *LINK_KEYS,
+        SORT_KEY,
+        Key("m", "m", "merge", "group hits with equal stacks, or ungroup them"),
+        UNCATCH_KEY,
+    )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.apart = False
         self.groups: Mapping[str, HitGroup] = {}
         self._pointed: str | None = None
@@ -170,21 +163,23 @@ class HitsPanel(HitLinks, TablePanel):
             self.post_message(Pointed(self._pointed))
 
 
-class HitStackPanel(HitLinks):
+class HitStackPanel(HitLinks, scope="hit-stack"):
     """Message and stack of the selected hit, or advice if there is none."""
 
     LABEL = "Stack of the throw"
     HELP = "The message of the selected hit and its stack, innermost frame first. Enter on the hit shows all details."
-    KEYS: ClassVar[tuple[Key, ...]] = _STACK_KEYS
-    BINDINGS = bindings("hit-stack", _STACK_KEYS)
+    KEYS = (
+        *LINK_KEYS,
+        Key("left", "←", "shift(-8)", "scroll left"),
+        Key("right", "→", "shift(8)", "scroll right"),
+    )
     HEAD = 1
     CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.hit: str | None = None
         self.group: HitGroup | None = None
-        self.offset_x = 0
 
     def point(self, hit: str | None) -> None:
         if hit != self.hit:
@@ -248,10 +243,6 @@ class HitStackPanel(HitLinks):
         newest = self.group.newest
         frames = [f"{number:3d} {frame.function}" for number, frame in enumerate(newest.stack)]
         return "\n".join([f"{newest.type}: {newest.message}", *frames])
-
-    def action_shift(self, cells: int) -> None:
-        self.offset_x = max(0, self.offset_x + cells)
-        self.refresh()
 
     def _frames(self) -> list[int | Drawn]:
         """Return the frame numbers, each followed by its variables and source if the thread was stopped for them."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from livedbg.analysis.profile import FunctionShare, function_shares, profile_of
 from livedbg.model import ids
 from livedbg.model.launches import ProfileSlice
 from livedbg.model.snapshot import Snapshot
+from livedbg.panels.base import FunctionsAsked, Key
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import FunctionsAsked, Key, bindings
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.text.demangling import short_symbol
@@ -56,13 +56,12 @@ def place_of(share: FunctionShare) -> str:
 
 FUNCTIONS_KEY: Final = Key("f", "f", "functions", "show which functions take the CPU time, or the threads again")
 _BACK_KEY: Final = Key("escape", "Esc", "back", "clear the filter, or show the threads again")
-_KEYS: Final = (FUNCTIONS_KEY, _BACK_KEY, SORT_KEY)
 
 _SPAN_S: Final = 10
 """The shares are those of so many last seconds."""
 
 
-class FunctionsPanel(TablePanel):
+class FunctionsPanel(TablePanel, scope="functions"):
     """Every function in samples of running threads."""
 
     LABEL = "Functions"
@@ -80,11 +79,10 @@ class FunctionsPanel(TablePanel):
         Column("SAMPLES", 7, keep=3, sort="samples", align="right"),
     )
     SORTS = ("own", "total", "samples", "name")
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("functions", _KEYS)
+    KEYS = (FUNCTIONS_KEY, _BACK_KEY, SORT_KEY)
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._shares: dict[str, FunctionShare] = {}
 
     def source(self, context: DrawContext) -> object:

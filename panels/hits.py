@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from livedbg.model import ExceptionHit, Task, TaskState
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Key, Led, LinePanel, Noticed
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import Key, Led, Noticed
 
 _S: Final = 1_000_000_000
 _SECONDS: Final = 600

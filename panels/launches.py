@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from textual.geometry import Size
 
@@ -11,9 +11,9 @@ from livedbg.model import SourceHealth
 from livedbg.model.intents import WatchLaunches
 from livedbg.model.launches import Dim3, LaunchTrail, kernel_text, launch_text
 from livedbg.model.snapshot import Snapshot
+from livedbg.panels.base import Asked, Key, Noticed
 from livedbg.panels.catchpoints import process_to_catch_in
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import Asked, Key, Noticed, bindings
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows
 from livedbg.text.quantities import clock_ms, count, elapsed, rate
@@ -21,12 +21,11 @@ from livedbg.text.wording import many
 from livedbg.themes import Role
 
 LAUNCH_KEYS: Final = (Key("l", "l", "launches", "start or stop tracing the launches of the selected process"),)
-_KEYS: Final = (SORT_KEY, *LAUNCH_KEYS)
 _LEAST_ROWS: Final = 1
 _MOST_ROWS: Final = 8
 
 
-class LaunchesPanel(GrowingTablePanel):
+class LaunchesPanel(GrowingTablePanel, scope="launches"):
     """Threads that launched something while traced."""
 
     LABEL = "Launches"
@@ -46,8 +45,7 @@ class LaunchesPanel(GrowingTablePanel):
         Column("AGO", 8, keep=9, sort="ago", align="right"),
     )
     SORTS = ("ago", "rate", "count", "thread", "kernel")
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("launches", _KEYS)
+    KEYS = (SORT_KEY, *LAUNCH_KEYS)
 
     def source(self, context: DrawContext) -> object:
         return id(context.snapshot.launches), id(context.snapshot.statuses)

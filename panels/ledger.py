@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from livedbg.model import Intrusion, SourceStatus
-from livedbg.panels.draw_context import DrawContext, health_mark
+from livedbg.panels.draw_context import HEALTH_MARKS, DrawContext
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
 from livedbg.text.quantities import clock_ms, milliseconds
 from livedbg.text.wording import many
@@ -71,10 +71,6 @@ class LedgerPanel(TablePanel):
         place = int(identity) - (shot.touches.count - len(shot.intrusions))
         return shot.intrusions[place] if 0 <= place < len(shot.intrusions) else None
 
-    def find(self, entity: str) -> int | None:
-        """Return None, since a target has many rows."""
-        return None
-
     def placeholder(self) -> str:
         return "No intrusive actions: no stop, no probe, no signal, no code run in a target."
 
@@ -101,8 +97,8 @@ class SourcesPanel(TablePanel):
             (key, status) for key, status in context.snapshot.statuses.items()
             if not needle or needle in f"{status.source} {status.target} {status.sentence} {status.remedy}".lower()
         ]  # fmt: skip
-        found.sort(key=lambda item: (health_mark(item[1].health).order, item[0]))
-        blind = sum(1 for status in context.snapshot.statuses.values() if health_mark(status.health).order < 2)
+        found.sort(key=lambda item: (HEALTH_MARKS[item[1].health].order, item[0]))
+        blind = sum(1 for status in context.snapshot.statuses.values() if HEALTH_MARKS[status.health].order < 2)
         title = f"{blind} limited" if blind else ""
         if gone := context.snapshot.forgotten_processes:
             title = f"{title}{'  ' if title else ''}{many(gone, 'exited process', 'exited processes')} no longer listed"
@@ -114,7 +110,7 @@ class SourcesPanel(TablePanel):
         if status is None:
             return [Cell("")] * len(self.COLUMNS)
         target = status.target
-        mark, ink = health_mark(status.health), self.context.ink
+        mark, ink = HEALTH_MARKS[status.health], self.context.ink
         label = self.context.names.label(target) if target.partition(":")[0].isalpha() and ":" in target else target
         return (
             Cell(f"{mark.sign(self.context.glyphs)} {mark.word}", ink.style(mark.role)),
@@ -139,10 +135,6 @@ class SourcesPanel(TablePanel):
         """Return the status of a row: its index in the state's table, which keeps its order."""
         found = list(self.context.snapshot.statuses.values())
         return found[int(identity)] if int(identity) < len(found) else None
-
-    def find(self, entity: str) -> int | None:
-        """Return None, since a target has many rows."""
-        return None
 
     def placeholder(self) -> str:
         return "No source has reported yet."

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.style import Style
 
 from livedbg.logs.naming import tag_of
 from livedbg.logs.writers import NO_TAG, written_by
 from livedbg.model import LogRecord, Severity, ids
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Key, LinePanel, Unfolded
 from livedbg.panels.cells import Line, fit, width_of
-from livedbg.panels.draw_context import DrawContext, severity_mark
-from livedbg.panels.messages import Key, Unfolded, bindings
+from livedbg.panels.draw_context import SEVERITY_MARKS, DrawContext
 from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import clock_ms
 from livedbg.text.sanitize import clean_line
@@ -114,7 +113,7 @@ def draw_record(
         who: several writers, instead of the source's name.
     """
     ink = context.ink
-    mark = severity_mark(record.severity)
+    mark = SEVERITY_MARKS[record.severity]
     wide = line.width >= 60
     if wide or record.wall_ns:
         stamp = clock_ms(record.wall_ns)
@@ -153,10 +152,9 @@ def _add(line: Line, text: str, style: Style, found: re.Pattern[str] | None, mar
 class FollowingPanel(LinePanel):
     """A panel that follows rows added at the end."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.following = True
-        self.offset_x = 0
 
     def stay(self) -> None:
         """Stay at the end when following, after layout."""
@@ -180,20 +178,8 @@ class FollowingPanel(LinePanel):
         self.to_end()
         self.refresh()
 
-    def action_shift(self, cells: int) -> None:
-        self.offset_x = max(0, self.offset_x + cells)
-        self.refresh()
 
-
-_KEYS = (
-    Key("a", "a", "all", "show records of the selected entity, or of all"),
-    Key("f", "f", "follow", "follow the end"),
-    Key("left", "←", "shift(-20)", "scroll left"),
-    Key("right", "→", "shift(20)", "scroll right"),
-)
-
-
-class LogPanel(FollowingPanel):
+class LogPanel(FollowingPanel, scope="log"):
     """The newest records of all logs."""
 
     LABEL = "Log"
@@ -201,11 +187,15 @@ class LogPanel(FollowingPanel):
         "The newest records of all logs. If records name the selected entity, only those are shown; `a` shows all. "
         "Enter shows the whole record; the Logs screen reads whole logs."
     )
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("log", _KEYS)
+    KEYS = (
+        Key("a", "a", "all", "show records of the selected entity, or of all"),
+        Key("f", "f", "follow", "follow the end"),
+        Key("left", "←", "shift(-20)", "scroll left"),
+        Key("right", "→", "shift(20)", "scroll right"),
+    )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.records: Sequence[LogRecord] = ()
         self.everything = False
         self.needle = ""

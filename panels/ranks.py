@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import Final
 
 from livedbg.analysis.ranks import Rank, RankState, ranks_of
 from livedbg.model import ids
+from livedbg.panels.base import Key, Led
 from livedbg.panels.cells import width_of
 from livedbg.panels.culprit import line_first
 from livedbg.panels.draw_context import DrawContext, Mark, exit_mark, thread_mark
-from livedbg.panels.messages import Key, Led, bindings
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
 from livedbg.text.quantities import count, elapsed, percent
 from livedbg.text.wording import many, spans
@@ -36,7 +36,7 @@ class _RankRows(Rows):
     ranks: Mapping[str, Rank] = field(default_factory=dict)
 
 
-class RanksPanel(TablePanel):
+class RanksPanel(TablePanel, scope="ranks"):
     """Every rank, or every class of equal ones."""
 
     LABEL = "Ranks"
@@ -58,11 +58,10 @@ class RanksPanel(TablePanel):
         Column("CPU", 5, keep=3, align="right"),
     )
     SORTS = ("state", "rank", "behind", "since")
-    KEYS: ClassVar[tuple[Key, ...]] = (_OPEN_KEY, SORT_KEY, _MERGE_KEY)
-    BINDINGS = bindings("ranks", KEYS)
+    KEYS = (_OPEN_KEY, SORT_KEY, _MERGE_KEY)
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.merged: bool | None = None
         self._columns: tuple[Column, ...] = self.COLUMNS
         self._ranks: Mapping[str, Rank] = {}

@@ -5,14 +5,13 @@ Variables are kept from the last read: later samples of the same stack have none
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from livedbg.model import Frame, Stack
 from livedbg.model.intents import WantStacks
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Asked, Key, LinePanel
 from livedbg.panels.cells import Line
 from livedbg.panels.draw_context import DrawContext, Ink
-from livedbg.panels.messages import Asked, Key, bindings
 from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
 from livedbg.text.demangling import short_symbol
 from livedbg.text.quantities import elapsed
@@ -63,15 +62,9 @@ _SAME_SAMPLE_NS: Final = 1_000_000_000
 """A thread that began to wait so little after its stack was taken was seen waiting by the next sample only."""
 
 VALUES_KEYS = (Key("v", "v", "values", "show or hide arguments and local variables of the thread (no stop)"),)
-_KEYS = (
-    STACKS_KEY,
-    *VALUES_KEYS,
-    Key("left", "←", "shift(-8)", "scroll left"),
-    Key("right", "→", "shift(8)", "scroll right"),
-)
 
 
-class StackPanel(LinePanel):
+class StackPanel(LinePanel, scope="stack"):
     """Innermost frame first, Python and native frames in one stack."""
 
     LABEL = "Stack"
@@ -81,17 +74,20 @@ class StackPanel(LinePanel):
         "reads arguments and local variables: native ones as far as they were copied and debug information is there, "
         "Python's by py-spy."
     )
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("stack", _KEYS)
+    KEYS = (
+        STACKS_KEY,
+        *VALUES_KEYS,
+        Key("left", "←", "shift(-8)", "scroll left"),
+        Key("right", "→", "shift(8)", "scroll right"),
+    )
     HEAD = 2
     CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.thread: str | None = None
         self.stack: Stack | None = None
         self.same: list[str] = []
-        self.offset_x = 0
         self.variables = Variables()
         self._rows: list[tuple[int, str]] = []
         self._revealing = False
@@ -213,10 +209,6 @@ class StackPanel(LinePanel):
             want = WantStacks(process=thread.process, threads=(thread.id,), local_variables=True)
             label = self.context.names.label(thread.id)
             self.post_message(Asked(want, f"Reading variables of {label} without a stop"))
-
-    def action_shift(self, cells: int) -> None:
-        self.offset_x = max(0, self.offset_x + cells)
-        self.refresh()
 
 
 def draw_frame(line: Line, ink: Ink, number: int, frame: Frame, *, shift: int = 0) -> None:

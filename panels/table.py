@@ -13,10 +13,9 @@ from typing import ClassVar, Final
 
 from rich.style import Style
 
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Key, LinePanel, Noticed, Picked, bindings
 from livedbg.panels.cells import Align, Line, shortened
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import Key, Noticed, Picked, bindings
 from livedbg.themes import Role
 
 MANY: Final = 4_000
@@ -104,8 +103,8 @@ class TablePanel(LinePanel):
     KEYS: ClassVar[tuple[Key, ...]] = (SORT_KEY,)
     BINDINGS = bindings("table", (SORT_KEY,))
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows = Rows()
         self.needle = ""
         self.sort = self.SORTS[0] if self.SORTS else ""

@@ -9,10 +9,9 @@ from typing import ClassVar, Final
 
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview, ValueRow, places
 from livedbg.model.intents import PreviewValues
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Asked, Key, LinePanel, Noticed, Pointed, bindings
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.draw_context import ASCII, DrawContext
-from livedbg.panels.messages import Asked, Key, Noticed, Pointed, bindings
 from livedbg.panels.sheet import SheetLine
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
 from livedbg.text.quantities import count
@@ -58,8 +57,8 @@ class ValuesPanel(TablePanel):
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("values", (SORT_KEY,))
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._pointed: str | None = None
         self._asked: object = None
         self._by_identity: dict[str, tuple[str, ValueRow]] = {}
@@ -285,8 +284,8 @@ class TensorPanel(LinePanel):
     )
     CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._row: str | None = None
         self._shown: tuple[object, ...] = ()
         self._shown_for: tuple[str | None, int] | None = None

@@ -10,7 +10,7 @@ from textual.geometry import Size
 from livedbg.analysis.diagnosis import Finding
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line, wrap
-from livedbg.panels.draw_context import DrawContext, verdict_mark
+from livedbg.panels.draw_context import VERDICT_MARKS, DrawContext
 from livedbg.text.quantities import stopwatch
 from livedbg.themes import Role
 
@@ -42,8 +42,8 @@ class VerdictPanel(LinePanel):
     )
     CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.parts: list[_Part] = []
         self._wrapped: tuple[tuple[int, int], list[_Part]] = ((-1, 0), [])
 
@@ -75,15 +75,11 @@ class VerdictPanel(LinePanel):
         return "\n".join(f"{part.lead}{part.text}" for part in self._parts_now())
 
     def _lines(self, width: int) -> list[_Part]:
-        key = (width, self._max_lines())
+        key = (width, self.max_lines)
         if self._wrapped[0] != key:
             parts = [(part.rank, self._wrap(part, width)) for part in self.parts]
             self._wrapped = (key, _squeezed(parts, key[1]))
         return self._wrapped[1]
-
-    def _max_lines(self) -> int:
-        most = self.styles.max_height
-        return most.cells - 2 if most is not None and most.cells else 99
 
     @staticmethod
     def _wrap(part: _Part, width: int) -> list[_Part]:
@@ -98,7 +94,7 @@ class VerdictPanel(LinePanel):
 
     def _parts_now(self) -> list[_Part]:
         context, verdict = self.context, self.context.diagnosis.verdict
-        mark = verdict_mark(verdict.state)
+        mark = VERDICT_MARKS[verdict.state]
         since = stopwatch(context.since_ns(verdict.since_wall_ns))
         lead = f"{mark.sign(context.glyphs)} {mark.word.upper()}{' ' + since if since else ''}  "
         parts = [_Part(verdict.sentence, Role.TEXT, True, lead, mark.role)]

@@ -126,8 +126,8 @@ class WaitsPanel(LinePanel):
         "cycle until it closes. The selected entity is marked; if it is in no tree, it gets its own chain."
     )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows: list[Row] = []
         self._key: object = None
 

@@ -24,20 +24,18 @@ from textual.theme import Theme
 from textual.timer import Timer
 
 from livedbg.app.bars import Chosen, FooterBar, HeaderBar, Sought, TimelineBar
+from livedbg.app.cell_updates import AsciiOnly, FewColours, Guard
 from livedbg.app.commands import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS, Commands, help_sheet
 from livedbg.app.feed import Feed
-from livedbg.app.filters import AsciiOnly, FewColours, Guard
 from livedbg.app.options import AppOptions, Colours
 from livedbg.app.overlays import Copied, GuideActions, Prompt, PromptingApp, SheetScreen
 from livedbg.app.views import VIEWS, Threads, View
 from livedbg.model import ids
 from livedbg.model.intents import Refresh, SampleFaster
-from livedbg.panels.details import details, evidence
+from livedbg.panels.base import Asked, Led, Noticed, Opened, Picked, Unfolded, bindings
+from livedbg.panels.details import caught_sheet, details, evidence, record_sheet
 from livedbg.panels.draw_context import ASCII, UNICODE, DrawContext, ink_of
-from livedbg.panels.hitsheet import caught_sheet, record_sheet
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded, bindings
-from livedbg.panels.sheet import Sheet
 from livedbg.session.view import SessionView, Timeline, Update
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET, Palette, Role
 
@@ -88,50 +86,6 @@ def as_theme(palette: Palette) -> Theme:
     )
 
 
-class ReplayActions:
-    """Actions of the app for a recording."""
-
-    @property
-    def timeline(self) -> Timeline | None:
-        """The time line of a recording, or None."""
-        raise NotImplementedError
-
-    def moved(self) -> None:
-        """The time line was moved."""
-        raise NotImplementedError
-
-    def action_play(self) -> None:
-        """Play or pause."""
-        if (line := self.timeline) is not None:
-            line.pause() if line.playing else line.play()
-            self.moved()
-
-    def action_step(self, count: int) -> None:
-        """Step forward or back."""
-        if (line := self.timeline) is not None:
-            line.pause()
-            line.step(count)
-            self.moved()
-
-    def action_seek(self, parts: int) -> None:
-        """Seek by twentieths of the recording."""
-        if (line := self.timeline) is not None:
-            length = line.end_wall_ns - line.start_wall_ns
-            wanted = line.position_wall_ns + parts * length // 20
-            line.seek(min(max(wanted, line.start_wall_ns), line.end_wall_ns))
-            self.moved()
-
-    def action_rewind(self) -> None:
-        if (line := self.timeline) is not None:
-            line.seek(line.start_wall_ns)
-            self.moved()
-
-    def action_speed(self, factor: float) -> None:
-        if (line := self.timeline) is not None:
-            line.set_speed(min(max(line.speed * factor, 1 / 64), 1024))
-            self.moved()
-
-
 _CLOCK_S: Final = 1.0
 """Time between two ticks of the header's clock; longer on a slow line."""
 
@@ -143,7 +97,7 @@ class _Woken(Message):
         return isinstance(message, _Woken)
 
 
-class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
+class LivedbgApp(GuideActions, PromptingApp):
     """The terminal app; `interval_s` is the least time between two paints of new state."""
 
     CSS_PATH = str(STYLE_SHEET)
@@ -314,9 +268,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             if isinstance(self.screen, SheetScreen):
                 self.screen.show(self.context)
 
-    def moved(self) -> None:
-        self.tick()
-
     def tick(self) -> None:
         """Update the clock of the header, and the time line."""
         try:
@@ -380,10 +331,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
 
     @on(Sought)
     def _sought(self, message: Sought) -> None:
-        line = self.timeline
-        if line is not None:
-            line.seek(round(line.start_wall_ns + message.share * (line.end_wall_ns - line.start_wall_ns)))
-            self.tick()
+        self.seek(message.share)
 
     # screens and sheets
 
@@ -404,10 +352,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         self.main.query_one(FooterBar).current = name
         self.render_shown()
         wanted.focus_first()
-
-    def open_sheet(self, sheet: Sheet, *, lead: int = 14, entity: str | None = None) -> None:
-        """Open a sheet over the screen; `entity` is its subject."""
-        self.push_screen(SheetScreen(sheet, self.context, lead=lead, entity=entity))
 
     def action_evidence(self) -> None:
         self.open_sheet(evidence)
@@ -445,3 +389,41 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
     def get_default_screen(self) -> Screen[object]:
         """Return the one screen under all sheets."""
         return Screen(id="main")
+
+    # a recording
+
+    def action_play(self) -> None:
+        """Play or pause."""
+        if (line := self.timeline) is not None:
+            line.pause() if line.playing else line.play()
+            self.tick()
+
+    def action_step(self, count: int) -> None:
+        """Step forward or back."""
+        if (line := self.timeline) is not None:
+            line.pause()
+            line.step(count)
+            self.tick()
+
+    def seek(self, share: float) -> None:
+        """Go to a part of the recording: 0 is its beginning, 1 its end."""
+        if (line := self.timeline) is not None:
+            length = line.end_wall_ns - line.start_wall_ns
+            line.seek(line.start_wall_ns + round(min(max(share, 0.0), 1.0) * length))
+            self.tick()
+
+    def action_seek(self, parts: int) -> None:
+        """Seek by twentieths of the recording."""
+        if (line := self.timeline) is not None:
+            length = line.end_wall_ns - line.start_wall_ns
+            wanted = line.position_wall_ns + parts * length // 20
+            line.seek(min(max(wanted, line.start_wall_ns), line.end_wall_ns))
+            self.tick()
+
+    def action_rewind(self) -> None:
+        self.seek(0)
+
+    def action_speed(self, factor: float) -> None:
+        if (line := self.timeline) is not None:
+            line.set_speed(min(max(line.speed * factor, 1 / 64), 1024))
+            self.tick()

@@ -13,9 +13,8 @@ from textual.widget import Widget
 
 from livedbg.app.overlays import GuideActions, PromptingApp, SheetScreen
 from livedbg.app.views import VIEWS, ViewSpec
-from livedbg.panels.base import MOVES, LinePanel
+from livedbg.panels.base import MOVES, Key, LinePanel
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import Key
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
 from livedbg.recipes.fitting import Again, chosen_process, facts_of_rerun, fitting
@@ -74,11 +73,7 @@ REPLAY_KEYS: Final = (
 def help_sheet(spec: ViewSpec, *, replay: bool, guide: bool = False) -> Sheet:
     """Return the help of one screen."""
     lines = list(_lines(spec, replay=replay, guide=guide))
-
-    def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
-        return f"Help: {spec.key} {spec.label}", lines
-
-    return sheet
+    return lambda _context: (f"Help: {spec.key} {spec.label}", lines)
 
 
 def _lines(spec: ViewSpec, *, replay: bool, guide: bool) -> Iterator[SheetLine]:
@@ -140,11 +135,7 @@ def recipe_sheet(again: Again) -> Sheet:
         )
         for name, text in facts_of_rerun(again)
     ]
-
-    def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
-        return f"Recipe {again.name}: {again.recipe.question}", lines
-
-    return sheet
+    return lambda _context: (_offer(again), lines)
 
 
 class Commands(Provider):

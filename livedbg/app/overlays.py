@@ -28,11 +28,10 @@ from livedbg.app.options import LEFT_RUNNING, NEXT_STEP, AppOptions, GuideKeys
 from livedbg.app.views import Values
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, CompareValues, DumpDevice, Glance, Intent, Resume
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Key, LinePanel, bindings
 from livedbg.panels.catchpoints import catch_hint, catch_words, process_to_catch_in
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.messages import Key, bindings
 from livedbg.panels.sheet import Sheet, SheetLine, SheetPanel
 from livedbg.session.catch_options import typed_catch
 from livedbg.session.view import SessionView
@@ -74,12 +73,11 @@ class SheetScreen(ModalScreen[None]):
         self.post_message(Copied(self.panel.copy_text()))
 
 
+@dataclass
 class Copied(Message):
     """The user copies text from a sheet."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text = text
+    text: str
 
 
 class Prompt(Input):
@@ -221,9 +219,9 @@ class GuideActions(BasicApp):
     options: AppOptions
     context: DrawContext
 
-    def open_sheet(self, sheet: Sheet, *, lead: int = 14, entity: str | None = None) -> None:
-        """Open a sheet over the screen."""
-        raise NotImplementedError
+    def open_sheet(self, sheet: Sheet, *, entity: str | None = None) -> None:
+        """Open a sheet over the screen; `entity` is its subject."""
+        self.push_screen(SheetScreen(sheet, self.context, entity=entity))
 
     def greet(self) -> None:
         """Say which step this is, and its keys."""
@@ -262,12 +260,8 @@ class GuideActions(BasicApp):
 
 def _sheet(guide: GuideKeys, found: Sequence[tuple[str, str]]) -> Sheet:
     lines = [SheetLine(text, lead=lead, bold=lead == "found") for lead, text in found]
-    key = SheetLine(f"^n goes on to {guide.following}" if guide.following else guide.ending)
-
-    def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
-        return guide.title, [*lines, SheetLine(), SheetLine(key.text, Role.HEADING)]
-
-    return sheet
+    key = f"^n goes on to {guide.following}" if guide.following else guide.ending
+    return lambda _context: (guide.title, [*lines, SheetLine(), SheetLine(key, Role.HEADING)])
 
 
 class PromptingApp(AskingApp):

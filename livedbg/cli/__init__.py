@@ -10,9 +10,8 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from livedbg.cli.streams import drop_output, prepare_streams
 from livedbg.commands.command_clock import clock, go_first
-from livedbg.commands.output import warn
+from livedbg.commands.output import drop_output, prepare_streams, warn
 from livedbg.model.errors import LivedbgError, SourceError
 
 _COLLECT_EVERY: Final = 20_000

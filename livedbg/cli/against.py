@@ -1,15 +1,14 @@
-"""`livedbg values DUMP --against GOLDEN`: prints the result of a comparison."""
+"""`livedbg values DUMP --against GOLDEN`: prints the result of a comparison. It imports numpy, as `tensors` does."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from livedbg.cli.tensor_export import DIFFERS, show_difference
+from livedbg.cli.tensors import DIFFERS, show_difference
 from livedbg.commands.output import warn
 from livedbg.model.dumps import places
 from livedbg.model.errors import SourceError, UsageError
@@ -17,12 +16,22 @@ from livedbg.session.filereaders import dump_readers
 from livedbg.text.json_text import json_line
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
-
-if TYPE_CHECKING:
-    from livedbg.values.compare import Tolerance
-    from livedbg.values.divergence import Divergence
-    from livedbg.values.dump import Dump, Selection
-    from livedbg.values.readers import GoldenFile
+from livedbg.values.buffers import wiring_of
+from livedbg.values.compare import Tolerance, compare
+from livedbg.values.divergence import Divergence, diverge
+from livedbg.values.dump import Dump, Selection, title
+from livedbg.values.program import compare_program
+from livedbg.values.readers import GoldenFile
+from livedbg.values.sentences import (
+    comparison_text,
+    divergence_json,
+    headline,
+    program_json,
+    program_lines,
+    summary,
+    verdict_line,
+)
+from livedbg.values.tensor_files import load
 
 
 def against(
@@ -52,7 +61,7 @@ def against(
         files = data if not others or _same(others, paths) else []
     if files:
         if len(paths) != 1:
-            raise UsageError("The folder holds several dumps.", "give one args_dump folder", "several")
+            raise UsageError("The folder holds several dumps.", "give one args_dump folder")
         return _compare_program(paths[0], files, tolerance, as_json=as_json)
     documents: list[dict[str, object]] = []
     differs = False
@@ -77,7 +86,6 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
         raise UsageError(
             f"{many(len(paths), 'dump')} can't be compared with {len(others)}: no two have the same relative path.",
             "give one args_dump folder on each side",
-            "several",
         )
     for place in here.keys() ^ there.keys():
         warn(f"{clean_line(place) or '.'} exists in only one of the runs.")
@@ -87,10 +95,6 @@ def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Pa
 def _compare(
     path: Path, other: Path, tolerance: Tolerance, limit: int, documents: list[dict[str, object]] | None
 ) -> bool:
-    from livedbg.values.buffers import wiring_of
-    from livedbg.values.divergence import diverge
-    from livedbg.values.sentences import divergence_json
-
     readers = dump_readers()
     with ExitStack() as stack:
         dump, golden = stack.enter_context(readers.open(path)), stack.enter_context(readers.open(other))
@@ -113,8 +117,6 @@ def _compare(
 
 
 def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, limit: int) -> None:
-    from livedbg.values.sentences import comparison_text, headline, summary, verdict_line
-
     click.echo(f"{clean_line(str(dump.path))} against {clean_line(str(golden))}")
     for line in summary(dump, found, tolerance):
         click.echo(line)
@@ -135,10 +137,6 @@ def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, li
 
 
 def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Tolerance, *, as_json: bool) -> int:
-    from livedbg.values.buffers import wiring_of
-    from livedbg.values.program import compare_program
-    from livedbg.values.sentences import program_json, program_lines
-
     readers = dump_readers()
     with readers.open(path) as dump:
         for problem in dump.problems:
@@ -161,10 +159,6 @@ def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Toleran
 
 
 def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, as_json: bool) -> int:
-    from livedbg.values.compare import compare
-    from livedbg.values.dump import title
-    from livedbg.values.tensor_files import load
-
     readers = dump_readers()
     expected = load(golden, readers.formats)
     with readers.open(paths[0]) as dump:
@@ -175,7 +169,6 @@ def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, toleran
             raise UsageError(
                 f"{golden.name} is one tensor, but {many(len(there), 'with values is', 'with values are')} selected.",
                 "select one by --task, --stage, --arg",
-                "several",
             )
         found = compare(there[0][1], expected, tolerance)
         return show_difference(title(dump, there[0][0]), golden, found, as_json=as_json)

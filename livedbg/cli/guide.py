@@ -71,13 +71,12 @@ def command_of(guide: Guide) -> click.Command:
     ) -> int:
         words = argv[1:] if argv[0] == "--" else argv
         if not words:
-            raise UsageError("Missing a command.", f"livedbg {guide.name} -- python model.py", "usage")
+            raise UsageError("Missing a command.", f"livedbg {guide.name} -- python model.py")
         if shutil.which(words[0]) is None:
             kind = "is no program" if Path(words[0]).is_file() else "is no command"
             raise UsageError(
                 f"{clean_line(words[0], 200)} {kind}: a command that can be run is expected.",
                 f"livedbg {guide.name} --help",
-                "usage",
             )
         unseen = headless or not (sys.stdin.isatty() and sys.stdout.isatty())
         handed = _handed(given) | _of_options(options, own)
@@ -137,7 +136,7 @@ def _handed(given: tuple[str, ...]) -> dict[str, str]:
     for word in given:
         name, equals, value = word.partition("=")
         if not equals or not _NAME.fullmatch(name):
-            raise UsageError(f"--set {clean_line(word)} is not NAME=VALUE.", "--set kernel=NAME", "usage")
+            raise UsageError(f"--set {clean_line(word)} is not NAME=VALUE.", "--set kernel=NAME")
         handed[name] = value
     return handed
 

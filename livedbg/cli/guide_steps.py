@@ -106,7 +106,6 @@ class Course:
             raise UsageError(
                 f"Step {number} needs {' and '.join(missing)}, which no step found.",
                 f"livedbg {self.guide.name} --step {number} --set {missing[0]}=VALUE -- {self.shown}",
-                "usage",
             )
         if missing:
             return StepOrder(number, step, step.without)

@@ -13,8 +13,7 @@ from msgspec import structs
 
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.postmortem.exceptions import fault_of
-from livedbg.cli.streams import is_unread
-from livedbg.commands.output import warn
+from livedbg.commands.output import is_unread, warn
 from livedbg.model import ExceptionHit, Frame
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot

@@ -249,11 +249,11 @@ def command(
     if argv[0] == "--":
         argv = argv[1:]
     if not argv:
-        raise UsageError("Missing a command.", "livedbg launch -- python train.py", "usage")
+        raise UsageError("Missing a command.", "livedbg launch -- python train.py")
     known_signatures(signatures)
     if count is not None:
         if report_file or on_stall or detach:
-            raise UsageError("--repeat excludes --report, --on-stall and --detach.", "use --json", "usage")
+            raise UsageError("--repeat excludes --report, --on-stall and --detach.", "use --json")
         devices = devices_of(gpus) if gpus is not None else ()
         check_visible(devices, os.environ)
         picked = picked_recipes(wanted)
@@ -266,7 +266,7 @@ def command(
                 with contextlib.suppress(OSError):
                     folder.rmdir()  # nothing could be started
     if parallel or gpus or as_json:
-        raise UsageError("--parallel, --gpus and --json need --repeat.", "livedbg launch --repeat 20 -- CMD", "usage")
+        raise UsageError("--parallel, --gpus and --json need --repeat.", "livedbg launch --repeat 20 -- CMD")
     unseen = headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty())
     held: list[str] = []
     with quit_on_signals():  # from before it is started: a signal must not leave it behind

@@ -10,8 +10,7 @@ from msgspec import structs
 
 from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.commands.output import code_of, warn, why_blind, write
-from livedbg.commands.signals import quit_on_signals, running
-from livedbg.commands.time_limit import TimeLimit
+from livedbg.commands.signals import TimeLimit, quit_on_signals, running
 from livedbg.model import OUT_OF_TIME, SourceHealth
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.report.build import build
@@ -84,9 +83,7 @@ def _recording(options: TargetOptions) -> Path | None:
         return None
     if len(options.targets) > 1 or options.logs:
         raise UsageError(
-            "A recording can't be combined with other targets or logs.",
-            f"livedbg report {shell_word(files[0])}",
-            "usage",
+            "A recording can't be combined with other targets or logs.", f"livedbg report {shell_word(files[0])}"
         )
     from livedbg.recording.file import is_recording
 

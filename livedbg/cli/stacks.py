@@ -6,7 +6,7 @@ import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from msgspec.structs import replace
@@ -19,8 +19,7 @@ from livedbg.cli.hits import frame_text
 from livedbg.cli.report import time_limits
 from livedbg.cli.target_options import DURATION, TargetOptions, target_options
 from livedbg.commands.output import TIME_LIMIT, warn, write
-from livedbg.commands.signals import quit_on_signals, running, started
-from livedbg.commands.time_limit import TimeLimit
+from livedbg.commands.signals import TimeLimit, quit_on_signals, running, started
 from livedbg.model import OUT_OF_TIME, SourceHealth, Stack, Task, TaskState, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.events import Event, SamplesSeen
@@ -88,9 +87,9 @@ class ProfileOptions:
         }
         needs = [name for name, value in given.items() if value]
         if self.seconds is None and needs:
-            raise UsageError(f"{needs[0]} needs --for.", "livedbg stacks PID --for 10s", "usage")
+            raise UsageError(f"{needs[0]} needs --for.", "livedbg stacks PID --for 10s")
         if self.folded and self.as_json:
-            raise UsageError("--folded and --json exclude each other.", "use one of them", "usage")
+            raise UsageError("--folded and --json exclude each other.", "use one of them")
 
 
 def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -> int:
@@ -105,7 +104,7 @@ def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -
     """
     assert options.seconds is not None
     if request.stacks != "native" or "samples" not in adapter_names(request):
-        raise UsageError("--for needs samples and native frames.", "leave out --no-samples and --no-native", "usage")
+        raise UsageError("--for needs samples and native frames.", "leave out --no-samples and --no-native")
     if (missing := no_unwinder(request)) is not None:
         raise missing
     rate = {SAMPLES_RATE: str(options.rate_hz)} if options.rate_hz else {}
@@ -296,6 +295,7 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
 @click.option("--per-thread", is_flag=True, help="With --for: one table for each thread.")
 @click.option(
     "--rate",
+    "rate_hz",
     type=click.IntRange(1, 999),
     metavar="HZ",
     help="With --for: samples per second of a thread's CPU time.  [default: 99]",
@@ -314,11 +314,7 @@ def command(
     timeout: float | None,
     glance: bool,
     seconds: float | None,
-    per_thread: bool,
-    rate: int | None,
-    pages: bool,
-    flame: Path | None,
-    folded: bool,
+    **profiled: Any,
 ) -> int:
     """Print the stacks of all threads, innermost frame first. Threads with equal stacks are grouped.
 
@@ -334,11 +330,11 @@ def command(
     CPU time: `own` is the share of samples in which a function is innermost, `total` that in which it is anywhere in
     the stack. Blocked threads take no CPU time and are not in it.
     """
-    profile = ProfileOptions(seconds, rate, flame, folded, per_thread, as_json, pages)
+    profile = ProfileOptions(seconds=seconds, as_json=as_json, **profiled)
     profile.check()
     if seconds is not None:
         if glance:
-            raise UsageError("--for and --glance exclude each other.", "use one of them", "usage")
+            raise UsageError("--for and --glance exclude each other.", "use one of them")
         return print_profile(options.resolved().request(), profile, TimeLimit.of_look(timeout, beside_s=seconds))
     limit = TimeLimit.of_look(timeout, probes=glance)
     request = _request(options.resolved(), glance)

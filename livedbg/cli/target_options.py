@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from livedbg.linux.target_files import is_closed
 from livedbg.model.errors import SourceError, UsageError
@@ -53,13 +53,13 @@ class TargetOptions(Struct, frozen=True):
             SourceError: a log does not exist.
         """
         if not self.targets and not self.logs:
-            raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps", "usage")
+            raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps")
         for path in self.logs:
             if not any(sign in path for sign in "*?[") and not (is_closed(Path(path)) or Path(path).exists()):
                 raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
         _known_services(self.ask)
         known_signatures(self.signatures)
-        return TargetOptions(**{**_fields(self), "found": resolve(self.targets, all_ranks=self.all_ranks)})
+        return structs.replace(self, found=resolve(self.targets, all_ranks=self.all_ranks))
 
     def request(self, *, once: bool = False, stacks: str | None = None) -> Request:
         """Return the request of a session."""
@@ -80,10 +80,6 @@ class TargetOptions(Struct, frozen=True):
         )
 
 
-def _fields(options: TargetOptions) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in options.__struct_fields__}
-
-
 def _known_services(asked: Iterable[str]) -> None:
     """Check that systems declare these services.
 
@@ -93,9 +89,7 @@ def _known_services(asked: Iterable[str]) -> None:
     known = sorted({name for system in systems() for name in system.services}) if asked else []
     for name in (service.partition("=")[0] for service in asked):
         if name not in known:
-            raise UsageError(
-                f"There is no service {clean_line(name)!r} to ask.", f"--ask {' or '.join(known)}", "usage"
-            )
+            raise UsageError(f"There is no service {clean_line(name)!r} to ask.", f"--ask {' or '.join(known)}")
 
 
 def known_signatures(folders: Sequence[str]) -> None:
@@ -166,22 +160,8 @@ def target_options(command: Command) -> Callable[..., Any]:
     @click.option("--gdb", metavar="PATH", help="Unwind stack copies with this gdb, not with drgn; it is not attached.")
     @functools.wraps(command)
     def wrapped(**given: Any) -> Any:
-        options = TargetOptions(
-            targets=given.pop("targets"),
-            logs=given.pop("logs"),
-            tree=given.pop("tree"),
-            all_ranks=given.pop("all_ranks"),
-            interval=given.pop("interval"),
-            local_variables=given.pop("local_variables"),
-            native=given.pop("native"),
-            samples=given.pop("samples"),
-            ask=given.pop("ask"),
-            read_only=given.pop("read_only"),
-            signatures=given.pop("signatures"),
-            redact=given.pop("redact"),
-            gdb=given.pop("gdb"),
-        )
-        return command(options=options, **given)
+        fields = {name: given.pop(name) for name in TargetOptions.__struct_fields__ if name in given}
+        return command(options=TargetOptions(**fields), **given)
 
     return wrapped
 

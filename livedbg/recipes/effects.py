@@ -26,8 +26,7 @@ from livedbg.linux.descriptors import fd_links
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import child_pids, command_line, read_environment
 from livedbg.recipes.model import Effect, Reason
-from livedbg.recipes.plan import Part
-from livedbg.recipes.sources import written
+from livedbg.recipes.plan import Part, written
 from livedbg.text.sanitize import clean_line
 
 _FIRST_S: Final = 0.05

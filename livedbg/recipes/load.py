@@ -55,13 +55,13 @@ def parse(name: str, text: bytes) -> Recipe:
         UsageError: the text is no valid recipe.
     """
     if not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is not a valid recipe name.", "use a-z, 0-9 and -", "usage")
+        raise UsageError(f"{name!r} is not a valid recipe name.", "use a-z, 0-9 and -")
     try:
         recipe = structs.replace(msgspec.toml.decode(text, type=ready(Recipe)), name=name)
         for expression in recipe.expressions:
             re.compile(expression)
     except (re.error, ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        raise UsageError(clean_line(f"{error}."), "livedbg recipes --help", "usage") from None
+        raise UsageError(clean_line(f"{error}."), "livedbg recipes --help") from None
     return recipe
 
 
@@ -82,25 +82,23 @@ def chosen(wanted: str, known: Mapping[str, Recipe]) -> tuple[Recipe, str]:
     name, given, option = wanted.partition("=")
     recipe = known.get(name)
     if recipe is None:
-        raise UsageError(f"There is no recipe {name!r}.", "livedbg recipes", "usage")
+        raise UsageError(f"There is no recipe {name!r}.", "livedbg recipes")
     if recipe.value:
         option = option or recipe.default
         if not option:
             raise UsageError(
-                f"Recipe {name} needs an option: {name}{recipe.asks}.", f"livedbg recipes {shell_word(name)}", "usage"
+                f"Recipe {name} needs an option: {name}{recipe.asks}.", f"livedbg recipes {shell_word(name)}"
             )
         if recipe.value == "DIR":
             option = str(Path(option).expanduser().absolute())
             if not Path(option).is_dir():
-                raise UsageError(
-                    f"Recipe {name}: {clean_line(option)} is not a directory.", f"ls {shell_word(option)}", "usage"
-                )
+                raise UsageError(f"Recipe {name}: {clean_line(option)} is not a directory.", f"ls {shell_word(option)}")
         return recipe, option
     if recipe.options and option not in recipe.options:
         wrong = f"has no option {option!r}" if given else "needs an option"
-        raise UsageError(f"Recipe {name} {wrong}.", f"livedbg recipes {shell_word(name)}", "usage")
+        raise UsageError(f"Recipe {name} {wrong}.", f"livedbg recipes {shell_word(name)}")
     if given and not recipe.options:
-        raise UsageError(f"Recipe {name} takes no option.", f"livedbg recipes {shell_word(name)}", "usage")
+        raise UsageError(f"Recipe {name} takes no option.", f"livedbg recipes {shell_word(name)}")
     return recipe, option
 
 

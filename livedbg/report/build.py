@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from msgspec import UNSET, Struct, structs
 
 from livedbg.analysis.diagnosis import Diagnosis, Finding, Verdict
@@ -32,11 +31,18 @@ from livedbg.report.document import (
     TouchOut,
     VerdictOut,
 )
-from livedbg.report.entities import chosen_entities, entity_out, frames_out, place_out, stack_groups, stacks_of_others
+from livedbg.report.entities import (
+    chosen_entities,
+    entity_out,
+    frames_out,
+    out_of,
+    place_out,
+    stack_groups,
+    stacks_of_others,
+)
 from livedbg.session.view import Update
 from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import timestamp
-from livedbg.text.typed import ready
 
 _MOST_EDGES: Final = 20_000
 
@@ -65,14 +71,15 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
         entities={
             entity: entity_out(entity, snapshot, diagnosis, stack_of=others.get(entity, "")) for entity in chosen
         },
-        edges=tuple(_edge(edge) for edge in edges[:_MOST_EDGES]),
+        edges=tuple(out_of(EdgeOut, edge) for edge in edges[:_MOST_EDGES]),
         exceptions=tuple(exception_out(hit) for hit in snapshot.exceptions.values()),
         intrusions=_intrusions(snapshot),
-        logs=tuple(
-            LogOut(id=log.id, name=log.name, path=log.path, format=log.format, lines=log.lines, size=log.size)
-            for log in snapshot.log_sources.values()
+        logs=tuple(out_of(LogOut, log) for log in snapshot.log_sources.values()),
+        limits=tuple(
+            out_of(LimitOut, one, health=one.health.value)
+            for one in snapshot.statuses.values()
+            if one.health is not SourceHealth.OK
         ),
-        limits=_limits(snapshot),
         omitted={
             "entities": left_out,
             "edges": max(0, len(edges) - _MOST_EDGES),
@@ -85,26 +92,19 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
 
 def _targets(snapshot: Snapshot) -> tuple[TargetOut, ...]:
     return tuple(
-        TargetOut(
-            id=p.id,
-            host=p.host,
-            pid=p.pid,
-            rank=p.rank,
-            command=p.command,
-            state="exited" if p.exited else p.state.value,
-        )
-        for p in snapshot.processes.values()
-        if p.target
+        out_of(TargetOut, one, state="exited" if one.exited else one.state.value)
+        for one in snapshot.processes.values()
+        if one.target
     )
 
 
 def _verdict(snapshot: Snapshot, diagnosis: Diagnosis) -> VerdictOut:
     verdict, chief = diagnosis.verdict, diagnosis.chief
     place = _place(snapshot, diagnosis)
-    return VerdictOut(
+    return out_of(
+        VerdictOut,
+        verdict,
         state=verdict.state.value,
-        sentence=verdict.sentence,
-        roots=verdict.roots,
         findings=_bearing(diagnosis),
         since=_time(verdict.since_wall_ns),
         finding=verdict.chief or None,
@@ -136,25 +136,16 @@ def _bearing(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 
 def finding_out(name: str, finding: Finding) -> FindingOut:
-    return FindingOut(
+    evidence = tuple(
+        out_of(EvidenceOut, proof, source=proof.place, at=_time(proof.at_wall_ns), file=proof.file or None)
+        for proof in finding.evidence
+    )
+    return out_of(
+        FindingOut,
+        finding,
         id=name,
-        rule=finding.rule,
         severity=finding.severity.value,
-        sentence=finding.sentence,
-        entities=finding.entities,
-        evidence=tuple(
-            EvidenceOut(
-                kind=proof.kind,
-                source=proof.place,
-                text=proof.text,
-                at=_time(proof.at_wall_ns),
-                file=proof.file or None,
-                line=proof.line,
-            )
-            for proof in finding.evidence
-        ),
-        next=finding.next,
-        inferred=finding.inferred,
+        evidence=evidence,
         since=_time(finding.since_wall_ns),
     )
 
@@ -165,67 +156,23 @@ def _shown(edge: Edge, inside: set[str]) -> bool:
     return wanted and edge.source in inside and edge.target in inside
 
 
-def _edge(edge: Edge) -> EdgeOut:
-    return EdgeOut(
-        kind=edge.kind.value,
-        source=edge.source,
-        target=edge.target,
-        state=edge.state.value,
-        evidence=edge.evidence,
-        inferred=edge.inferred,
-        any_of=edge.any_of,
-        timed=edge.timed,
-    )
-
-
 def exception_out(hit: ExceptionHit) -> ExceptionOut:
-    return ExceptionOut(
+    return out_of(
+        ExceptionOut,
+        hit,
         kind="exception",
-        type=hit.type,
-        message=hit.message,
-        thread=hit.thread,
-        process=hit.process,
         at=_time(hit.at_wall_ns),
-        count=hit.count,
         stack=frames_out(hit.stack),
-        paused_ms=hit.paused_ms,
         first=_time(hit.first_wall_ns),
-        catchpoint=hit.catchpoint,
-        rank=hit.rank,
         operation=hit.operation or None,
     )
 
 
 def _intrusions(snapshot: Snapshot) -> IntrusionsOut:
     touches = tuple(
-        TouchOut(
-            target=touch.target,
-            what=touch.what,
-            why=touch.why,
-            at=_time(touch.at_wall_ns),
-            paused_ms=touch.paused_ns / 1e6,
-            stops=touch.stops,
-            measured=touch.measured,
-        )
-        for touch in snapshot.intrusions
+        out_of(TouchOut, one, at=_time(one.at_wall_ns), paused_ms=one.paused_ns / 1e6) for one in snapshot.intrusions
     )
-    total = snapshot.touches
-    return IntrusionsOut(paused_ms=total.paused_ns / 1e6, stops=total.stops, touches=touches)
-
-
-def _limits(snapshot: Snapshot) -> tuple[LimitOut, ...]:
-    return tuple(
-        LimitOut(
-            source=status.source,
-            target=status.target,
-            health=status.health.value,
-            code=status.code,
-            sentence=status.sentence,
-            remedy=status.remedy,
-        )
-        for status in snapshot.statuses.values()
-        if status.health is not SourceHealth.OK
-    )
+    return out_of(IntrusionsOut, snapshot.touches, paused_ms=snapshot.touches.paused_ns / 1e6, touches=touches)
 
 
 _FINDINGS: Final = 5
@@ -302,45 +249,22 @@ LINES: Final[dict[str, type[Struct]]] = {
 
 def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
     """Return the line for a verdict that was reached at a wall clock time."""
-    since = verdict.since_wall_ns
-    return VerdictLine(
+    return out_of(
+        VerdictLine,
+        verdict,
         at=timestamp(at_ns),
         state=verdict.state.value,
-        sentence=verdict.sentence,
-        roots=verdict.roots,
-        since=timestamp(since) if since is not None else None,
+        since=_time(verdict.since_wall_ns),
     )
 
 
 def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
     """Return the line for a finding `F1` that was made at a wall clock time."""
+    state = finding.state.value if finding.state is not None else None
     shown = finding_out(name, finding)
-    return FindingLine(
-        id=name,
-        at=timestamp(at_ns),
-        rule=shown.rule,
-        severity=shown.severity,
-        state=finding.state.value if finding.state is not None else None,
-        sentence=shown.sentence,
-        entities=shown.entities,
-        roots=finding.roots,
-        evidence=shown.evidence,
-        next=shown.next,
-        inferred=shown.inferred,
-        since=shown.since,
-        topic=finding.topic,
-    )
+    return out_of(FindingLine, shown, at=timestamp(at_ns), state=state, roots=finding.roots, topic=finding.topic)
 
 
 def to_json(report: ReportDocument, *, pretty: bool = False) -> bytes:
     """Return the report as one line of JSON, or indented by two; without a newline at the end."""
     return json_bytes(report, pretty=pretty)
-
-
-def from_json(data: bytes) -> ReportDocument:
-    """Parse a report that `to_json` made.
-
-    Raises:
-        msgspec.DecodeError: not JSON, or not a report.
-    """
-    return msgspec.json.decode(data, type=ready(ReportDocument))

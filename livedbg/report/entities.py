@@ -12,9 +12,9 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, structs
 
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.analysis.place_names import Placed, plain_name
@@ -29,6 +29,15 @@ from livedbg.text.wording import many
 
 _MOST: Final = 5_000
 """How many entities a report names at most, apart from those of its findings."""
+
+
+Out = TypeVar("Out", bound=Struct)
+
+
+def out_of(kind: type[Out], source: object, /, **other: object) -> Out:
+    """Return a part of the report: the attributes of a value that have the names of its keys, and others."""
+    same = {name: getattr(source, name) for name in kind.__struct_fields__ if name not in other}
+    return kind(**same, **other)
 
 
 def chosen_entities(snapshot: Snapshot, diagnosis: Diagnosis) -> tuple[list[str], int]:
@@ -67,25 +76,19 @@ def frames_out(frames: Iterable[Frame], *, source: bool = True) -> tuple[FrameOu
 
 def place_out(frame: Frame) -> FrameOut:
     """Return a frame without variables and source."""
-    return FrameOut(
-        function=frame.function, file=frame.file, line=frame.line, module=frame.module, language=frame.language
-    )
+    return out_of(FrameOut, frame, locals=(), source=(), source_from=0, source_note="")
 
 
 def entity_out(entity: str, snapshot: Snapshot, diagnosis: Diagnosis, *, stack_of: str = "") -> EntityOut:
     """Describe an entity; `stack_of` is a thread that has the same stack, or ""."""
-    thread = snapshot.threads.get(entity)
-    if thread is not None:
+    if (thread := snapshot.threads.get(entity)) is not None:
         known = _thread(thread, snapshot, diagnosis)
         return structs.replace(known, stack=(), stack_of=stack_of) if stack_of else known
-    process = snapshot.processes.get(entity)
-    if process is not None:
+    if (process := snapshot.processes.get(entity)) is not None:
         return _process(process, diagnosis)
-    task = snapshot.tasks.get(entity)
-    if task is not None:
+    if (task := snapshot.tasks.get(entity)) is not None:
         return _task(task, snapshot, diagnosis)
-    resource = snapshot.resources.get(entity)
-    if resource is not None:
+    if (resource := snapshot.resources.get(entity)) is not None:
         return _resource(resource, diagnosis)
     kind, _, path = entity.partition(":")
     return EntityOut(kind=kind, name=path, state=None, waits_for=_waits(entity, diagnosis), waiters=0)

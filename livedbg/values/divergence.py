@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from livedbg.graphs.declared import LostOrder
 from livedbg.values.buffers import Wiring
 from livedbg.values.compare import Difference, Tolerance, compare, compare_scalars
-from livedbg.values.dtypes import ElementType
 from livedbg.values.dump import Dump, Entry
+from livedbg.values.tensor import ElementType
 
 CAUSES = ("culprit", "order", "given", "shape")
 """Verdicts that are no consequence of another task's."""

@@ -94,7 +94,7 @@ def compare_program(
         elif file.output:
             _match_output(match, golden, (dump, buffers), given, tolerance)
         else:
-            _match_input(match, golden, (dump, buffers), tolerance)
+            _match_input(match, golden, (dump, buffers))
             given[file.name] = match
     _match_what_is_left(found.matches, kinds, (dump, buffers), given, tolerance, formats=formats)
     for match in found.matches:
@@ -106,16 +106,21 @@ def _alike(golden: Held, buffers: Sequence[Buffer]) -> list[Buffer]:
     return [buffer for buffer in buffers if buffer.count == golden.total and buffer.element.name == golden.element.name]
 
 
-def _match_input(match: GoldenMatch, golden: Held, place: tuple[Dump, list[Buffer]], tolerance: Tolerance) -> None:
+def _match_input(match: GoldenMatch, golden: Held, place: tuple[Dump, list[Buffer]]) -> None:
     if golden.shape == ():
         _match_scalar(match, golden, place[0])
     alike = [buffer for buffer in _alike(golden, place[1]) if buffer.read]
-    exact = [(b, d) for b in alike if (d := b.initial(place[0], golden, Tolerance(0, 0))).compared and not d.outside]
-    if exact:
-        match.by, match.difference = "values", exact[0][1]
-        match.buffer = exact[0][0] if len(exact) == 1 else None
-        if len(exact) > 1:
-            match.note = f"{len(exact)} buffers hold these values"
+    _match_values(match, [(buffer, buffer.initial(place[0], golden, Tolerance(0, 0))) for buffer in alike])
+
+
+def _match_values(match: GoldenMatch, compared: Sequence[tuple[Buffer, Difference]]) -> None:
+    """Match with the buffer that holds the values, if one does."""
+    holding = [(buffer, found) for buffer, found in compared if found.compared and not found.outside]
+    if holding:
+        match.by, match.difference = "values", holding[0][1]
+        match.buffer = holding[0][0] if len(holding) == 1 else None
+        if len(holding) > 1:
+            match.note = f"{len(holding)} buffers hold these values"
 
 
 def _match_scalar(match: GoldenMatch, golden: Held, dump: Dump) -> None:
@@ -137,12 +142,7 @@ def _match_output(
     if _same_name(match, golden, place[0], given, tolerance):
         return
     alike = [buffer for buffer in _alike(golden, place[1]) if buffer.writers]
-    near = [(b, d) for b in alike if (d := b.final(place[0], golden, tolerance).difference).compared and not d.outside]
-    if near:
-        match.by, match.difference = "values", near[0][1]
-        match.buffer = near[0][0] if len(near) == 1 else None
-        if len(near) > 1:
-            match.note = f"{len(near)} buffers hold these values"
+    _match_values(match, [(buffer, buffer.final(place[0], golden, tolerance).difference) for buffer in alike])
 
 
 def _same_name(

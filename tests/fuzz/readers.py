@@ -58,7 +58,8 @@ from livedbg.probes import perf_records, tracefs
 from livedbg.recipes import load as recipe_files
 from livedbg.recording.file import MAGIC, Header, RecordingReader
 from livedbg.repeats.marking import compared, known_pairs, last_open, lines_of
-from livedbg.report.build import build, from_json, to_json
+from livedbg.report.build import build, to_json
+from livedbg.report.document import ReportDocument
 from livedbg.report.text import to_text
 from livedbg.session.filereaders import dump_readers, graph_readers, known_log_formats, tensor_formats
 from livedbg.session.live import adapters_for
@@ -567,7 +568,7 @@ READERS: Final[dict[str, Reader]] = {
     "recorded events": Reader(_recording, _recording_seeds, (RecordingError,)),
     "recordings": Reader(_recording_file, _recordings, (RecordingError,)),
     "reports": Reader(
-        lambda data, _: from_json(data),
+        lambda data, _: msgspec.json.decode(data, type=ReportDocument),
         lambda: [to_json(build(last_update(path)[0])) for path in sorted((FIXTURES / "recordings").glob("*.livedbg"))],
         (msgspec.DecodeError, UnicodeDecodeError, RecursionError),
     ),
