@@ -8,15 +8,14 @@ from typing import Final
 
 from livedbg.model import Frame, LogRecord, Process, Task, TaskState, Thread
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
-from livedbg.panels.catchpoints import about
-from livedbg.panels.culprit import at, place_of
-from livedbg.panels.draw_context import CATCH_MARKS, HEALTH_MARKS, SEVERITY_MARKS, DrawContext
+from livedbg.panels.catchpoints import HitGroup, about, group_of, merged, sparkline
+from livedbg.panels.draw_context import CATCH_MARKS, HEALTH_MARKS, DrawContext
 from livedbg.panels.functions import profile_lines
-from livedbg.panels.hits import HitGroup, group_of, merged, sparkline
 from livedbg.panels.launches import launch_lines
-from livedbg.panels.log import concerns, source_name
-from livedbg.panels.sheet import Sheet, SheetLine, SidePanel, led
+from livedbg.panels.log import concerns
+from livedbg.panels.sheet import Sheet, SheetLine, SidePanel, facts, led, link
 from livedbg.panels.stack import frame_place
+from livedbg.panels.verdict import at, place_of
 from livedbg.text.quantities import clock_ms, count, elapsed, milliseconds, percent
 from livedbg.text.wording import many
 from livedbg.themes import Role
@@ -136,12 +135,9 @@ def _task(context: DrawContext, task: Task) -> Iterator[SheetLine]:
 def _thread(context: DrawContext, thread: Thread) -> Iterator[SheetLine]:
     yield link(context, thread.process, "of")
     yield SheetLine(context.names.waits(thread) or "-", lead="blocked in")
-    place = at(context, thread.id)
-    if place:
-        yield SheetLine(place, lead="at")
-    for name, value in (("system call", thread.syscall), ("wait channel", thread.wait_channel)):
-        if value:
-            yield SheetLine(value, lead=name)
+    yield from facts(
+        ("at", at(context, thread.id)), ("system call", thread.syscall), ("wait channel", thread.wait_channel)
+    )
     share = percent(context.names.cpu_share(thread.id))
     used = "" if thread.cpu_ns is None else f"{elapsed(thread.cpu_ns)} in total"
     yield SheetLine(", ".join(filter(None, (f"{share} recently" if share else "", used))), lead="CPU")
@@ -150,7 +146,7 @@ def _thread(context: DrawContext, thread: Thread) -> Iterator[SheetLine]:
 
 
 def _process(process: Process) -> Iterator[SheetLine]:
-    for name, value in (
+    yield from facts(
         ("command", " ".join(process.command)),
         ("executable", process.exe),
         ("directory", process.cwd),
@@ -159,9 +155,7 @@ def _process(process: Process) -> Iterator[SheetLine]:
         ("parent", str(process.ppid) if process.ppid else None),
         ("threads", str(process.thread_count) if process.thread_count else None),
         ("notes", ", ".join(process.notes)),
-    ):
-        if value:
-            yield SheetLine(value, lead=name)
+    )
     yield from (SheetLine(f"{name}={value}", lead="") for name, value in process.environment.items())
 
 
@@ -259,14 +253,6 @@ def _log(context: DrawContext, entity: str) -> Iterator[SheetLine]:
 def _records(records: Sequence[LogRecord]) -> Iterator[SheetLine]:
     texts = (f"{clock_ms(record.wall_ns)} {record.text}".strip() for record in records[-10:])
     return _section("log", map(SheetLine, texts))
-
-
-def link(context: DrawContext, entity: str, lead: str = "") -> SheetLine:
-    """Return a line that leads to an entity."""
-    mark = context.names.mark(entity, context.stalled)
-    label = context.names.label(entity) if ":" in entity else entity
-    state = f"  {mark.sign(context.glyphs)} {mark.word}" if mark.word else ""
-    return SheetLine(f"{label}{state}", Role.TEXT, lead, entity=entity)
 
 
 _MOST_SHOWN: Final = 20
@@ -374,9 +360,7 @@ def _point(context: DrawContext, point: Catchpoint) -> Iterator[SheetLine]:
     mark = CATCH_MARKS[point.state]
     yield SheetLine(f"{mark.sign(context.glyphs)} {mark.word}", mark.role, "state")
     yield SheetLine(point.pattern, lead="pattern", bold=True)
-    for lead, text in (("preset", about(point)), ("with message", point.message), ("when", point.moment.value)):
-        if text:
-            yield SheetLine(text, lead=lead)
+    yield from facts(("preset", about(point)), ("with message", point.message), ("when", point.moment.value))
     how = {
         "probes": "kernel probes; the target is never stopped",
         "registers": "debug registers of the CPU; the target is never stopped",
@@ -409,20 +393,3 @@ def _point(context: DrawContext, point: Catchpoint) -> Iterator[SheetLine]:
         (f"{context.glyphs.times}{count(one.count)}  {one.newest.type}  {one.newest.message}", one) for one in groups
     )
     yield from _section("caught", (SheetLine(text, entity=one.newest.id) for text, one in islice(said, _MOST_SHOWN)))
-
-
-def record_sheet(record: LogRecord) -> Sheet:
-    line = f", line {record.line:,}" if record.line is not None else ""
-    return lambda context: (
-        f"Record of {source_name(context, record.source)}{line}",
-        list(_about_record(context, record)),
-    )
-
-
-def _about_record(context: DrawContext, record: LogRecord) -> Iterator[SheetLine]:
-    mark = SEVERITY_MARKS[record.severity]
-    yield SheetLine(clock_ms(record.wall_ns) or "the record has none", Role.DIM, "time")
-    yield SheetLine(mark.word, mark.role, "severity")
-    yield from led("text", map(SheetLine, record.text.split("\n")))
-    yield from led("speaks of", (link(context, entity) for entity in record.links))
-    yield link(context, record.source, "log")

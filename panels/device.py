@@ -6,15 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from livedbg.analysis.devices import (
-    fault_sentence,
-    headline,
-    kernel_name,
-    place_name,
-    places_of,
-    share_of,
-    units_of,
-)
+from livedbg.analysis.devices import fault_sentence, headline, kernel_name, place_name, places_of, share_of, units_of
 from livedbg.model.devices import DUMP_READY, DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.model.intents import DumpDevice
 from livedbg.panels.base import Asked, Key, LinePanel, Noticed, Pointed

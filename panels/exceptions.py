@@ -9,10 +9,19 @@ from rich.style import Style
 
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.panels.base import Key, Opened, Picked, Pointed
-from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
+from livedbg.panels.catchpoints import (
+    LINK_KEYS,
+    UNCATCH_KEY,
+    HitGroup,
+    HitLinks,
+    armed,
+    group_of,
+    merged,
+    sparkline,
+    take_out,
+)
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.hits import LINK_KEYS, HitGroup, HitLinks, group_of, merged, sparkline
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.session.catch_options import presets

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from livedbg.analysis.profile import FunctionShare, function_shares, profile_of
@@ -97,7 +97,7 @@ class FunctionsPanel(TablePanel, scope="functions"):
         shown = [
             name for name, share in self._shares.items() if needle in f"{share.function} {place_of(share)}".lower()
         ]
-        shown.sort(key=lambda name: _order(sort)(self._shares[name]))
+        shown.sort(key=lambda name: _ORDERS[sort](self._shares[name]))
         threads = many(len({one.thread for one in slices}), "thread")
         title = f"{many(profile.samples, 'sample')} of {threads} in {_SPAN_S} s" if profile.samples else ""
         note = f"{count(profile.unknown)} without a stack" if profile.unknown else ""
@@ -144,11 +144,9 @@ def _identity(share: FunctionShare) -> str:
     return f"{share.function}\n{share.file}\n{share.module}\n{share.language}"
 
 
-def _order(sort: str) -> Callable[[FunctionShare], tuple[object, ...]]:
-    orders: dict[str, Callable[[FunctionShare], tuple[object, ...]]] = {
-        "own": lambda share: (-share.own, -share.total, share.function),
-        "total": lambda share: (-share.total, -share.own, share.function),
-        "samples": lambda share: (-share.samples, -share.own, share.function),
-        "name": lambda share: (share.function.lower(),),
-    }
-    return orders[sort]
+_ORDERS: Final[Mapping[str, Callable[[FunctionShare], tuple[object, ...]]]] = {
+    "own": lambda share: (-share.own, -share.total, share.function),
+    "total": lambda share: (-share.total, -share.own, share.function),
+    "samples": lambda share: (-share.samples, -share.own, share.function),
+    "name": lambda share: (share.function.lower(),),
+}

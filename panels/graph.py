@@ -10,9 +10,9 @@ from textual.geometry import Size
 
 from livedbg.panels.base import Key, LinePanel, Opened, Picked
 from livedbg.panels.cells import Line, fit, width_of
-from livedbg.panels.culprit import at
 from livedbg.panels.draw_context import ASCII, DrawContext
 from livedbg.panels.neighbourhood import Box, Layout, Neighbourhood, Scope, Wire, around, arrange, missing_edges
+from livedbg.panels.verdict import at
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 

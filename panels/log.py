@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rich.style import Style
@@ -14,6 +14,7 @@ from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.base import Key, LinePanel, Unfolded
 from livedbg.panels.cells import Line, fit, width_of
 from livedbg.panels.draw_context import SEVERITY_MARKS, DrawContext
+from livedbg.panels.sheet import Sheet, SheetLine, led, link
 from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import clock_ms
 from livedbg.text.sanitize import clean_line
@@ -263,3 +264,20 @@ class LogPanel(FollowingPanel, scope="log"):
         self.everything = not self.everything
         self.choose()
         self.refresh()
+
+
+def record_sheet(record: LogRecord) -> Sheet:
+    line = f", line {record.line:,}" if record.line is not None else ""
+    return lambda context: (
+        f"Record of {source_name(context, record.source)}{line}",
+        list(_record_lines(context, record)),
+    )
+
+
+def _record_lines(context: DrawContext, record: LogRecord) -> Iterator[SheetLine]:
+    mark = SEVERITY_MARKS[record.severity]
+    yield SheetLine(clock_ms(record.wall_ns) or "the record has none", Role.DIM, "time")
+    yield SheetLine(mark.word, mark.role, "severity")
+    yield from led("text", map(SheetLine, record.text.split("\n")))
+    yield from led("speaks of", (link(context, entity) for entity in record.links))
+    yield link(context, record.source, "log")

@@ -19,8 +19,7 @@ from math import floor
 from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, WaitGraph
-from livedbg.graphs.layout import Item, Link, Spacing, placed
-from livedbg.graphs.paths import Ends, layered
+from livedbg.graphs.layout import Ends, Item, Link, Spacing, layered, placed
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState
 
 MAX_NODES: Final = 60

@@ -10,9 +10,9 @@ from livedbg.analysis.ranks import Rank, RankState, ranks_of
 from livedbg.model import ids
 from livedbg.panels.base import Key, Led
 from livedbg.panels.cells import width_of
-from livedbg.panels.culprit import line_first
 from livedbg.panels.draw_context import DrawContext, Mark, exit_mark, thread_mark
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.verdict import line_first
 from livedbg.text.quantities import count, elapsed, percent
 from livedbg.text.wording import many, spans
 from livedbg.themes import Role

@@ -30,10 +30,23 @@ Sheet = Callable[[DrawContext], tuple[str, Sequence[SheetLine]]]
 """Makes title and paragraphs from what is known now, so that an open sheet stays live."""
 
 
+def facts(*named: tuple[str, str | None]) -> Iterator[SheetLine]:
+    """Yield names and texts; those without a text are left out."""
+    return (SheetLine(text, lead=name) for name, text in named if text)
+
+
 def led(lead: str, lines: Iterable[SheetLine]) -> Iterator[SheetLine]:
     """Yield lines, the first one with a lead."""
     for number, line in enumerate(lines):
         yield line if number else replace(line, lead=lead)
+
+
+def link(context: DrawContext, entity: str, lead: str = "") -> SheetLine:
+    """Return a line that leads to an entity."""
+    mark = context.names.mark(entity, context.stalled)
+    label = context.names.label(entity) if ":" in entity else entity
+    state = f"  {mark.sign(context.glyphs)} {mark.word}" if mark.word else ""
+    return SheetLine(f"{label}{state}", Role.TEXT, lead, entity=entity)
 
 
 class SheetPanel(LinePanel):

@@ -18,10 +18,10 @@ from livedbg.model import Process, Stack, Thread, ThreadState
 from livedbg.model.intents import Glance, WantStacks
 from livedbg.panels.base import Asked, FunctionsAsked, Key, LinePanel
 from livedbg.panels.cells import width_of
-from livedbg.panels.culprit import at, line_first
 from livedbg.panels.draw_context import DrawContext, thread_mark
 from livedbg.panels.functions import FUNCTIONS_KEY
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.verdict import at, line_first
 from livedbg.text.quantities import count, elapsed, percent
 from livedbg.text.wording import many, spans
 from livedbg.themes import Role

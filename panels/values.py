@@ -319,14 +319,14 @@ class TensorPanel(LinePanel):
         return "\n".join(f"{part.lead} {part.text}".strip() for part in self._made(100))
 
     def _made(self, width: int) -> list[SheetLine]:
-        key = dump_and_number(self._row)
-        found = self.context.snapshot.value_previews.get(key) if key is not None else None
-        comparison = self.context.snapshot.comparisons.get(key[0]) if key is not None else None
-        dump = self.context.snapshot.dumps.get(key[0]) if key is not None else None
+        snapshot = self.context.snapshot
+        path, number = dump_and_number(self._row) or ("", -1)
+        found, comparison = snapshot.value_previews.get((path, number)), snapshot.comparisons.get(path)
+        dump = snapshot.dumps.get(path)
         shown, size = (found, comparison, dump, self.context.glyphs), (self._row, width)
         if size != self._shown_for or any(new is not old for new, old in zip(shown, self._shown, strict=True)):
             self._shown, self._shown_for = shown, size
-            parts = list(self._against())
+            parts = list(_against(comparison, dump, number)) if comparison is not None and dump is not None else []
             if found is not None:
                 parts += _parts(found, width, plain=self.context.glyphs is ASCII)
             elif parts:
@@ -336,19 +336,15 @@ class TensorPanel(LinePanel):
             self._lines = [part for line in parts for part in _wrapped(line, width)]
         return self._lines
 
-    def _against(self) -> Iterator[SheetLine]:
-        """Yield how its task differs from that of the golden run."""
-        key = dump_and_number(self._row)
-        comparison = self.context.snapshot.comparisons.get(key[0]) if key is not None else None
-        dump = self.context.snapshot.dumps.get(key[0]) if key is not None else None
-        if key is None or comparison is None or dump is None:
-            return
-        task = next((row.task for row in dump.rows if row.number == key[1]), "")
-        for one in comparison.tasks:
-            if one.task == task:
-                yield SheetLine(one.sentence, Role.BAD if one.verdict != "inherited" else Role.WARN, bold=True)
-                yield from (SheetLine(text, indent=2) for text in one.arguments)
-                yield SheetLine()
+
+def _against(comparison: ValueComparison, dump: ValueDump, number: int) -> Iterator[SheetLine]:
+    """Yield how the task of a row differs from that of the golden run."""
+    task = next((row.task for row in dump.rows if row.number == number), "")
+    for one in comparison.tasks:
+        if one.task == task:
+            yield SheetLine(one.sentence, Role.BAD if one.verdict != "inherited" else Role.WARN, bold=True)
+            yield from (SheetLine(text, indent=2) for text in one.arguments)
+            yield SheetLine()
 
 
 def _beneath(comparison: ValueComparison | None, dump: ValueDump | None) -> Iterator[SheetLine]:

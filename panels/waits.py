@@ -15,8 +15,8 @@ from livedbg.analysis.diagnosis import Diagnosis, VerdictState, WaitGraph
 from livedbg.model import EdgeKey, EdgeKind
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
-from livedbg.panels.culprit import at
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.verdict import at
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 

@@ -33,8 +33,9 @@ from livedbg.app.views import VIEWS, Threads, View
 from livedbg.model import ids
 from livedbg.model.intents import Refresh, SampleFaster
 from livedbg.panels.base import Asked, Led, Noticed, Opened, Picked, Unfolded, bindings
-from livedbg.panels.details import caught_sheet, details, evidence, record_sheet
+from livedbg.panels.details import caught_sheet, details, evidence
 from livedbg.panels.draw_context import ASCII, UNICODE, DrawContext, ink_of
+from livedbg.panels.log import record_sheet
 from livedbg.panels.logs import LogsPanel
 from livedbg.session.view import SessionView, Timeline, Update
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET, Palette, Role

@@ -45,12 +45,7 @@ APP_KEYS: Final = (
     Key("t", "t", "next_theme", "next theme"),
     Key("question_mark", "?", "help", "show help for this screen"),
     Key("ctrl+p,colon", "^p :", "command_palette", "find any command"),
-    Key(
-        "q,ctrl+c",
-        "q",
-        "leave",
-        "quit; an attached target keeps running, about a command under launch it asks",
-    ),
+    Key("q,ctrl+c", "q", "leave", "quit; an attached target keeps running, about a command under launch it asks"),
 )
 
 GUIDE_KEYS: Final = (

@@ -37,10 +37,7 @@ from livedbg.session.catch_options import typed_catch
 from livedbg.session.view import SessionView
 from livedbg.themes import Role
 
-_SHEET_KEYS = (
-    Key("escape,q,backspace", "Esc q", "dismiss", "go back"),
-    Key("y", "y", "copy", "copy the text"),
-)
+_SHEET_KEYS = (Key("escape,q,backspace", "Esc q", "dismiss", "go back"), Key("y", "y", "copy", "copy the text"))
 
 _LEAVING = frozenset({"escape", "ctrl+c"})
 """Keys of the app that work while something is typed."""

@@ -14,8 +14,6 @@ from livedbg.analysis.ranks import ranked
 from livedbg.model.snapshot import Snapshot
 from livedbg.panels.base import FunctionsAsked, LinePanel, Pointed, bindings
 from livedbg.panels.catchpoints import CatchpointsPanel
-from livedbg.panels.code import CodePanel
-from livedbg.panels.culprit import culprit
 from livedbg.panels.details import AboutPanel
 from livedbg.panels.device import DevicePanel, DeviceThreadPanel
 from livedbg.panels.draw_context import DrawContext
@@ -27,11 +25,11 @@ from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
 from livedbg.panels.ranks import RanksPanel
-from livedbg.panels.stack import VALUES_KEYS, StackPanel
+from livedbg.panels.stack import VALUES_KEYS, CodePanel, StackPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.values import GOLDEN_KEYS, TensorPanel, ValuesPanel
-from livedbg.panels.verdict import VerdictPanel
+from livedbg.panels.verdict import VerdictPanel, culprit
 from livedbg.panels.waits import WaitsPanel
 
 Kind = type[LinePanel]

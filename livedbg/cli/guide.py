@@ -39,11 +39,7 @@ def command_of(guide: Guide) -> click.Command:
     last = len(steps)
     options = _options(guide)
 
-    @click.command(
-        guide.name,
-        context_settings={"allow_interspersed_args": False},
-        help=_help(guide, steps),
-    )
+    @click.command(guide.name, context_settings={"allow_interspersed_args": False}, help=_help(guide, steps))
     @click.option("--step", type=click.IntRange(1, last), metavar="N", help="Run step N only.")
     @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="What a step needs of earlier ones.")
     @_own_options(options)

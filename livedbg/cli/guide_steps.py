@@ -21,7 +21,7 @@ from typing import Final
 import click
 
 from livedbg.app.options import LEFT_RUNNING, NEXT_STEP, AppOptions
-from livedbg.cli.job import Job, LastWill, job_of, picked_recipes
+from livedbg.cli.job import Job, LastWill, Order, job_of, picked_recipes
 from livedbg.commands.signals import started
 from livedbg.model import SAMPLED, ThreadState
 from livedbg.model.errors import UsageError
@@ -130,7 +130,7 @@ def job_for(course: Course, order: StepOrder, say: Callable[[str], None]) -> Job
     """
     picked = picked_recipes(order.recipes)
     folder = course.step_folder(order.number)
-    job = job_of(course.command(order.number, folder), (), (), picked, say, folder, redact=course.redact)
+    job = job_of(Order(course.command(order.number, folder), recipes=picked, redact=course.redact), say, folder)
     for log in map(Path, job.plan.logs):
         if log.parent == job.folder:
             log.touch()  # a log that comes later is no source that fails
@@ -217,13 +217,7 @@ def found_so_far(course: Course, order: StepOrder, job: Job, child: Launched, sn
 
 
 def _read(
-    course: Course,
-    order: StepOrder,
-    job: Job,
-    child: Launched,
-    snapshot: Snapshot,
-    code: int | None,
-    ended: Ended,
+    course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot, code: int | None, ended: Ended
 ) -> StepFound:
     return course.guide.read.value(
         StepRun(
@@ -271,7 +265,7 @@ def _step(
     end = LastWill(leaves=False, watch=job.watch)
     with end:
         child = end.child = job.start()
-        command = " ".join(mask_command(course.argv) if job.redact else course.argv)
+        command = " ".join(mask_command(course.argv) if course.redact else course.argv)
         view = LiveView(job.request(child), title=f"{_keys(course, order)}  {host_name()}:{child.pid} {command}")
         job.arm(view, child)
         following = _Following(course, order, job, child, view, before)
@@ -282,7 +276,7 @@ def _step(
         following.stop()
     if end.leaves:
         with contextlib.suppress(OSError):
-            click.echo(f"livedbg: {clean_line(job.argv[0])} goes on: livedbg attach {child.pid}", err=True)
+            click.echo(f"livedbg: {clean_line(job.order.argv[0])} goes on: livedbg attach {child.pid}", err=True)
     snapshot = view.latest().snapshot
     return code, ended, following.final or found_of(course, order, job, child, snapshot, ended)
 

@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -18,8 +17,8 @@ import click
 from livedbg.app.options import LEFT_RUNNING, AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.hits import FindingsPrinter, HitPrinter
-from livedbg.cli.job import Job, LastWill, job_of, picked_recipes
-from livedbg.cli.one_run import Order, run_once
+from livedbg.cli.job import Job, LastWill, Order, job_of, picked_recipes
+from livedbg.cli.one_run import run_once
 from livedbg.cli.report import render
 from livedbg.cli.target_options import known_signatures, redact_option, signatures_option
 from livedbg.cli.watch import OnStall, follow
@@ -37,7 +36,6 @@ from livedbg.session.view import Update
 from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_line
-from livedbg.text.secrets import mask_command
 
 _CRASHED: Final = 11
 _HUNG: Final = 10
@@ -270,8 +268,8 @@ def command(
     unseen = headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty())
     held: list[str] = []
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
-        job = job_of(argv, logs, catches, picked_recipes(wanted), _say if unseen else held.append, redact=redact)
-        job = replace(job, follow=children, signatures=signatures)
+        order = Order(argv, logs, catches, picked_recipes(wanted), children, redact=redact, signatures=signatures)
+        job = job_of(order, _say if unseen else held.append)
         if unseen:
             stall = OnStall(on_stall) if on_stall is not None else None
             return _headless(job, timeout, report_file, stall, detach)
@@ -288,7 +286,7 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
         _say(held.pop(0))
     with end:
         child = end.child = job.start(detach=detach)
-        title = f"{host_name()}:{child.pid} {' '.join(mask_command(job.argv) if job.redact else job.argv)}"
+        title = f"{host_name()}:{child.pid} {' '.join(job.order.words)}"
         view = LiveView(job.request(child), title=title)
         job.arm(view, child)
         code = end.in_app(view, job, screen)
@@ -299,7 +297,7 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
         for line in held:
             _say(line)
         if child.exit_code is None:
-            _say(f"{job.argv[0]} goes on: livedbg attach {child.pid}")
+            _say(f"{job.order.argv[0]} goes on: livedbg attach {child.pid}")
         click.echo(f"output: {child.folder}", err=True)
     return (code if code != LEFT_RUNNING else 0) or ended or 0
 
@@ -338,7 +336,7 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
     if child.exit_code is not None:
         job.watch.finish(child)
     if not in_time:
-        click.echo(f"livedbg: {job.argv[0]} was killed after {timeout:g} s", err=True)
+        click.echo(f"livedbg: {job.order.argv[0]} was killed after {timeout:g} s", err=True)
     for relay in relays:
         if relay.error is not None and not detach:
             raise relay.error

@@ -33,7 +33,7 @@ from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import user_code
 from livedbg.session.tools import no_unwinder
-from livedbg.state.stacks import group_stacks
+from livedbg.state.stacks import StackGroup, group_stacks
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import byte_size
 from livedbg.text.wording import many
@@ -47,6 +47,7 @@ _STACKS: Final = 3
 _OWN: Final = 4  # functions of the user's ...
 _LEAST: Final = 0.005  # ... and the share of each, at least; of a library's function its own
 _FRAMES: Final = 12
+_NAMES: Final = 6
 _ADAPTERS: Final = ("proc", "samples")
 
 
@@ -139,10 +140,7 @@ def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileO
     whole = profile_of(slices)
     if not whole.samples:
         none = "touched new memory" if options.pages else "ran in user space"
-        warn(
-            f"No thread {none} in {options.seconds:g} s: all were blocked, or in the kernel.",
-            "livedbg stacks PID",
-        )
+        warn(f"No thread {none} in {options.seconds:g} s: all were blocked, or in the kernel.", "livedbg stacks PID")
     elif whole.unknown:
         warn(f"{whole.unknown} of {many(whole.samples, 'sample')} have no stack; the shares count them.")
     groups = [("", whole)]
@@ -309,12 +307,7 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
 )
 @click.option("--folded", is_flag=True, help="With --for: print folded stacks (outermost;…;innermost COUNT).")
 def command(
-    options: TargetOptions,
-    as_json: bool,
-    timeout: float | None,
-    glance: bool,
-    seconds: float | None,
-    **profiled: Any,
+    options: TargetOptions, as_json: bool, timeout: float | None, glance: bool, seconds: float | None, **profiled: Any
 ) -> int:
     """Print the stacks of all threads, innermost frame first. Threads with equal stacks are grouped.
 
@@ -361,17 +354,8 @@ def command(
         warn(f"{many(touches.stops, 'thread')} paused for {paused_ms:.2f} ms in total, one at a time")
     groups = group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in asked])
     for group in groups:
-        threads = [_name(snapshot, thread) for thread in group.threads]
-        if as_json:
-            said = {"threads": group.threads, "names": threads, "frames": group.frames}
-            click.echo(json_line(said))
-        else:
-            click.echo(f"{many(len(threads), 'thread')}: {_shortened(threads)}")
-            for note in sorted({_note(snapshot.stacks[thread]) for thread in group.threads} - {""}):
-                click.echo(f"    ({note})")
-            for number, frame in enumerate(group.frames):
-                click.echo(f"    #{number:<3}{frame_text(frame)}")
-            click.echo()
+        notes = sorted({_note(snapshot.stacks[thread]) for thread in group.threads} - {""})
+        _print_group("thread", [_name(snapshot, thread) for thread in group.threads], group, notes, as_json=as_json)
     _tasks(snapshot, as_json=as_json)
     bare = [thread for thread in asked.values() if not thread.exited and thread.id not in snapshot.stacks]
     if bare and not as_json:
@@ -383,14 +367,19 @@ def _tasks(snapshot: Snapshot, *, as_json: bool) -> None:
     """Print the coroutines of the tasks of event loops, tasks with equal ones together."""
     alive = {task.id: task for task in snapshot.tasks.values() if task.state is not TaskState.COMPLETED}
     for group in group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in alive]):
-        names = [_task_name(alive[task]) for task in group.threads]
-        if as_json:
-            click.echo(json_line({"tasks": group.threads, "names": names, "frames": group.frames}))
-            continue
-        click.echo(f"{many(len(names), 'task')}: {_shortened(names)}")
-        for number, frame in enumerate(group.frames):
-            click.echo(f"    #{number:<3}{frame_text(frame)}")
-        click.echo()
+        _print_group("task", [_task_name(alive[task]) for task in group.threads], group, (), as_json=as_json)
+
+
+def _print_group(what: str, names: list[str], group: StackGroup, notes: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json_line({f"{what}s": group.threads, "names": names, "frames": group.frames}))
+        return
+    click.echo(f"{many(len(names), what)}: {_shortened(names)}")
+    for note in notes:
+        click.echo(f"    ({note})")
+    for number, frame in enumerate(group.frames):
+        click.echo(f"    #{number:<3}{frame_text(frame)}")
+    click.echo()
 
 
 def _task_name(task: Task) -> str:
@@ -431,6 +420,5 @@ def _note(stack: Stack) -> str:
     return stack.note or ("partial" if stack.partial else "")
 
 
-def _shortened(names: list[str], most: int = 6) -> str:
-    more = f", and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _shortened(names: list[str]) -> str:
+    return ", ".join(names[:_NAMES]) + (f", and {len(names) - _NAMES} more" if len(names) > _NAMES else "")

@@ -24,14 +24,7 @@ from livedbg.values.compare import Difference, Tolerance, compare
 from livedbg.values.dump import Dump, Entry, Selection, entry_json, row, shape_text, table, tensor_json, title
 from livedbg.values.readers import Readers
 from livedbg.values.sentences import difference_json, difference_text
-from livedbg.values.statistics import (
-    heat_map,
-    histogram,
-    histogram_lines,
-    number_lines,
-    statistic_pairs,
-    statistics,
-)
+from livedbg.values.statistics import heat_map, histogram, histogram_lines, number_lines, statistic_pairs, statistics
 from livedbg.values.tensor import Payload, Stored, Tensor, element_type, known_types
 from livedbg.values.tensor_files import export, load
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from textwrap import wrap
 from typing import Any, Final
 
-from livedbg.graphs.paths import Layers, layered
+from livedbg.graphs.layout import Layers, layered
 from livedbg.text.json_text import json_bytes
 from livedbg.text.wording import many
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 
 from livedbg.graphs.declared import Access, DeclaredTask, Dependency, LostOrder, LostOrders, TaskGraph, Terms
 from livedbg.graphs.drawing import DECLARED, EXTRA, INFERRED, MISSING, Arrow, Drawing, Node, Remark
-from livedbg.graphs.hazards import anti_dependencies
-from livedbg.graphs.paths import Paths
+from livedbg.graphs.hazards import Paths, anti_dependencies
 from livedbg.model import EdgeKind, EdgeState, Task
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.sanitize import clean_line

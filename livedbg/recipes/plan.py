@@ -232,11 +232,7 @@ def plan(
 
 
 def _part(
-    chosen: tuple[Recipe, str],
-    label: str,
-    environment: Mapping[str, str],
-    folder: Path,
-    filled: Callable[[str], str],
+    chosen: tuple[Recipe, str], label: str, environment: Mapping[str, str], folder: Path, filled: Callable[[str], str]
 ) -> Part:
     recipe, option = chosen
     named = tuple(way for way in recipe.effect if option in way.only)

@@ -239,22 +239,14 @@ class FindingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="find
     topic: str
 
 
-LINES: Final[dict[str, type[Struct]]] = {
-    "verdict": VerdictLine,
-    "finding": FindingLine,
-    "exception": ExceptionOut,
-}
+LINES: Final[dict[str, type[Struct]]] = {"verdict": VerdictLine, "finding": FindingLine, "exception": ExceptionOut}
 """The value of `kind` -> what such a line holds."""
 
 
 def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
     """Return the line for a verdict that was reached at a wall clock time."""
     return out_of(
-        VerdictLine,
-        verdict,
-        at=timestamp(at_ns),
-        state=verdict.state.value,
-        since=_time(verdict.since_wall_ns),
+        VerdictLine, verdict, at=timestamp(at_ns), state=verdict.state.value, since=_time(verdict.since_wall_ns)
     )
 
 

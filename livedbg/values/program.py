@@ -69,11 +69,7 @@ class ProgramComparison:
 
 
 def compare_program(
-    dump: Dump,
-    wiring: Wiring,
-    files: Sequence[GoldenFile],
-    tolerance: Tolerance,
-    formats: Sequence[TensorFormat],
+    dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tolerance: Tolerance, formats: Sequence[TensorFormat]
 ) -> ProgramComparison:
     """Match golden tensors with what a program's tasks dumped, and compare them."""
     buffers = buffers_of(dump, wiring)

@@ -30,15 +30,7 @@ from livedbg.values.divergence import Divergence, diverge
 from livedbg.values.dump import Dump, Entry, row, title
 from livedbg.values.program import ProgramComparison, compare_program
 from livedbg.values.readers import GoldenFile, Readers
-from livedbg.values.sentences import (
-    cause,
-    comparison_text,
-    conclusions,
-    headline,
-    program_lines,
-    summary,
-    verdict_line,
-)
+from livedbg.values.sentences import cause, comparison_text, conclusions, headline, program_lines, summary, verdict_line
 from livedbg.values.statistics import (
     PLAIN_SHADES,
     heat_map,
@@ -48,7 +40,7 @@ from livedbg.values.statistics import (
     statistic_pairs,
     statistics,
 )
-from livedbg.values.tensor import Sample, Stored, Tensor, insisting
+from livedbg.values.tensor import Sample, Stored, insisting
 
 _TASKS: Final = 2_000
 _DETAILED: Final = 200
@@ -318,7 +310,9 @@ def _previews(dump: Dump, name: str, number: int) -> Iterator[ValuePreview]:
 
 
 def _preview(entry: Entry, stored: Stored, name: str, head: str, *, whole: bool = False) -> ValuePreview:
-    tensor: Tensor = stored if whole else Sample(stored)
+    tensor = stored
+    if not whole:
+        tensor = Sample(stored.payload, stored.offset, stored.size, stored.shape, stored.element)
     known = statistics(tensor)
     bins = histogram(tensor, known)
     heat = heat_map(tensor, 40, 12, ascii_only=True)

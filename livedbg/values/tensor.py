@@ -323,33 +323,12 @@ class Held:
         return flat.view(np.uint8) if flat.dtype == np.bool_ else flat
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+@dataclass(slots=True)
+class Sample(Stored):
     """A large tensor of which `blocks` gives only evenly spread pieces."""
 
-    whole: Tensor
     pieces: int = 64
     length: int = 1 << 15
-
-    @property
-    def element(self) -> ElementType:
-        return self.whole.element
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.whole.shape
-
-    @property
-    def total(self) -> int:
-        return self.whole.total
-
-    @property
-    def count(self) -> int:
-        return self.whole.count
-
-    def block(self, first: int, count: int) -> Array:
-        """Return elements of the whole tensor."""
-        return self.whole.block(first, count)
 
     def places(self) -> Iterator[tuple[int, int]]:
         """Yield start and length of each piece; the first and the last element are in one."""

@@ -8,10 +8,10 @@ from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.logs.tracebacks import innermost_raised
 from livedbg.model import Evidence, ExceptionHit, LogSource, Severity, ThreadState
 from livedbg.model import events as ev
-from livedbg.panels.code import CodePanel
-from livedbg.panels.culprit import culprit
 from livedbg.panels.details import AboutPanel
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.stack import CodePanel
+from livedbg.panels.verdict import culprit
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import FakeView, stamp
 from tests.app.scenarios import scenario

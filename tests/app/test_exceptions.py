@@ -16,10 +16,9 @@ from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.errors import UsageError
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, ProcessSeen
 from livedbg.model.intents import Catch, Resume, Uncatch
-from livedbg.panels.catchpoints import CatchpointsPanel, process_to_catch_in
+from livedbg.panels.catchpoints import CatchpointsPanel, group_of, merged, process_to_catch_in, sparkline
 from livedbg.panels.draw_context import ASCII, CATCH_MARKS, UNICODE, DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
-from livedbg.panels.hits import group_of, merged, sparkline
 from livedbg.session.catch_options import presets, typed_catch
 from tests.app.apps import answer, make_app, pressing, ready, text_of, until, view_of
 from tests.app.fakes import S, stamp

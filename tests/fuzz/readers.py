@@ -55,7 +55,7 @@ from livedbg.model import events as ev
 from livedbg.model.errors import LivedbgError, RecordingError
 from livedbg.model.request import Request
 from livedbg.probes import perf_records, tracefs
-from livedbg.recipes import load as recipe_files
+from livedbg.recipes import model as recipe_files
 from livedbg.recording.file import MAGIC, Header, RecordingReader
 from livedbg.repeats.marking import compared, known_pairs, last_open, lines_of
 from livedbg.report.build import build, to_json
