@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from textual.geometry import Size
-
 from livedbg.model import ExceptionHit, Task, TaskState
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Uncatch
@@ -190,7 +188,6 @@ NO_CATCHPOINT: Final = "No catchpoints. Press c, e.g. std::runtime_error. Nothin
 UNCATCH_KEY: Final = Key("d,delete", "d Del", "uncatch", "remove the catchpoint of the selected row")
 _OVER: Final = (CatchpointState.DONE, CatchpointState.FAILED)
 _USUAL: Final = ("std::runtime_error", "std::exception", "std::bad_alloc")
-_LEAST_ROWS: Final = 1
 
 
 class CatchpointsPanel(GrowingTablePanel, scope="catchpoints"):
@@ -229,9 +226,6 @@ class CatchpointsPanel(GrowingTablePanel, scope="catchpoints"):
         found.sort(key=_ORDERS[sort])
         title = f"{armed(context)} armed  {many(sum(c.hits for c in known.values()), 'hit')}" if known else ""
         return Rows([c.id for c in found], len(known), title)
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        return self.HEAD + max(self.count(), _LEAST_ROWS)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         point = self.context.snapshot.catchpoints.get(identity)

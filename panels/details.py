@@ -10,9 +10,8 @@ from livedbg.model import Frame, LogRecord, Process, Task, TaskState, Thread
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.panels.catchpoints import HitGroup, about, group_of, merged, sparkline
 from livedbg.panels.draw_context import CATCH_MARKS, HEALTH_MARKS, DrawContext
-from livedbg.panels.functions import profile_lines
-from livedbg.panels.launches import launch_lines
 from livedbg.panels.log import concerns
+from livedbg.panels.measured import launch_lines, profile_lines
 from livedbg.panels.sheet import Sheet, SheetLine, SidePanel, facts, led, link
 from livedbg.panels.stack import frame_place
 from livedbg.panels.verdict import at, place_of

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
 from rich.style import Style
+from textual.geometry import Size
 
 from livedbg.panels.base import Key, LinePanel, Noticed, Picked, bindings
 from livedbg.panels.cells import Align, Line, shortened
@@ -251,7 +252,12 @@ class TablePanel(LinePanel):
 
 
 class GrowingTablePanel(TablePanel):
-    """A table as high as its rows; subclasses implement `get_content_height`."""
+    """A table as high as its rows, `MOST_ROWS` at most."""
+
+    MOST_ROWS: ClassVar[int] = 99
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self.HEAD + min(max(self.count(), 1), self.MOST_ROWS)
 
     def set_rows(self, rows: Rows) -> None:
         before = len(self.rows.order)

@@ -19,7 +19,7 @@ from livedbg.model.intents import Glance, WantStacks
 from livedbg.panels.base import Asked, FunctionsAsked, Key, LinePanel
 from livedbg.panels.cells import width_of
 from livedbg.panels.draw_context import DrawContext, thread_mark
-from livedbg.panels.functions import FUNCTIONS_KEY
+from livedbg.panels.measured import FUNCTIONS_KEY
 from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
 from livedbg.panels.verdict import at, line_first
 from livedbg.text.quantities import count, elapsed, percent

@@ -18,12 +18,11 @@ from livedbg.panels.details import AboutPanel
 from livedbg.panels.device import DevicePanel, DeviceThreadPanel
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
-from livedbg.panels.functions import FUNCTIONS_KEY, FunctionsPanel
 from livedbg.panels.graph import GraphPanel
-from livedbg.panels.launches import LAUNCH_KEYS, LaunchesPanel
 from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
+from livedbg.panels.measured import FUNCTIONS_KEY, LAUNCH_KEYS, FunctionsPanel, LaunchesPanel
 from livedbg.panels.ranks import RanksPanel
 from livedbg.panels.stack import VALUES_KEYS, CodePanel, StackPanel
 from livedbg.panels.tasks import TasksPanel

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         drop_output()
         what = f"{error.filename}: {error.strerror}" if error.filename else f"Input/output error: {error.strerror}"
-        return _say(SourceError(f"{what}.", "free some space, or write elsewhere; LIVEDBG_DEBUG=1 shows more", "os"))
+        return _say(SourceError(f"{what}.", "free some space, or write elsewhere; LIVEDBG_DEBUG=1 shows more"))
     return code
 
 

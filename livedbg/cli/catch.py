@@ -138,7 +138,7 @@ def _print_hits(
         _resume_stopped(view, snapshot)
         points = list(snapshot.catchpoints.values())
         if len(points) == targets and all(point.state is CatchpointState.FAILED for point in points):
-            raise TargetError(points[0].note, points[0].remedy, "not-armed")
+            raise TargetError(points[0].note, points[0].remedy)
         if update.ended or view.wait_ended(0):
             return True
         if len(points) == targets and all(point.state in _OVER for point in points):

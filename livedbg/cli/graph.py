@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from livedbg.cli.target_options import TargetOptions
+from livedbg.cli.target_options import FILE, PATH, TargetOptions
 from livedbg.commands.output import warn
 from livedbg.commands.signals import running
 from livedbg.graphs.ashtml import to_html
@@ -31,12 +31,9 @@ _FORMS = {".dot": "dot", ".gv": "dot", ".html": "html", ".htm": "html", ".json":
 
 
 @click.command("graph")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @click.option(
-    "--against",
-    type=click.Path(path_type=Path),
-    metavar="OTHER",
-    help="Compare with another run: edges that only one of them has.",
+    "--against", type=PATH, metavar="OTHER", help="Compare with another run: edges that only one of them has."
 )
 @click.option(
     "--format",
@@ -44,7 +41,7 @@ _FORMS = {".dot": "dot", ".gv": "dot", ".html": "html", ".htm": "html", ".json":
     type=click.Choice(["text", "dot", "html", "json"]),
     help="Output format.  [default: by the suffix of FILE, else text]",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to FILE.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write to FILE.")
 @click.option(
     "--task",
     "tasks",
@@ -132,9 +129,7 @@ def _graph_file(source: Path) -> tuple[Path, GraphReader] | None:
             )
         return found[0] if found else None
     if not source.exists():
-        raise SourceError(
-            f"{source} does not exist.", "give a deps.json, the folder of a run or a recording", "missing"
-        )
+        raise SourceError(f"{source} does not exist.", "give a deps.json, the folder of a run or a recording")
     if (reader := reader_of(source, readers)) is not None:
         return source, reader
     if readers and not is_recording(source) and _is_object(source):
@@ -173,9 +168,7 @@ def _state(source: Path, against: Path | None) -> Drawing:
         raise UsageError(f"{source} has no deps.json to compare.", "give a deps.json or the folder of a run")
     snapshot = _snapshot(source)
     if not snapshot.tasks:
-        raise SourceError(
-            f"{source} contains no tasks.", "give a deps.json, the folder of a run or a recording", "no-graph"
-        )
+        raise SourceError(f"{source} contains no tasks.", "give a deps.json, the folder of a run or a recording")
     return drawing_of_state(snapshot, clean_line(str(source)))
 
 

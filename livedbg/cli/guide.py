@@ -15,6 +15,7 @@ from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.guide_steps import Course, StepOrder, run_step
 from livedbg.cli.target_options import redact_option
+from livedbg.commands.output import warn
 from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import UsageError
 from livedbg.session.guide import GuideOption, GuideStep, StepFound
@@ -143,7 +144,7 @@ def _headless(course: Course, only: int | None) -> int:
         order = course.order(number)
         for line in heading(course, order):
             click.echo(line)
-        ran = run_step(course, order, _say)
+        ran = run_step(course, order, warn)
         for line in told(ran.found):
             click.echo(line)
         click.echo(f"  output     {ran.folder}\n")
@@ -165,10 +166,6 @@ def _headless(course: Course, only: int | None) -> int:
 def _again(course: Course, lacks: Mapping[str, str]) -> str:
     given = " ".join(f"--{name} {value}" for name, value in lacks.items())
     return f"livedbg {course.guide.name} {given} -- {course.shown}"
-
-
-def _say(line: str) -> None:
-    click.echo(f"livedbg: {clean_line(line)}", err=True)
 
 
 def heading(course: Course, order: StepOrder) -> Iterator[str]:

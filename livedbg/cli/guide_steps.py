@@ -22,6 +22,7 @@ import click
 
 from livedbg.app.options import LEFT_RUNNING, NEXT_STEP, AppOptions
 from livedbg.cli.job import Job, LastWill, Order, job_of, picked_recipes
+from livedbg.commands.output import warn
 from livedbg.commands.signals import started
 from livedbg.model import SAMPLED, ThreadState
 from livedbg.model.errors import UsageError
@@ -276,7 +277,7 @@ def _step(
         following.stop()
     if end.leaves:
         with contextlib.suppress(OSError):
-            click.echo(f"livedbg: {clean_line(job.order.argv[0])} goes on: livedbg attach {child.pid}", err=True)
+            warn(f"{clean_line(job.order.argv[0])} goes on: livedbg attach {child.pid}")
     snapshot = view.latest().snapshot
     return code, ended, following.final or found_of(course, order, job, child, snapshot, ended)
 

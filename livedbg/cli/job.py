@@ -22,9 +22,8 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final
 
-import click
-
 from livedbg.app.options import AppOptions, Started
+from livedbg.commands.output import warn
 from livedbg.commands.signals import hung_up, signals_held
 from livedbg.model.catchpoints import FAULTS, CatchpointState, Moment
 from livedbg.model.intents import Catch
@@ -215,13 +214,13 @@ def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
     """
     known, wrong = recipes() if wanted else ({}, [])
     for sentence in wrong:
-        click.echo(f"livedbg: {sentence}", err=True)
+        warn(sentence)
     picked = []
     for one in dict.fromkeys(one for word in wanted for one in each_option(word, known)):
         recipe, option = chosen(one, known)
         recipe, instead = possible(recipe, known, find_tool)
         if instead:
-            click.echo(f"livedbg: {instead}", err=True)
+            warn(instead)
         picked.append((recipe, option))
     return picked
 

@@ -8,7 +8,7 @@ from typing import Final
 import click
 from msgspec import structs
 
-from livedbg.cli.target_options import TargetOptions, target_options
+from livedbg.cli.target_options import FILE, TargetOptions, target_options
 from livedbg.commands.output import code_of, warn, why_blind, write
 from livedbg.commands.signals import TimeLimit, quit_on_signals, running
 from livedbg.model import OUT_OF_TIME, SourceHealth
@@ -36,7 +36,7 @@ TARGET is {target_forms("a recording FILE")}.
 @click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a bug report.")
 @click.option("--text", "form", flag_value="text", default="text", help="Print text (default).")
 @click.option("--brief", "short", is_flag=True, help="Only what the verdict rests on, for pasting.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to FILE.")
+@click.option("-o", "--output", type=FILE, help="Write to FILE.")
 @click.option(
     "--for",
     "seconds",
@@ -89,9 +89,7 @@ def _recording(options: TargetOptions) -> Path | None:
 
     if not is_recording(files[0]):
         raise SourceError(
-            f"{files[0]} is not a livedbg recording.",
-            f"for a log: livedbg report --logs {shell_word(files[0])}",
-            "not-a-recording",
+            f"{files[0]} is not a livedbg recording.", f"for a log: livedbg report --logs {shell_word(files[0])}"
         )
     return files[0]
 

@@ -17,7 +17,7 @@ from livedbg.analysis.rules.sight import blinds
 from livedbg.analysis.user_code import Inside
 from livedbg.cli.hits import frame_text
 from livedbg.cli.report import time_limits
-from livedbg.cli.target_options import DURATION, TargetOptions, target_options
+from livedbg.cli.target_options import DURATION, FILE, TargetOptions, target_options
 from livedbg.commands.output import TIME_LIMIT, warn, write
 from livedbg.commands.signals import TimeLimit, quit_on_signals, running, started
 from livedbg.model import OUT_OF_TIME, SourceHealth, Stack, Task, TaskState, Thread
@@ -301,7 +301,7 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
 @click.option("--pages", is_flag=True, help="With --for: who takes memory (pages touched first), not CPU time.")
 @click.option(
     "--flame",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="With --for: write a flame graph (FILE.svg), or folded stacks (any other name).",
 )

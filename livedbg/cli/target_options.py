@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import click
 from msgspec import Struct, field, structs
 
+from livedbg.commands.output import warn
 from livedbg.linux.target_files import is_closed
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.intents import SAMPLES
@@ -22,6 +23,9 @@ from livedbg.session.hostinfo import host_name
 from livedbg.session.systems import systems
 from livedbg.session.targets import Targets, resolve
 from livedbg.text.sanitize import clean_line
+
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
+PATH: Final = click.Path(path_type=Path)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -56,7 +60,7 @@ class TargetOptions(Struct, frozen=True):
             raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps")
         for path in self.logs:
             if not any(sign in path for sign in "*?[") and not (is_closed(Path(path)) or Path(path).exists()):
-                raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
+                raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob")
         _known_services(self.ask)
         known_signatures(self.signatures)
         return structs.replace(self, found=resolve(self.targets, all_ranks=self.all_ranks))
@@ -102,10 +106,10 @@ def known_signatures(folders: Sequence[str]) -> None:
 
     for folder in folders:
         if not Path(folder).is_dir():
-            raise SourceError(f"{clean_line(folder)} is no folder.", "give a folder of *.toml files", "missing")
+            raise SourceError(f"{clean_line(folder)} is no folder.", "give a folder of *.toml files")
     if folders or own_folder().is_dir():
         for sentence in book(folders)[1]:
-            click.echo(f"livedbg: {sentence}", err=True)
+            warn(sentence)
 
 
 def signatures_option(command: Command) -> Command:

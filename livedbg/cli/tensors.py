@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Final
 import click
 
 from livedbg.commands.output import warn
+from livedbg.model.dumps import places
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.session.filereaders import dump_readers, tensor_formats, tensor_suffixes
 from livedbg.text.json_text import json_line
@@ -20,10 +22,24 @@ from livedbg.text.quantities import byte_size
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
+from livedbg.values.buffers import wiring_of
 from livedbg.values.compare import Difference, Tolerance, compare
+from livedbg.values.divergence import Divergence, diverge
 from livedbg.values.dump import Dump, Entry, Selection, entry_json, row, shape_text, table, tensor_json, title
-from livedbg.values.readers import Readers
-from livedbg.values.sentences import difference_json, difference_text
+from livedbg.values.program import compare_program
+from livedbg.values.readers import GoldenFile, Readers
+from livedbg.values.sentences import (
+    comparison_text,
+    difference_json,
+    difference_text,
+    divergence_json,
+    headline,
+    program_json,
+    program_lines,
+    summary,
+    verdict_line,
+)
+from livedbg.values.state import golden_meant
 from livedbg.values.statistics import heat_map, histogram, histogram_lines, number_lines, statistic_pairs, statistics
 from livedbg.values.tensor import Payload, Stored, Tensor, element_type, known_types
 from livedbg.values.tensor_files import export, load
@@ -46,12 +62,9 @@ def show(paths: Sequence[Path], want: WantedTensors) -> int:
         UsageError: several tensors are to be written into one file.
         SourceError: a dump can't be read, or a file can't be written.
     """
-    readers = dump_readers()
     documents = []
     for path in paths:
-        with readers.open(path) as dump:
-            for problem in dump.problems:
-                warn(problem)
+        with _opened(path) as dump:
             if dump.orphan and not want.as_json:
                 warn(
                     "Parts of it can still be read as a given type.",
@@ -68,8 +81,21 @@ def show(paths: Sequence[Path], want: WantedTensors) -> int:
                 for line in _lines(dump, chosen, want):
                     click.echo(line)
     if documents:
-        click.echo(json_line({"schema": "livedbg.values/1", "dumps": documents}))
+        _print_json("dumps", documents)
     return 0
+
+
+@contextmanager
+def _opened(path: Path, whose: str = "") -> Iterator[Dump]:
+    """Open a dump, and print what it lacks."""
+    with dump_readers().open(path) as dump:
+        for problem in dump.problems:
+            warn(whose + problem)
+        yield dump
+
+
+def _print_json(name: str, value: object) -> None:
+    click.echo(json_line({"schema": "livedbg.values/1", name: value}))
 
 
 def _document(dump: Dump, chosen: Sequence[Entry], want: WantedTensors) -> dict[str, object]:
@@ -141,17 +167,12 @@ def show_raw(path: Path, tensor: Tensor, want: WantedTensors) -> int:
             "shape": list(tensor.shape),
             "count": tensor.count,
         }
-        click.echo(json_line({"schema": "livedbg.values/1", "raw": head | tensor_json(tensor, views)}))
+        _print_json("raw", head | tensor_json(tensor, views))
     else:
         click.echo(what)
         for line in _views(tensor, want.views or frozenset({"stats", "numbers"})):
             click.echo(f"  {line}")
     return 0
-
-
-def show_file(readers: Readers, path: Path, want: WantedTensors) -> int:
-    """Show or export the tensor of a file; return the exit code."""
-    return show_raw(path, load(path, readers.formats), want)
 
 
 def compare_file(readers: Readers, path: Path, other: Path, tolerance: Tolerance, *, as_json: bool) -> int:
@@ -198,9 +219,7 @@ def export_entries(dump: Dump, chosen: Sequence[Entry], path: Path, form: str, l
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         folder = clean_line(str(path))
-        raise SourceError(
-            f"{folder} can't be created: {error.strerror}.", "choose another path", "unwritable"
-        ) from None
+        raise SourceError(f"{folder} can't be created: {error.strerror}.", "choose another path") from None
     for entry, tensor in there[:limit]:
         name = f"{dump.short_name(entry.task)}_{entry.stage}_{entry.role}{entry.arg}.{form}"
         try:
@@ -251,7 +270,120 @@ def show_difference(name: str, golden: Path, found: Difference, *, as_json: bool
             "golden": clean_line(str(golden)),
             "difference": difference_json(found),
         }
-        click.echo(json_line({"schema": "livedbg.values/1", "tensor": head}))
+        _print_json("tensor", head)
     else:
         click.echo(f"{name}: {difference_text(found)}")
     return DIFFERS if found.differs else 0
+
+
+def against(
+    paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, limit: int, as_json: bool
+) -> int:
+    """Compare dumps with golden ones, and print the outcome.
+
+    Returns:
+        The exit code: 12 if something diverges.
+
+    Raises:
+        SourceError: nothing can be compared.
+        UsageError: the dump to compare is ambiguous.
+    """
+    readers = dump_readers()
+    if readers.holds_one_tensor(golden):
+        return _compare_one(paths, golden, select, tolerance, as_json=as_json)
+    files = golden_meant(readers, golden, paths)
+    if files:
+        if len(paths) != 1:
+            raise UsageError("The folder holds several dumps.", "give one args_dump folder")
+        return _compare_program(paths[0], files, tolerance, as_json=as_json)
+    documents: list[dict[str, object]] = []
+    differs = False
+    for path, other in _pairs(paths, readers.find(golden)):
+        differs |= _compare(path, other, tolerance, limit, documents if as_json else None)
+    if as_json:
+        _print_json("comparisons", documents)
+    return DIFFERS if differs else 0
+
+
+def _pairs(paths: Sequence[Path], others: Sequence[Path]) -> list[tuple[Path, Path]]:
+    """Pair the dumps to compare: one with one, or by their place in the run's folder."""
+    if len(paths) == len(others) == 1:
+        return [(paths[0], others[0])]
+    here, there = places(paths), places(others)
+    both = [(here[place], there[place]) for place in here if place in there]
+    if not both:
+        raise UsageError(
+            f"{many(len(paths), 'dump')} can't be compared with {len(others)}: no two have the same relative path.",
+            "give one args_dump folder on each side",
+        )
+    for place in here.keys() ^ there.keys():
+        warn(f"{clean_line(place) or '.'} exists in only one of the runs.")
+    return both
+
+
+def _compare(
+    path: Path, other: Path, tolerance: Tolerance, limit: int, documents: list[dict[str, object]] | None
+) -> bool:
+    with _opened(path) as dump, _opened(other, "golden: ") as golden:
+        found = diverge(dump, golden, wiring_of(dump), wiring_of(golden), tolerance)
+        if found.counted("uncompared") == len(found.verdicts):
+            raise SourceError(
+                f"No task of {clean_line(str(path))} can be compared with {clean_line(str(other))}.",
+                "dump both runs with level 2 (every task with its values)",
+            )
+        if documents is not None:
+            head: dict[str, object] = {"path": clean_line(str(path)), "golden": clean_line(str(other))}
+            documents.append(head | divergence_json(dump, found, tolerance))
+        else:
+            _print(dump, other, found, tolerance, limit)
+    return found.first is not None
+
+
+def _print(dump: Dump, golden: Path, found: Divergence, tolerance: Tolerance, limit: int) -> None:
+    click.echo(f"{clean_line(str(dump.path))} against {clean_line(str(golden))}")
+    for line in summary(dump, found, tolerance):
+        click.echo(line)
+    first = found.first
+    if first is None:
+        click.echo("No task differs.")
+        return
+    click.echo(f"\nFIRST DIVERGENCE: {headline(dump, first)}")
+    for one in first.wrong:
+        click.echo(f"  {comparison_text(one)}")
+    others = [one for one in found.verdicts if one.verdict not in {"equal", "uncompared"} and one is not first]
+    if others:
+        click.echo("\nOther tasks that differ:")
+    for verdict in others[:limit]:
+        click.echo(f"  {verdict_line(dump, verdict)}")
+    if len(others) > limit:
+        click.echo(f"  … and {len(others) - limit} more")
+
+
+def _compare_program(path: Path, files: Sequence[GoldenFile], tolerance: Tolerance, *, as_json: bool) -> int:
+    with _opened(path) as dump:
+        found = compare_program(dump, wiring_of(dump), files, tolerance, tensor_formats())
+        if as_json:
+            head: dict[str, object] = {"path": clean_line(str(path))}
+            _print_json("golden", head | program_json(dump, found))
+        else:
+            for line in program_lines(dump, found):
+                click.echo(line)
+        if not any(match.by or match.differs for match in found.matches):
+            raise SourceError(
+                "No golden tensor matches a tensor of the dump.",
+                "dump with level 2, and save golden data of the same program",
+            )
+    return DIFFERS if found.differs else 0
+
+
+def _compare_one(paths: Sequence[Path], golden: Path, select: Selection, tolerance: Tolerance, *, as_json: bool) -> int:
+    expected = load(golden, tensor_formats())
+    with _opened(paths[0]) as dump:
+        there = [(entry, tensor) for entry in select.of(dump) if (tensor := dump.tensor(entry)) is not None]
+        if len(there) != 1 or len(paths) != 1:
+            raise UsageError(
+                f"{golden.name} is one tensor, but {many(len(there), 'with values is', 'with values are')} selected.",
+                "select one by --task, --stage, --arg",
+            )
+        found = compare(there[0][1], expected, tolerance)
+        return show_difference(title(dump, there[0][0]), golden, found, as_json=as_json)

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from livedbg.cli.target_options import PATH
 from livedbg.model.errors import UsageError
 from livedbg.session.filereaders import dump_readers, tensor_suffixes
 from livedbg.text.sanitize import clean_line
@@ -18,7 +19,7 @@ _VIEWS = ("stats", "numbers", "histogram", "heatmap")
 
 
 @click.command("values")
-@click.argument("dump", type=click.Path(path_type=Path))
+@click.argument("dump", type=PATH)
 @click.option("--task", "tasks", multiple=True, metavar="TASK", help="Task, as r1t2 or by its id; repeatable.")
 @click.option("--kernel", "kernels", multiple=True, metavar="NAME", help="Kernel name or func id; repeatable.")
 @click.option("--stage", type=click.Choice(["before", "after"]), help="Values before or after the task ran.")
@@ -35,7 +36,7 @@ _VIEWS = ("stats", "numbers", "histogram", "heatmap")
 )
 @click.option(
     "--export",
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="PATH",
     help=f"Write to {', '.join(f'FILE.{form}' for form in tensor_suffixes())}, or into a folder.",
 )
@@ -50,12 +51,7 @@ _VIEWS = ("stats", "numbers", "histogram", "heatmap")
 @click.option("--as", "dtype", metavar="TYPE", help="Read a .bin without manifest as elements of TYPE.")
 @click.option("--shape", metavar="N,N", help="With --as: shape of the tensor.  [default: all elements]")
 @click.option("--offset", type=click.IntRange(0), default=0, metavar="BYTES", help="With --as: start offset.")
-@click.option(
-    "--against",
-    type=click.Path(path_type=Path),
-    metavar="GOLDEN",
-    help="Compare with another dump or with golden data.",
-)
+@click.option("--against", type=PATH, metavar="GOLDEN", help="Compare with another dump or with golden data.")
 @click.option("--rtol", type=click.FloatRange(0), metavar="X", help="Relative tolerance.  [default: by type]")
 @click.option("--atol", type=click.FloatRange(0), metavar="X", help="Absolute tolerance.  [default: by type]")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, schema livedbg.values/1.")
@@ -90,31 +86,35 @@ def command(
         if used := _used(_BESIDE_SCREEN):
             raise UsageError(f"--screen and {used} exclude each other.", "filter with / on the screen")
         return _browse(dump, against)
-    from livedbg.cli.tensors import WantedTensors, compare_file, raw_tensor, show, show_file, show_raw  # numpy
+    from livedbg.cli import tensors  # it imports numpy
+    from livedbg.values.compare import Tolerance
     from livedbg.values.dump import Selection
+    from livedbg.values.tensor_files import load
 
     readers = dump_readers()
     select = Selection(
         frozenset(map(readers.task, tasks)), stage or "", frozenset(roles), frozenset(args), frozenset(kernels)
     )
-    want = WantedTensors(select, frozenset(name for name in _VIEWS if views[name]), limit, export, form, as_json)
+    want = tensors.WantedTensors(
+        select, frozenset(name for name in _VIEWS if views[name]), limit, export, form, as_json
+    )
     if dtype is not None:
-        return show_raw(dump, raw_tensor(dump, dtype, shape, offset), want)
+        return tensors.show_raw(dump, tensors.raw_tensor(dump, dtype, shape, offset), want)
     if shape is not None or offset:
         raise UsageError("--shape and --offset need --as.", "--as float32")
     single = readers.holds_one_tensor(dump)
     if single and select != Selection():
         raise UsageError(f"{clean_line(dump.name)} is one tensor: nothing is selected in it.", "leave it out")
     if against is not None:
-        from livedbg.cli.against import against as compared
-        from livedbg.values.compare import Tolerance
-
+        tolerance = Tolerance(rtol, atol)
         if single:
-            return compare_file(readers, dump, against, Tolerance(rtol, atol), as_json=as_json)
-        return compared(readers.find(dump), against, select, Tolerance(rtol, atol), limit=limit, as_json=as_json)
+            return tensors.compare_file(readers, dump, against, tolerance, as_json=as_json)
+        return tensors.against(readers.find(dump), against, select, tolerance, limit=limit, as_json=as_json)
     if rtol is not None or atol is not None:
         raise UsageError("--rtol and --atol need --against.", "--against GOLDEN")
-    return show_file(readers, dump, want) if single else show(readers.find(dump), want)
+    return (
+        tensors.show_raw(dump, load(dump, readers.formats), want) if single else tensors.show(readers.find(dump), want)
+    )
 
 
 def _used(allowed: frozenset[str]) -> str:

@@ -14,7 +14,7 @@ from livedbg.model.intents import SampleFaster
 from livedbg.model.launches import ProfileSlice, SampledStack
 from livedbg.panels.base import Opened
 from livedbg.panels.cells import wrap
-from livedbg.panels.functions import FunctionsPanel
+from livedbg.panels.measured import FunctionsPanel
 from tests.app.apps import make_app, ready, text_of, until
 from tests.app.fakes import T0_MONO, S, stamp
 from tests.app.scenarios import scenario
