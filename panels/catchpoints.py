@@ -243,7 +243,7 @@ class CatchpointsPanel(GrowingTablePanel, scope="catchpoints"):
             Cell(text, quiet or ink.style(Role.TEXT, bold=True)),
             Cell(point.moment.value, dim),
             Cell(
-                f"{point.engine} {_left_s(self.context, point)}s" if point.stopped_thread else point.engine or "-", dim
+                f"{point.engine} {left_s(self.context, point)}s" if point.stopped_thread else point.engine or "-", dim
             ),
             Cell(rate(point.seen), dim),
             Cell(rate(point.hits), ink.style(Role.WARN, bold=True) if point.hits else dim),
@@ -303,7 +303,7 @@ def take_out(panel: LinePanel, identity: str | None) -> None:
         panel.post_message(Asked(Uncatch(catchpoint=point.id), f"Removing the catchpoint on {point.pattern}"))
 
 
-def _left_s(context: DrawContext, point: Catchpoint) -> int:
+def left_s(context: DrawContext, point: Catchpoint) -> int:
     """Return how many more seconds a thread can be stopped, at most."""
     return max(0, (point.until_wall_ns or 0) - context.snapshot.now().wall_ns) // 1_000_000_000
 

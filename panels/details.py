@@ -8,7 +8,7 @@ from typing import Final
 
 from livedbg.model import Frame, LogRecord, Process, Task, TaskState, Thread
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
-from livedbg.panels.catchpoints import HitGroup, about, group_of, merged, sparkline
+from livedbg.panels.catchpoints import HitGroup, about, group_of, left_s, merged, sparkline
 from livedbg.panels.draw_context import CATCH_MARKS, HEALTH_MARKS, DrawContext
 from livedbg.panels.log import concerns
 from livedbg.panels.measured import launch_lines, profile_lines
@@ -372,9 +372,8 @@ def _point(context: DrawContext, point: Catchpoint) -> Iterator[SheetLine]:
     lost = f", {count(point.lost)} dropped by the kernel" if point.lost else ""
     yield SheetLine(f"{count(point.seen)} seen, {many(point.hits, 'hit')}{lost}", lead="counts")
     if point.stopped_thread is not None:
-        left_s = max(0, (point.until_wall_ns or 0) - context.snapshot.now().wall_ns) // _S
         yield link(context, point.stopped_thread, "stopped")
-        yield SheetLine(f"resumes in {left_s} s at the latest; R resumes it now", Role.WARN)
+        yield SheetLine(f"resumes in {left_s(context, point)} s at the latest; R resumes it now", Role.WARN)
     if point.ending:
         yield SheetLine(f"the process {point.ending}", Role.WARN, "ended")
     if point.note:

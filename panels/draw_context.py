@@ -23,7 +23,7 @@ from livedbg.themes import DEFAULT, Palette, Role
 
 @dataclass(frozen=True, slots=True)
 class Glyphs:
-    """The characters of one set. All are one cell wide except the three of the tree; `sparks` are ascending bars."""
+    """The characters of one set. All are one cell wide except the three of the tree; `sparks` are bars that rise."""
 
     run: str
     wait: str

@@ -208,11 +208,7 @@ class HitStackPanel(HitLinks, scope="hit-stack"):
         self.title(self.LABEL if self.group is not None else "What to do", "partial" if partial else "")
 
     def count(self) -> int:
-        width = self.scrollable_content_region.width
-        if self.group is None:
-            return len(self._guide(width))
-        newest = self.group.newest
-        return len(self._message(width)) + max(len(self._frames()), 1) + bool(newest.partial and newest.stack)
+        return len(self._rows(self.scrollable_content_region.width))
 
     def draw_head(self, index: int, line: Line) -> None:
         if self.group is None:
@@ -226,25 +222,11 @@ class HitStackPanel(HitLinks, scope="hit-stack"):
             line.add(f" {sep} {self.context.names.label(newest.thread)}", ink.style(Role.HEADING))
 
     def draw(self, index: int, line: Line) -> None:
-        ink = self.context.ink
-        if self.group is None:
-            text, style = self._guide(line.width)[index]
-            line.add(text, style)
-            return
-        message, frames = self._message(line.width), self._frames()
-        number = index - len(message)
-        if number < 0:
-            line.add(message[index], ink.style(Role.WARN))
-        elif number < len(frames):
-            what = frames[number]
-            if isinstance(what, int):
-                draw_frame(line, ink, what, self.group.newest.stack[what], shift=self.offset_x)
-            else:
-                line.space(7).add(what[0][self.offset_x :], what[1])
-        elif frames:
-            line.add("partial: outer frames may be missing", ink.style(Role.WARN))
-        else:
-            line.add("It has no stack.", ink.style(Role.DIM))
+        row = self._rows(line.width)[index]
+        if not isinstance(row, int):
+            line.add(*row)
+        elif self.group is not None:
+            draw_frame(line, self.context.ink, row, self.group.newest.stack[row], shift=self.offset_x)
 
     def copy_text(self) -> str:
         if self.group is None:
@@ -253,31 +235,30 @@ class HitStackPanel(HitLinks, scope="hit-stack"):
         frames = [f"{number:3d} {frame.function}" for number, frame in enumerate(newest.stack)]
         return "\n".join([f"{newest.type}: {newest.message}", *frames])
 
-    def _frames(self) -> list[int | Drawn]:
-        """Return the frame numbers, each followed by its variables and source if the thread was stopped for them."""
-        assert self.group is not None
-        ink, found = self.context.ink, list[int | Drawn]()
-        for number, frame in enumerate(self.group.newest.stack):
+    def _rows(self, width: int) -> list[int | Drawn]:
+        """Return message and frame numbers, each followed by its variables and source; without a hit, advice."""
+        ink, width = self.context.ink, max(width, 10)
+        if self.group is None:
+            return [(text, style) for words, style in [*_advice(self.context)][1:] for text in wrap(words, width)]
+        newest = self.group.newest
+        text = newest.message.strip()
+        lines = wrap(text, width) if text else []
+        if len(lines) > _MESSAGE_LINES:
+            lines = [*lines[: _MESSAGE_LINES - 1], "… Enter on the hit shows the rest"]
+        found: list[int | Drawn] = [(line, ink.style(Role.WARN)) for line in lines]
+        for number, frame in enumerate(newest.stack):
             found.append(number)
-            found += [(text, ink.style(Role.DIM)) for text in frame.local_variables]
+            below = [(text, ink.style(Role.DIM)) for text in frame.local_variables]
             for at, text in enumerate(frame.source, frame.source_from):
                 here = at == frame.line
                 style = ink.style(Role.ACCENT if here else Role.FAINT, bold=here)
-                found.append((f"{at:5} {'>' if here else ' '} {text}", style))
+                below.append((f"{at:5} {'>' if here else ' '} {text}", style))
+            found += [(f"{'':7}{text[self.offset_x :]}", style) for text, style in below]
+        if not newest.stack:
+            found.append(("It has no stack.", ink.style(Role.DIM)))
+        elif newest.partial:
+            found.append(("partial: outer frames may be missing", ink.style(Role.WARN)))
         return found
-
-    def _message(self, width: int) -> list[str]:
-        assert self.group is not None
-        text = self.group.newest.message.strip()
-        lines = wrap(text, max(width, 10)) if text else []
-        return (
-            lines
-            if len(lines) <= _MESSAGE_LINES
-            else [*lines[: _MESSAGE_LINES - 1], "… Enter on the hit shows the rest"]
-        )
-
-    def _guide(self, width: int) -> list[Drawn]:
-        return [(text, style) for words, style in [*_advice(self.context)][1:] for text in wrap(words, max(width, 10))]
 
 
 def _advice(context: DrawContext) -> Iterator[Drawn]:

@@ -97,14 +97,12 @@ class Search:
     """One search of a log in a thread of its own, with `cancel`.
 
     Attributes:
-        share: progress, 0 to 1.
         found: the matching line, once `done`.
         error: why it failed, or "".
     """
 
     def __init__(self, reader: LogReader, source: str, changed: Callable[[], None]) -> None:
         self.reader, self.source = reader, source
-        self.share = 0.0
         self.done = False
         self.found: int | None = None
         self.error = ""
@@ -117,24 +115,15 @@ class Search:
     def find(self, pattern: str, start: int, *, backwards: bool) -> None:
         """Search for the next line with `pattern`."""
 
-        def job() -> None:
+        def goes_on(_share: float) -> bool:
+            self._changed()
+            return not self._given_up
+
+        def work() -> None:
             try:
-                self.found = self.reader.search(
-                    self.source, pattern, start, backwards=backwards, progress=self._progress
-                )
+                self.found = self.reader.search(self.source, pattern, start, backwards=backwards, progress=goes_on)
             except ValueError as error:
                 self.error = str(error)
-
-        self._start(job)
-
-    def _progress(self, share: float) -> bool:
-        self.share = share
-        self._changed()
-        return not self._given_up
-
-    def _start(self, job: Callable[[], None]) -> None:
-        def work() -> None:
-            job()
             self.done = True
             if not self._given_up:
                 self._changed()

@@ -98,7 +98,9 @@ class FunctionsPanel(TablePanel, scope="functions"):
     def make_rows(self, context: DrawContext, needle: str, sort: str) -> Rows:
         slices = slices_since(context.snapshot, _SPAN_S * 1_000_000_000)
         profile = profile_of(slices)
-        self._shares = {_identity(share): share for share in function_shares(profile)}
+        self._shares = {
+            f"{one.function}\n{one.file}\n{one.module}\n{one.language}": one for one in function_shares(profile)
+        }
         shown = [
             name for name, share in self._shares.items() if needle in f"{share.function} {place_of(share)}".lower()
         ]
@@ -143,10 +145,6 @@ class FunctionsPanel(TablePanel, scope="functions"):
             self.filter("")
         else:
             self.post_message(FunctionsAsked())
-
-
-def _identity(share: FunctionShare) -> str:
-    return f"{share.function}\n{share.file}\n{share.module}\n{share.language}"
 
 
 _ORDERS: Final[Mapping[str, Callable[[FunctionShare], tuple[object, ...]]]] = {

@@ -213,25 +213,20 @@ class TablePanel(LinePanel):
 
     def draw_head(self, index: int, line: Line) -> None:
         """Draw the column titles; the sorted one is marked."""
-        ink, first = self.context.ink, True
+        ink = self.context.ink
         for column, width in zip(self.COLUMNS, self.widths(line.width), strict=True):
-            if not width:
-                continue
-            line.space(0 if first else 2)
-            first = False
-            marked = bool(column.sort) and column.sort == self.sort
-            role = Role.ACCENT if marked else Role.DIM
-            arrow = self.context.glyphs.down if marked and len(column.title) + 1 < width else ""
-            line.cell(column.title + arrow, width, ink.style(role, bold=marked), column.align)
+            if width:
+                line.space(2 if line.used else 0)
+                marked = bool(column.sort) and column.sort == self.sort
+                role = Role.ACCENT if marked else Role.DIM
+                arrow = self.context.glyphs.down if marked and len(column.title) + 1 < width else ""
+                line.cell(column.title + arrow, width, ink.style(role, bold=marked), column.align)
 
     def draw(self, index: int, line: Line) -> None:
-        widths = self.widths(line.width)
-        first = True
-        for column, width, cell in zip(self.COLUMNS, widths, self.cells(self.rows.order[index]), strict=True):
+        cells = self.cells(self.rows.order[index])
+        for column, width, cell in zip(self.COLUMNS, self.widths(line.width), cells, strict=True):
             if width:
-                line.space(0 if first else 2)
-                first = False
-                line.cell(shortened(cell.text, width), width, cell.style, column.align)
+                line.space(2 if line.used else 0).cell(shortened(cell.text, width), width, cell.style, column.align)
 
     def action_sort(self) -> None:
         if self.SORTS:

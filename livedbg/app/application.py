@@ -246,15 +246,12 @@ class LivedbgApp(GuideActions, PromptingApp):
         old = self.context
         update = update or old.update
         selection = selection or old.selection
-        if selection is None or (not self._chose and self._gone(selection, update)):
-            selection = next(iter(update.diagnosis.verdict.roots), None)
+        roots = update.diagnosis.verdict.roots
+        if selection is None or (not self._chose and roots and selection not in roots):
+            selection = next(iter(roots), None)
         ink = ink_of(theme) if theme else old.ink
         self.context = DrawContext(update, selection, ink, old.glyphs, old.recorded)
         self.render_shown()
-
-    def _gone(self, selection: str, update: Update) -> bool:
-        roots = update.diagnosis.verdict.roots
-        return bool(roots) and selection not in roots
 
     def render_shown(self) -> None:
         """Draw everything that can be seen; nothing when the app is about to end."""

@@ -210,11 +210,8 @@ class AskingApp(BasicApp):
         self.action_leave()
 
 
-class GuideActions(BasicApp):
+class GuideActions(AskingApp):
     """The part of the app that follows a guide."""
-
-    options: AppOptions
-    context: DrawContext
 
     def open_sheet(self, sheet: Sheet, *, entity: str | None = None) -> None:
         """Open a sheet over the screen; `entity` is its subject."""

@@ -27,6 +27,7 @@ from livedbg.text.shell import shell_word
 _LOST = 12
 _NEAR = 5_000  # tasks around --task
 _SETTLE_S = 120.0
+_DRAWN = {"dot": to_dot, "html": to_html, "json": to_json}
 _FORMS = {".dot": "dot", ".gv": "dot", ".html": "html", ".htm": "html", ".json": "json", ".txt": "text"}
 
 
@@ -83,7 +84,7 @@ def command(
         centres = [_found(word, drawing) for word in tasks]
         drawing = around(drawing, centres, hops, _NEAR)
     form = form or (_FORMS.get(output.suffix.lower(), "text") if output is not None else "text")
-    text = to_text(drawing, limit) if form == "text" else _forms(form, drawing)
+    text = to_text(drawing, limit) if form == "text" else _DRAWN[form](drawing)
     _write(text, output)
     return _LOST if _lacks(drawing) else 0
 
@@ -99,10 +100,6 @@ def _drawing(source: Path, against: Path | None, war: bool) -> Drawing:
         if error.code != "no-graph" or path != source or path.name in reader.names:
             raise
     return _state(source, against)  # a trace may be an object too
-
-
-def _forms(form: str, drawing: Drawing) -> str:
-    return {"dot": to_dot, "html": to_html, "json": to_json}[form](drawing)
 
 
 def _lacks(drawing: Drawing) -> bool:

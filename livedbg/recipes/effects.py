@@ -197,7 +197,7 @@ def _seen(way: Effect, part: Part, ended: Ended) -> bool:
         wanted = re.compile(way.says.encode(), re.MULTILINE)
         return any(not way.says or _search(file, wanted) is not None for file in found)
     if way.loaded:
-        return not ended.processes or any(_has(seen, way.loaded) and _got(seen, part) for seen in ended.processes)
+        return not ended.processes or any(_has(seen, way.loaded) and not _lost(seen, part) for seen in ended.processes)
     pattern = re.compile(way.says.encode(), re.MULTILINE)
     return any(_search(path, pattern) is not None for path in ended.output)
 
@@ -216,10 +216,6 @@ def _astray(part: Part, ended: Ended) -> list[str]:
 
 def _has(seen: Seen, expression: str) -> bool:
     return any(re.search(expression, path) for path in seen.loaded)
-
-
-def _got(seen: Seen, part: Part) -> bool:
-    return not _lost(seen, part)
 
 
 def _lost(seen: Seen, part: Part) -> list[str]:

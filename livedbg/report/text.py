@@ -133,18 +133,14 @@ def _wrap(text: str, first: str, rest: str | None = None) -> list[str]:
 
 def _tree_lines(report: ReportDocument) -> Iterator[str]:
     for branch in wait_tree(report):
-        yield from _branch(branch, report)
-
-
-def _branch(branch: Branch, report: ReportDocument) -> list[str]:
-    text = label(branch.entity, report) if branch.entity else branch.note
-    known = report.entities.get(branch.entity)
-    if known is not None:
-        text += _state(known)
-    if branch.entity and branch.note:
-        text += f"  {branch.note}"
-    lead = "  " * (branch.depth + 1)
-    return _wrap(text, f"{lead}{'<- ' if branch.depth else ''}", f"{lead}     ")
+        text = label(branch.entity, report) if branch.entity else branch.note
+        known = report.entities.get(branch.entity)
+        if known is not None:
+            text += _state(known)
+        if branch.entity and branch.note:
+            text += f"  {branch.note}"
+        lead = "  " * (branch.depth + 1)
+        yield from _wrap(text, f"{lead}{'<- ' if branch.depth else ''}", f"{lead}     ")
 
 
 def _state(known: EntityOut) -> str:
