@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -11,7 +11,7 @@ from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Uncatch
 from livedbg.panels.base import Asked, Key, Led, LinePanel, Noticed, Opened
 from livedbg.panels.draw_context import CATCH_MARKS, DrawContext
-from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows, layout
+from livedbg.panels.table import SORT_KEY, Cell, Column, GrowingTablePanel, Rows
 from livedbg.session.catch_options import presets, usual_types
 from livedbg.text.quantities import rate
 from livedbg.text.wording import many
@@ -253,21 +253,16 @@ class CatchpointsPanel(GrowingTablePanel, scope="catchpoints"):
             Cell(point.remedy, ink.style(Role.ACCENT)),
         )
 
-    def widths(self, width: int) -> list[int]:
-        """Return the widths: empty columns are hidden; if space is short, a note has priority over the process."""
+    def hidden(self, width: int) -> Set[str]:
+        """Return empty columns; if space is short, a note has priority over the process."""
         points = self.context.snapshot.catchpoints.values()
-        idle = {
-            title
-            for title, wanted in (
-                ("LOST", any(point.lost for point in points)),
-                ("PROCESS", len({point.process for point in points}) > 1 or width > 150),
-                ("NOTE", any(point.note or point.stopped_thread for point in points)),
-                ("FIX", any(point.remedy for point in points)),
-            )
-            if not wanted
+        wanted = {
+            "LOST": any(point.lost for point in points),
+            "PROCESS": len({point.process for point in points}) > 1 or width > 150,
+            "NOTE": any(point.note or point.stopped_thread for point in points),
+            "FIX": any(point.remedy for point in points),
         }
-        found = iter(layout([column for column in self.COLUMNS if column.title not in idle], width))
-        return [0 if column.title in idle else next(found) for column in self.COLUMNS]
+        return {title for title, is_wanted in wanted.items() if not is_wanted}
 
     def entity(self, index: int) -> str | None:
         row = super().entity(index)

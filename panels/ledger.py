@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from livedbg.model import Intrusion, SourceStatus
 from livedbg.panels.draw_context import HEALTH_MARKS, DrawContext
-from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.table import Cell, Column, Rows, TablePanel
 from livedbg.text.quantities import clock_ms, milliseconds
 from livedbg.text.wording import many
 from livedbg.themes import Role
@@ -125,11 +125,8 @@ class SourcesPanel(TablePanel):
         status = self._status_of_row(row) if row is not None else None
         return status.target if status is not None else None
 
-    def widths(self, width: int) -> list[int]:
-        """Hide the column of remedies if there are none."""
-        if any(status.remedy for status in self.context.snapshot.statuses.values()):
-            return super().widths(width)
-        return [*layout(self.COLUMNS[:-1], width), 0]
+    def hidden(self, width: int) -> Set[str]:
+        return frozenset() if any(one.remedy for one in self.context.snapshot.statuses.values()) else {"FIX"}
 
     def _status_of_row(self, identity: str) -> SourceStatus | None:
         """Return the status of a row: its index in the state's table, which keeps its order."""

@@ -11,7 +11,7 @@ from livedbg.model import ids
 from livedbg.panels.base import Key, Led
 from livedbg.panels.cells import width_of
 from livedbg.panels.draw_context import DrawContext, Mark, exit_mark, thread_mark
-from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.panels.verdict import line_first
 from livedbg.text.quantities import count, elapsed, percent
 from livedbg.text.wording import many, spans
@@ -63,7 +63,6 @@ class RanksPanel(TablePanel, scope="ranks"):
     def __init__(self) -> None:
         super().__init__()
         self.merged: bool | None = None
-        self._columns: tuple[Column, ...] = self.COLUMNS
         self._ranks: Mapping[str, Rank] = {}
 
     def source(self, context: DrawContext) -> object:
@@ -107,11 +106,8 @@ class RanksPanel(TablePanel, scope="ranks"):
             newest = _newest([self._ranks[one] for one in rows.of(row)])
             wanted["NEWEST"] = max(wanted["NEWEST"], min(width_of(newest), 18))
             wanted["PID"] = max(wanted["PID"], width_of(self._pids(rows.of(row))))
-        self._columns = tuple(replace(one, width=wanted.get(one.title, one.width)) for one in self.COLUMNS)
+        self.columns = tuple(replace(one, width=wanted.get(one.title, one.width)) for one in self.COLUMNS)
         super().set_rows(rows)
-
-    def widths(self, width: int) -> list[int]:
-        return layout(self._columns, width)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         context, ink = self.context, self.context.ink

@@ -6,9 +6,9 @@ drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from rich.style import Style
@@ -106,6 +106,7 @@ class TablePanel(LinePanel):
 
     def __init__(self) -> None:
         super().__init__()
+        self.columns = self.COLUMNS
         self.rows = Rows()
         self.needle = ""
         self.sort = self.SORTS[0] if self.SORTS else ""
@@ -132,11 +133,16 @@ class TablePanel(LinePanel):
         """Return the content of a row, by column."""
         return ()
 
-    def widths(self, width: int) -> list[int]:
-        """Return the width of each column, 0 for dropped ones."""
-        return layout(self.COLUMNS, width)
+    def hidden(self, width: int) -> Set[str]:
+        """Return the titles of columns that have nothing to show."""
+        return frozenset()
 
     # rows
+
+    def widths(self, width: int) -> list[int]:
+        """Return the width of each column, 0 for dropped ones."""
+        hidden = self.hidden(width)
+        return layout([replace(one, width=0) if one.title in hidden else one for one in self.columns], width)
 
     def context_changed(self, before: DrawContext) -> None:
         self.rearrange()

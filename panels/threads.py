@@ -20,7 +20,7 @@ from livedbg.panels.base import Asked, FunctionsAsked, Key, LinePanel
 from livedbg.panels.cells import width_of
 from livedbg.panels.draw_context import DrawContext, thread_mark
 from livedbg.panels.measured import FUNCTIONS_KEY
-from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.table import Cell, Column, Rows, TablePanel
 from livedbg.panels.verdict import at, line_first
 from livedbg.text.quantities import count, elapsed, percent
 from livedbg.text.wording import many, spans
@@ -220,7 +220,6 @@ class ThreadsPanel(TablePanel, scope="threads"):
     def __init__(self) -> None:
         super().__init__()
         self.merged: bool | None = None
-        self._columns: tuple[Column, ...] = self.COLUMNS
 
     def source(self, context: DrawContext) -> object:
         shot = context.snapshot
@@ -255,11 +254,8 @@ class ThreadsPanel(TablePanel, scope="threads"):
         return threads >= MERGED_FROM if self.merged is None else self.merged
 
     def set_rows(self, rows: Rows) -> None:
-        self._columns = columns_of(self.context, rows)
+        self.columns = columns_of(self.context, rows)
         super().set_rows(rows)
-
-    def widths(self, width: int) -> list[int]:
-        return layout(self._columns, width)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         context, ink = self.context, self.context.ink

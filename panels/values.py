@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import PurePath
 from typing import ClassVar, Final
 
@@ -13,7 +13,7 @@ from livedbg.panels.base import Asked, Key, LinePanel, Noticed, Pointed, binding
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.draw_context import ASCII, DrawContext
 from livedbg.panels.sheet import SheetLine
-from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.text.quantities import count
 from livedbg.text.wording import many
 from livedbg.themes import Role
@@ -66,13 +66,10 @@ class ValuesPanel(TablePanel):
         self._places: dict[str, str] = {}
         self._by_task: dict[str, list[int]] | None = None
 
-    def widths(self, width: int) -> list[int]:
-        """Return the widths; the columns of dump and comparison are hidden if not needed."""
-        left_out = {"DUMP"} if len(self._places) < 2 else set()
-        if not self._verdicts:
-            left_out.add("AGAINST GOLDEN")
-        given = iter(layout([column for column in self.COLUMNS if column.title not in left_out], width))
-        return [0 if column.title in left_out else next(given) for column in self.COLUMNS]
+    def hidden(self, width: int) -> Set[str]:
+        """Return the columns of dump and comparison if they are not needed."""
+        needed = {"DUMP": len(self._places) > 1, "AGAINST GOLDEN": bool(self._verdicts)}
+        return {title for title, is_needed in needed.items() if not is_needed}
 
     def source(self, context: DrawContext) -> object:
         return id(context.snapshot.dumps), id(context.snapshot.comparisons)

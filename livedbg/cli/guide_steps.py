@@ -171,7 +171,7 @@ def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ra
     finally:
         if child is not None:
             child.end()
-    return Ran(found_of(course, order, job, child, snapshot, code), code, job.folder)
+    return Ran(StepUnderWay(course, order, job, child).ended(snapshot, code), code, job.folder)
 
 
 def with_stacks(view: LiveView) -> Snapshot:
@@ -203,38 +203,42 @@ def _taken(snapshot: Snapshot, processes: Sequence[str], since_ns: int) -> bool:
     )
 
 
-def found_of(
-    course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot, code: int | None
-) -> StepFound:
-    """Return the findings of a step that has ended, and keep the values that it hands on."""
-    found = _read(course, order, job, child, snapshot, code, job.watch.finish(child, effects=False))
-    course.handed.update(found.hands)
-    return found
+@dataclass(frozen=True, slots=True)
+class StepUnderWay:
+    """A step whose command was started."""
 
+    course: Course
+    order: StepOrder
+    job: Job
+    child: Launched
 
-def found_so_far(course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot) -> StepFound:
-    """Return the findings of a step while its run goes on."""
-    return _read(course, order, job, child, snapshot, None, job.watch.so_far(child))
+    def ended(self, snapshot: Snapshot, code: int | None) -> StepFound:
+        """Return the findings once it has ended, and keep the values that it hands on."""
+        found = self._read(snapshot, code, self.job.watch.finish(self.child, effects=False))
+        self.course.handed.update(found.hands)
+        return found
 
+    def so_far(self, snapshot: Snapshot) -> StepFound:
+        """Return the findings while its run goes on."""
+        return self._read(snapshot, None, self.job.watch.so_far(self.child))
 
-def _read(
-    course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot, code: int | None, ended: Ended
-) -> StepFound:
-    return course.guide.read.value(
-        StepRun(
-            number=order.number,
-            argv=course.argv,
-            output=(child.stdout, child.stderr),
-            logs=tuple(map(Path, job.plan.logs)),
-            loaded=frozenset(path for process in ended.processes for path in process.loaded),
-            opened=frozenset(path for process in ended.processes for path in process.opened),
-            kept=_kept(job),
-            environment={**os.environ, **job.plan.environment},
-            code=code,
-            handed=course.handed,
-            snapshot=snapshot,
+    def _read(self, snapshot: Snapshot, code: int | None, ended: Ended) -> StepFound:
+        course, plan = self.course, self.job.plan
+        return course.guide.read.value(
+            StepRun(
+                number=self.order.number,
+                argv=course.argv,
+                output=(self.child.stdout, self.child.stderr),
+                logs=tuple(map(Path, plan.logs)),
+                loaded=frozenset(path for process in ended.processes for path in process.loaded),
+                opened=frozenset(path for process in ended.processes for path in process.opened),
+                kept=_kept(self.job),
+                environment={**os.environ, **plan.environment},
+                code=code,
+                handed=course.handed,
+                snapshot=snapshot,
+            )
         )
-    )
 
 
 _LOOK_IN_APP_S: Final = 0.2
@@ -269,7 +273,8 @@ def _step(
         command = " ".join(mask_command(course.argv) if course.redact else course.argv)
         view = LiveView(job.request(child), title=f"{_keys(course, order)}  {host_name()}:{child.pid} {command}")
         job.arm(view, child)
-        following = _Following(course, order, job, child, view, before)
+        step = StepUnderWay(course, order, job, child)
+        following = _Following(step, view, before)
         code = end.in_app(view, job, replace(screen, guide=following), NEXT_STEP)
         ended = child.exit_code
         if not end.leaves:
@@ -278,8 +283,7 @@ def _step(
     if end.leaves:
         with contextlib.suppress(OSError):
             warn(f"{clean_line(job.order.argv[0])} goes on: livedbg attach {child.pid}")
-    snapshot = view.latest().snapshot
-    return code, ended, following.final or found_of(course, order, job, child, snapshot, ended)
+    return code, ended, following.final or step.ended(view.latest().snapshot, ended)
 
 
 def _keys(course: Course, order: StepOrder) -> str:
@@ -291,21 +295,13 @@ def _keys(course: Course, order: StepOrder) -> str:
 class _Following:
     """Reads the findings of a step at the end of its run, and on request, on a thread of its own."""
 
-    def __init__(
-        self,
-        course: Course,
-        order: StepOrder,
-        job: Job,
-        child: Launched,
-        view: LiveView,
-        before: Sequence[tuple[str, str]],
-    ) -> None:
-        steps = course.steps
+    def __init__(self, step: StepUnderWay, view: LiveView, before: Sequence[tuple[str, str]]) -> None:
+        steps, order = step.course.steps, step.order
         self.title = f"Step {order.number} of {len(steps)}: {order.step.title}"
         self.following = f"step {order.number + 1}, {steps[order.number].title}" if order.number < len(steps) else ""
         self.ending = _LAST
         self.final: StepFound | None = None
-        self._read = (course, order, job, child)
+        self._step = step
         self._view = view
         self._before = before
         self._asked = threading.Event()
@@ -337,16 +333,16 @@ class _Following:
             self.following = ""
 
     def _follow(self) -> None:
-        *_, child = self._read
+        child = self._step.child
         ended = False
         while not self._stopped.wait(_LOOK_IN_APP_S):
             if not ended and child.exit_code is not None:
                 ended = True
-                self.final = found_of(*self._read, self._view.latest().snapshot, child.exit_code)
+                self.final = self._step.ended(self._view.latest().snapshot, child.exit_code)
                 self._lines = (*self.final.lines, *self._before)
                 self._note(self.final)
             elif self._asked.is_set():
                 self._asked.clear()
-                found = self.final or found_so_far(*self._read, with_stacks(self._view))
+                found = self.final or self._step.so_far(with_stacks(self._view))
                 self._lines = (*found.lines, *self._before)
                 self._note(found)
