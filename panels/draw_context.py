@@ -207,21 +207,13 @@ class Names:
             named = task.kernel is None or task.name.startswith(task.kernel)
             return task.name if named else f"{task.name} {task.kernel}"
         if (process := state.processes.get(entity)) is not None:
-            return self.process_label(process)
+            return _process_label(process)
         if (resource := state.resources.get(entity)) is not None:
             return resource.name or f"{resource.kind} {_short(entity)}"
         if (source := state.log_sources.get(entity)) is not None:
             return f"log {source.name}"
         kind, colon, _rest = entity.partition(":")
         return f"{kind} {_short(entity)}" if colon else entity
-
-    def process_label(self, process: Process) -> str:
-        """Return `process 4711 python moe.py`."""
-        words = (
-            [PurePosixPath(process.command[0]).name, *_own_words(process.command[1:])[:2]] if process.command else []
-        )
-        rank = "" if process.rank is None else f"rank {process.rank} "
-        return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
     def rank_of(self, thread: str) -> str:
         """Return `rank 2`; "" if the thread's process has no rank."""
@@ -283,6 +275,13 @@ class Names:
         if task.since_wall_ns is not None:
             return max(now.wall_ns - task.since_wall_ns, 0)
         return None
+
+
+def _process_label(process: Process) -> str:
+    """Return `process 4711 python moe.py`."""
+    words = [PurePosixPath(process.command[0]).name, *_own_words(process.command[1:])[:2]] if process.command else []
+    rank = "" if process.rank is None else f"rank {process.rank} "
+    return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
 
 def _own_words(arguments: Sequence[str]) -> list[str]:

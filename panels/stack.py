@@ -194,9 +194,6 @@ class StackPanel(LinePanel, scope="stack"):
         want_stacks(self, self.thread)
 
     def action_values(self) -> None:
-        self.toggle_values()
-
-    def toggle_values(self) -> None:
         """Show and request the thread's variables, or hide them."""
         if self.variables.toggle(self.context.snapshot.now().mono_ns):
             self._ask()

@@ -39,12 +39,6 @@ class CodePlace:
     raised: ExceptionHit | None = None
 
 
-def culprit(context: DrawContext) -> str | None:
-    """Return the entity whose code is shown; None if all is well or no code is known."""
-    place = code_place(context)
-    return place.entity if place is not None else None
-
-
 def code_place(context: DrawContext) -> CodePlace | None:
     """Return the place in code that the verdict points to; None if all is well or it is not known."""
     state = context.diagnosis.verdict.state

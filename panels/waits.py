@@ -115,6 +115,7 @@ def _path(chain: Sequence[str]) -> Iterator[Row]:
 
 
 _ACTORS = ("thread:", "task:", "process:")
+_LOCKS: Final = frozenset({"mutex", "rwlock", "gil", "pylock", "core", "flock"})
 
 
 class WaitsPanel(LinePanel):
@@ -200,7 +201,7 @@ class WaitsPanel(LinePanel):
             found.append((word, Role.DIM))
         if row.parent is not None and self._is_inferred_wait(entity, row.parent):
             found.append(("perhaps not directly", Role.DIM))
-        holders = row.parent in context.diagnosis.graph.blockers_of(entity) and _is_lock(entity)
+        holders = row.parent in context.diagnosis.graph.blockers_of(entity) and entity.partition(":")[0] in _LOCKS
         if holders and row.parent is not None:
             found.append(("held above", Role.DIM))
         behind = context.diagnosis.graph.behind(entity)
@@ -216,7 +217,3 @@ class WaitsPanel(LinePanel):
 
     def placeholder(self) -> str:
         return "There are no waits."
-
-
-def _is_lock(entity: str) -> bool:
-    return entity.partition(":")[0] in {"mutex", "rwlock", "gil", "pylock", "core", "flock"}

@@ -28,7 +28,7 @@ from livedbg.panels.stack import VALUES_KEYS, CodePanel, StackPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.values import GOLDEN_KEYS, TensorPanel, ValuesPanel
-from livedbg.panels.verdict import VerdictPanel, culprit
+from livedbg.panels.verdict import VerdictPanel, code_place
 from livedbg.panels.waits import WaitsPanel
 
 Kind = type[LinePanel]
@@ -73,7 +73,7 @@ class Overview(View):
 
     def show(self, context: DrawContext) -> None:
         """Choose between tasks and threads, with or without code, then show."""
-        coded = culprit(context) is not None
+        coded = code_place(context) is not None
         self.query_one(CodePanel).set_class(not coded, "hidden")
         self.set_class(coded, "-coded")
         tasks, threads = self.query_one(TasksPanel), self.query_one(ThreadsPanel)
@@ -123,7 +123,7 @@ class Threads(View):
 
     def action_values(self) -> None:
         """Show variables of the selected thread, whichever panel has the focus."""
-        self.query_one(StackPanel).toggle_values()
+        self.query_one(StackPanel).action_values()
 
 
 class Pointing(View):

@@ -32,7 +32,6 @@ from livedbg.repeats.pool import Pool, check_visible, devices_of
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import launch_folder
 from livedbg.session.live import LiveView
-from livedbg.session.view import Update
 from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_line
@@ -322,7 +321,10 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
                     write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
             if interrupted:
                 raise KeyboardInterrupt
-            code = child.wait(5.0) or 0 if in_time else _of_a_hang(update)
+            if in_time:
+                code = child.wait(5.0) or 0
+            else:  # never the code of a success
+                code = code_of(update) if code_of(update) in _FOUND else TIME_LIMIT
     finally:
         for relay in relays:
             relay.finish()
@@ -334,12 +336,6 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
         if relay.error is not None and not detach:
             raise relay.error
     return code
-
-
-def _of_a_hang(update: Update) -> int:
-    """Return the exit code after the time limit: never that of a success."""
-    code = code_of(update)
-    return code if code in _FOUND else TIME_LIMIT
 
 
 class _Relay:

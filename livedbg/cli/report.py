@@ -130,9 +130,9 @@ def render(update: Update, form: str, *, short: bool = False, limits: tuple[Limi
         document = brief(document)
     document = structs.replace(document, limits=(*document.limits, *limits))
     if form == "json":
-        from livedbg.report.build import to_json
+        from livedbg.text.json_text import json_bytes
 
-        return to_json(document, pretty=True).decode()
+        return json_bytes(document, pretty=True).decode()
     if form == "markdown":
         from livedbg.report.text import to_markdown
 

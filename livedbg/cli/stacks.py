@@ -56,7 +56,7 @@ class ProfileOptions:
     """Options for printing a profile.
 
     Attributes:
-        seconds: how long to sample; None for no profile.
+        seconds: how long to sample; 0 for no profile.
         rate_hz: samples a second of CPU time; None for the usual rate.
         flame: a file for the flame graph (`.svg`) or for folded stacks (any other name).
         folded: print folded stacks instead of the table.
@@ -65,7 +65,7 @@ class ProfileOptions:
         pages: not of CPU time but of memory that was touched first: `cpu_ns` counts pages then.
     """
 
-    seconds: float | None = None
+    seconds: float = 0.0
     rate_hz: int | None = None
     flame: Path | None = None
     folded: bool = False
@@ -87,7 +87,7 @@ class ProfileOptions:
             "--pages": self.pages,
         }
         needs = [name for name, value in given.items() if value]
-        if self.seconds is None and needs:
+        if not self.seconds and needs:
             raise UsageError(f"{needs[0]} needs --for.", "livedbg stacks PID --for 10s")
         if self.folded and self.as_json:
             raise UsageError("--folded and --json exclude each other.", "use one of them")
@@ -103,7 +103,6 @@ def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -
         UsageError: options exclude each other.
         LivedbgError: there is nothing that unwinds; a file can't be written.
     """
-    assert options.seconds is not None
     if request.stacks != "native" or "samples" not in adapter_names(request):
         raise UsageError("--for needs samples and native frames.", "leave out --no-samples and --no-native")
     if (missing := no_unwinder(request)) is not None:
@@ -136,7 +135,6 @@ def adapter_names(request: Request) -> set[str]:
 
 
 def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileOptions) -> None:
-    assert options.seconds is not None
     whole = profile_of(slices)
     if not whole.samples:
         none = "touched new memory" if options.pages else "ran in user space"
@@ -188,7 +186,6 @@ def _amount(profile: Profile, options: ProfileOptions) -> str:
 
 
 def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], options: ProfileOptions) -> None:
-    assert options.seconds is not None
     seconds = _sampled_s(slices, options.seconds)
     threads = len({one.thread for one in slices})
     of = f"thread {name}" if name else many(threads, "running thread")
@@ -323,7 +320,7 @@ def command(
     CPU time: `own` is the share of samples in which a function is innermost, `total` that in which it is anywhere in
     the stack. Blocked threads take no CPU time and are not in it.
     """
-    profile = ProfileOptions(seconds=seconds, as_json=as_json, **profiled)
+    profile = ProfileOptions(seconds=seconds or 0.0, as_json=as_json, **profiled)
     profile.check()
     if seconds is not None:
         if glance:

@@ -42,8 +42,6 @@ class Buffers:
         self._gaps = self._find_gaps()
         self._external = self._find_external()
         self._clusters = self._find_clusters()
-        self.tracked = {(edge.succ, edge.tensor_id) for edge in graph.dependencies if edge.source == "tensormap"}
-        """Tasks and tensors of which the runtime has looked an earlier writer up."""
 
     def address_of(self, tensor: int) -> int | None:
         """Return the start of a tensor's buffer; None if the file doesn't say."""

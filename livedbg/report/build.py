@@ -41,7 +41,6 @@ from livedbg.report.entities import (
     stacks_of_others,
 )
 from livedbg.session.view import Update
-from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import timestamp
 
 _MOST_EDGES: Final = 20_000
@@ -255,8 +254,3 @@ def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
     state = finding.state.value if finding.state is not None else None
     shown = finding_out(name, finding)
     return out_of(FindingLine, shown, at=timestamp(at_ns), state=state, roots=finding.roots, topic=finding.topic)
-
-
-def to_json(report: ReportDocument, *, pretty: bool = False) -> bytes:
-    """Return the report as one line of JSON, or indented by two; without a newline at the end."""
-    return json_bytes(report, pretty=pretty)

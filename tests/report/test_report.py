@@ -14,11 +14,12 @@ from livedbg.model import Frame, Intrusion, LogSource, SourceHealth, Stack, Task
 from livedbg.model import events as ev
 from livedbg.model.facts import LockFacts
 from livedbg.model.snapshot import EMPTY
-from livedbg.report.build import build, report_of, to_json
+from livedbg.report.build import build, report_of
 from livedbg.report.document import ReportDocument
 from livedbg.report.text import to_markdown, to_text
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.retention import EXITED_PROCESSES, TOUCH_WINDOW
+from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import timestamp
 from tests.analysis.world import SECOND, World, two_locks
 
@@ -28,7 +29,7 @@ def report(world: World) -> ReportDocument:
 
 
 def plain(world: World) -> Any:
-    return json.loads(to_json(report(world)))
+    return json.loads(json_bytes(report(world)))
 
 
 def full() -> World:
@@ -157,9 +158,9 @@ def test_several_alternatives_are_a_list() -> None:
 
 def test_json_comes_back_as_it_was() -> None:
     made = report(full())
-    assert msgspec.json.decode(to_json(made), type=ReportDocument) == made
-    assert msgspec.json.decode(to_json(made, pretty=True), type=ReportDocument) == made
-    assert b"\n" not in to_json(made)
+    assert msgspec.json.decode(json_bytes(made), type=ReportDocument) == made
+    assert msgspec.json.decode(json_bytes(made, pretty=True), type=ReportDocument) == made
+    assert b"\n" not in json_bytes(made)
 
 
 def test_a_report_of_nothing() -> None:
