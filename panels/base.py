@@ -1,4 +1,6 @@
-"""The base of all panels: virtual lines, a cursor, the shared selection, declared keys.
+"""The base of all panels: virtual lines, a cursor, the shared selection, declared keys, and what panels tell the app.
+
+Bindings, the help screen and the documentation are made from the declared keys.
 
 Invariants:
     panels.P1. Only the lines on screen are drawn, whatever the number of rows.
@@ -8,22 +10,115 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Final
 
 from rich.style import Style
 from rich.text import Text
 from textual import events
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from livedbg.model import LogRecord
+from livedbg.model.intents import Intent
 from livedbg.panels.cells import Line, Painted
 from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
-from livedbg.panels.messages import Key, Opened, Picked, bindings
 from livedbg.text.sanitize import clean_line
 from livedbg.themes import Role
+
+
+@dataclass
+class Picked(Message):
+    """The user moved to a row: every panel follows to `entity`."""
+
+    entity: str
+
+
+@dataclass
+class Pointed(Message):
+    """The user moved to a hit or device state: its detail panel follows."""
+
+    hit: str | None
+
+
+@dataclass
+class Opened(Message):
+    """The user wants the details of `entity`."""
+
+    entity: str
+
+
+@dataclass
+class Led(Message):
+    """The user wants to see `entity` on the screen `view`; on the logs screen, the records around a time."""
+
+    view: str
+    entity: str
+    at_wall_ns: int | None = None
+
+
+@dataclass
+class Unfolded(Message):
+    """The user wants to read all of a log record."""
+
+    record: LogRecord
+
+
+@dataclass
+class Asked(Message):
+    """The user requests something from the session."""
+
+    intent: Intent
+    notice: str = ""
+
+
+@dataclass
+class FunctionsAsked(Message):
+    """The user switches between threads and the functions that use CPU time."""
+
+
+@dataclass
+class Noticed(Message):
+    """A notice for the user."""
+
+    text: str
+    severity: str = "information"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key binding of a panel or the app.
+
+    Attributes:
+        keys: as Textual spells them, comma separated: `slash`, `ctrl+d`, `s,o`.
+        shown: as a user reads them: `/`, `^d`, `s`.
+        help: a few words.
+        name: stable name for keymaps; by default made from the action.
+    """
+
+    keys: str
+    shown: str
+    action: str
+    help: str
+    name: str = ""
+
+    @property
+    def id(self) -> str:
+        """Return the stable name of the binding."""
+        return self.name or self.action.replace("('", "-").replace("')", "").replace("_", "-")
+
+
+def bindings(scope: str, keys: Iterable[Key], *, priority: bool = False) -> list[BindingType]:
+    """Return Textual's bindings for declared keys; `scope` makes their names unique."""
+    return [
+        Binding(key.keys, key.action, key.help, show=False, priority=priority, id=f"{scope}.{key.id}") for key in keys
+    ]
+
 
 MOVES: Final = (
     Key("up,k", "↑ k", "move(-1)", "row up"),
@@ -55,10 +150,17 @@ class LinePanel(ScrollView, can_focus=True):
     CURSOR: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = bindings("panel", MOVES)
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init_subclass__(cls, *, scope: str = "", **options: bool) -> None:
+        """Bind the keys of a subclass; `scope` makes their names unique."""
+        if scope:
+            cls.BINDINGS = bindings(scope, cls.KEYS)
+        super().__init_subclass__(**options)
+
+    def __init__(self) -> None:
+        super().__init__()
         self.context: DrawContext = EMPTY_CONTEXT
         self.cursor = 0
+        self.offset_x = 0
         self._painted = Painted(self.refresh)
         self._showing = False
         self._titles = ("", "")
@@ -119,6 +221,12 @@ class LinePanel(ScrollView, can_focus=True):
         if not self._showing:
             region = self.scrollable_content_region
             self._painted.repaint(region.height, partial(self.screen_line, width=region.width))
+
+    @property
+    def max_lines(self) -> int:
+        """Return how many lines the style sheet gives it at most."""
+        most = self.styles.max_height
+        return most.cells - 2 if most is not None and most.cells else 99
 
     def follow(self, entity: str) -> None:
         """Move to the row of the selected entity, if there is one."""
@@ -231,6 +339,11 @@ class LinePanel(ScrollView, can_focus=True):
     def action_edge(self, side: int) -> None:
         """Move to the first or the last row."""
         self.move_to(0 if side < 0 else self.count() - 1)
+
+    def action_shift(self, cells: int) -> None:
+        """Scroll the text of the rows left or right."""
+        self.offset_x = max(0, self.offset_x + cells)
+        self.refresh()
 
     def action_open(self) -> None:
         """Ask for the details of the row."""

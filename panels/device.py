@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
-from livedbg.analysis.devices import (
-    fault_sentence,
-    headline,
-    kernel_name,
-    place_name,
-    places_of,
-    share_of,
-    units_of,
-)
+from livedbg.analysis.devices import fault_sentence, headline, kernel_name, place_name, places_of, share_of, units_of
 from livedbg.model.devices import DUMP_READY, DeviceFault, DeviceKernel, DevicePlace, DeviceState, DeviceUnit
 from livedbg.model.intents import DumpDevice
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Asked, Key, LinePanel, Noticed, Pointed
 from livedbg.panels.catchpoints import process_to_catch_in
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import Asked, Key, Noticed, Pointed, bindings
-from livedbg.panels.sheet import SheetLine
+from livedbg.panels.sheet import SheetLine, SidePanel
 from livedbg.panels.stack import frame_place
 from livedbg.text.quantities import clock, count, elapsed
 from livedbg.text.wording import many
@@ -31,7 +22,6 @@ from livedbg.themes import Role
 DUMP_KEY: Final = Key(
     "D", "D", "dump", "GPU core dump of the process (asks first); kernels are stopped while it is written"
 )
-_KEYS: Final = (DUMP_KEY,)
 _SENTENCE_LINES: Final = 2
 
 _Item = DeviceState | DeviceFault | DeviceUnit | DeviceKernel | DevicePlace
@@ -46,7 +36,7 @@ class _Row:
     kernel: DeviceKernel | None = None
 
 
-class DevicePanel(LinePanel):
+class DevicePanel(LinePanel, scope="device"):
     """All known device states, newest first."""
 
     LABEL = "Device"
@@ -55,12 +45,11 @@ class DevicePanel(LinePanel):
         "warps. A warp is divergent if some of its lanes are elsewhere. Core dumps are taken only on request; those"
         " that the job writes by itself are read."
     )
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("device", _KEYS)
+    KEYS = (DUMP_KEY,)
     HEAD = _SENTENCE_LINES + 1
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows: list[_Row] = []
         self.needle = ""
         self._key: object = None
@@ -94,10 +83,6 @@ class DevicePanel(LinePanel):
     def entity(self, index: int) -> str | None:
         row = self._row(index)
         return row.state.target if row is not None and row.state.target.startswith("process:") else None
-
-    def find(self, entity: str) -> int | None:
-        """Return None, since a process has many rows."""
-        return None
 
     def move_to(self, index: int) -> None:
         """Move; the head and the panel next to it follow."""
@@ -225,7 +210,7 @@ def _rows(state: DeviceState, *, several: bool) -> Iterator[_Row]:
 _PLACES: Final = 6
 
 
-class DeviceThreadPanel(LinePanel):
+class DeviceThreadPanel(SidePanel):
     """One thread of a kernel, and everything else that the debugger reported."""
 
     LABEL = "On the device"
@@ -233,52 +218,21 @@ class DeviceThreadPanel(LinePanel):
         "Exceptions with the next step, the thread in focus of the debugger (that of the exception, if there is one) "
         "with its stack and barriers, contexts, managed variables, and what could not be seen."
     )
-    CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__(self._shown, lead=0)
         self._target: str | None = None
-        self._shown: tuple[DeviceState | None, int] = (None, -1)
-        self._lines: list[SheetLine] = []
 
     def point(self, target: str | None) -> None:
         """Show another state."""
         if target != self._target:
             self._target = target
-            self.resize_rows()
-            self.repaint()
+            self.show(self.context)
 
-    def context_changed(self, before: DrawContext) -> None:
-        """Nothing: the text is made when it is drawn."""
-
-    def count(self) -> int:
-        return len(self._made(max(self.scrollable_content_region.width, 20)))
-
-    def draw(self, index: int, line: Line) -> None:
-        shown = self._made(max(line.width, 20))[index]
-        line.space(shown.indent).add(shown.text, self.context.ink.style(shown.role, bold=shown.bold))
-
-    def placeholder(self) -> str:
-        return ""
-
-    def copy_text(self) -> str:
-        state = self._state()
-        return "\n".join(f"{' ' * part.indent}{part.text}" for part in _parts(state)) if state is not None else ""
-
-    def _state(self) -> DeviceState | None:
-        states = newest(self.context)
-        return next((state for state in states if state.target == self._target), states[0] if states else None)
-
-    def _made(self, width: int) -> list[SheetLine]:
-        state = self._state()
-        if self._shown != (state, width):
-            self._shown = (state, width)
-            self._lines = [] if state is None else [
-                SheetLine(text, part.role, bold=part.bold, indent=part.indent)
-                for part in _parts(state)
-                for text in wrap(part.text, max(width - part.indent, 10))
-            ]  # fmt: skip
-        return self._lines
+    def _shown(self, context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
+        states = newest(context)
+        state = next((state for state in states if state.target == self._target), states[0] if states else None)
+        return "", list(_parts(state)) if state is not None else ()
 
 
 def _parts(state: DeviceState) -> Iterator[SheetLine]:

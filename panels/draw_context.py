@@ -1,4 +1,7 @@
-"""Input of a panel's drawing: a consistent update, the shared selection, styles, glyphs, and names of entities."""
+"""Input of a panel's drawing: a consistent update, the shared selection, styles, names and marks of entities, glyphs.
+
+A mark is a state as glyph, word and colour; the glyphs are in Unicode and in ASCII.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,140 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import PurePosixPath
+from typing import Final
 
 from rich.style import Style
 
 from livedbg.analysis.diagnosis import Diagnosis, VerdictState
-from livedbg.model import Process, Task, Thread, ids
+from livedbg.model import Process, Severity, SourceHealth, Task, TaskState, Thread, ThreadState, ids
+from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.snapshot import Snapshot
-from livedbg.panels.marks import UNICODE, Glyphs, Mark, exit_mark, task_mark, thread_mark
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.themes import DEFAULT, Palette, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Glyphs:
+    """The characters of one set. All are one cell wide except the three of the tree; `sparks` are bars that rise."""
+
+    run: str
+    wait: str
+    ready: str
+    done: str
+    fail: str
+    stop: str
+    dot: str
+    unknown: str
+    loop: str
+    arrow: str
+    here: str
+    tee: str
+    corner: str
+    bar: str
+    track: str
+    knob: str
+    play: str
+    pause: str
+    times: str
+    up: str
+    down: str
+    separator: str
+    sparks: str
+
+
+UNICODE: Final = Glyphs(
+    run="▶", wait="○", ready="◇", done="✓", fail="✗", stop="■", dot="●", unknown="?", loop="↺", arrow="→",
+    here="▶", tee="├─ ", corner="└─ ", bar="│  ", track="─", knob="●", play="▶", pause="‖", times="×",
+    up="▲", down="▼", separator="·", sparks=" ▁▂▃▄▅▆▇█",
+)  # fmt: skip
+
+ASCII: Final = Glyphs(
+    run=">", wait="o", ready="=", done="+", fail="X", stop="#", dot="*", unknown="?", loop="@", arrow=">",
+    here=">", tee="|- ", corner="`- ", bar="|  ", track="-", knob="O", play=">", pause="=", times="x",
+    up="^", down="v", separator="-", sparks=" .:-=+*%@",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A state for the screen: a field of Glyphs, and a key that sorts important states to the top."""
+
+    glyph: str
+    word: str
+    role: Role
+    order: int = 5
+
+    def sign(self, glyphs: Glyphs) -> str:
+        return str(getattr(glyphs, self.glyph))
+
+
+VERDICT_MARKS: Final = {
+    VerdictState.RUNNING: Mark("run", "running", Role.GOOD),
+    VerdictState.STALLED: Mark("stop", "stalled", Role.WARN),
+    VerdictState.DEADLOCK: Mark("loop", "deadlock", Role.BAD),
+    VerdictState.CRASHED: Mark("fail", "crashed", Role.BAD),
+    VerdictState.EXITED: Mark("done", "exited", Role.DONE),
+    VerdictState.DIVERGED: Mark("fail", "diverged", Role.WARN),
+    VerdictState.UNKNOWN: Mark("unknown", "unknown", Role.DIM),
+}
+_THREADS: Final = {
+    ThreadState.RUNNING: Mark("run", "running", Role.GOOD, 1),
+    ThreadState.WAITING: Mark("wait", "waiting", Role.WAIT, 3),
+    ThreadState.DISK: Mark("stop", "disk", Role.WARN, 0),
+    ThreadState.STOPPED: Mark("stop", "stopped", Role.BAD, 0),
+    ThreadState.TRACED: Mark("stop", "traced", Role.BAD, 0),
+    ThreadState.ZOMBIE: Mark("fail", "zombie", Role.BAD, 0),
+    ThreadState.DEAD: Mark("fail", "dead", Role.DONE, 6),
+    ThreadState.UNKNOWN: Mark("unknown", "unknown", Role.DIM, 5),
+}
+_TASKS: Final = {
+    TaskState.FAILED: Mark("fail", "failed", Role.BAD, 0),
+    TaskState.RUNNING: Mark("run", "running", Role.GOOD, 1),
+    TaskState.READY: Mark("ready", "ready", Role.ACCENT, 2),
+    TaskState.SUBMITTED: Mark("wait", "waiting", Role.WAIT, 3),
+    TaskState.UNKNOWN: Mark("unknown", "unknown", Role.DIM, 4),
+    TaskState.COMPLETED: Mark("done", "done", Role.DONE, 5),
+}
+SEVERITY_MARKS: Final = {
+    Severity.DEBUG: Mark("dot", "DEBUG", Role.FAINT),
+    Severity.INFO: Mark("dot", "INFO", Role.DIM),
+    Severity.WARNING: Mark("dot", "WARN", Role.WARN),
+    Severity.ERROR: Mark("fail", "ERROR", Role.BAD),
+    Severity.CRITICAL: Mark("fail", "FATAL", Role.BAD),
+}
+HEALTH_MARKS: Final = {
+    SourceHealth.OK: Mark("done", "ok", Role.GOOD, 3),
+    SourceHealth.DEGRADED: Mark("stop", "partly", Role.WARN, 1),
+    SourceHealth.FAILED: Mark("fail", "failed", Role.BAD, 0),
+    SourceHealth.ENDED: Mark("wait", "ended", Role.DONE, 2),
+}
+CATCH_MARKS: Final = {
+    CatchpointState.FAILED: Mark("fail", "failed", Role.BAD, 0),
+    CatchpointState.ARMING: Mark("ready", "arming", Role.ACCENT, 1),
+    CatchpointState.ARMED: Mark("run", "armed", Role.GOOD, 2),
+    CatchpointState.DONE: Mark("done", "done", Role.DONE, 3),
+}
+_STALLED: Final = Mark("stop", "stalled", Role.WARN, -1)
+_EXITED: Final = Mark("done", "exited", Role.DONE, 7)
+
+
+def exit_mark(status: int | None) -> Mark:
+    """Return the mark of an ended process: a tick for status 0 only."""
+    if status is None:
+        return Mark("unknown", "exited", Role.DONE)
+    if status == 0:
+        return Mark("done", "exited", Role.DONE)
+    return Mark("fail", f"exited {status}" if status > 0 else f"killed {-status}", Role.BAD)
+
+
+def thread_mark(thread: Thread) -> Mark:
+    """Return the mark of a thread's run state."""
+    return _EXITED if thread.exited else _THREADS[thread.state]
+
+
+def task_mark(task: Task, *, stalled: bool = False) -> Mark:
+    """Return the mark of a task's state; `stalled` if a finding calls a running task so."""
+    return _STALLED if stalled and task.state is TaskState.RUNNING else _TASKS[task.state]
 
 
 class Ink:
@@ -79,21 +207,13 @@ class Names:
             named = task.kernel is None or task.name.startswith(task.kernel)
             return task.name if named else f"{task.name} {task.kernel}"
         if (process := state.processes.get(entity)) is not None:
-            return self.process_label(process)
+            return _process_label(process)
         if (resource := state.resources.get(entity)) is not None:
             return resource.name or f"{resource.kind} {_short(entity)}"
         if (source := state.log_sources.get(entity)) is not None:
             return f"log {source.name}"
         kind, colon, _rest = entity.partition(":")
         return f"{kind} {_short(entity)}" if colon else entity
-
-    def process_label(self, process: Process) -> str:
-        """Return `process 4711 python moe.py`."""
-        words = (
-            [PurePosixPath(process.command[0]).name, *_own_words(process.command[1:])[:2]] if process.command else []
-        )
-        rank = "" if process.rank is None else f"rank {process.rank} "
-        return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
     def rank_of(self, thread: str) -> str:
         """Return `rank 2`; "" if the thread's process has no rank."""
@@ -155,6 +275,13 @@ class Names:
         if task.since_wall_ns is not None:
             return max(now.wall_ns - task.since_wall_ns, 0)
         return None
+
+
+def _process_label(process: Process) -> str:
+    """Return `process 4711 python moe.py`."""
+    words = [PurePosixPath(process.command[0]).name, *_own_words(process.command[1:])[:2]] if process.command else []
+    rank = "" if process.rank is None else f"rank {process.rank} "
+    return f"process {process.pid} {rank}{' '.join(words)}".rstrip()
 
 
 def _own_words(arguments: Sequence[str]) -> list[str]:

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.style import Style
 
 from livedbg.model.catchpoints import CatchpointState
-from livedbg.panels.catchpoints import UNCATCH_KEY, armed, take_out
+from livedbg.panels.base import Key, Opened, Picked, Pointed
+from livedbg.panels.catchpoints import (
+    LINK_KEYS,
+    UNCATCH_KEY,
+    HitGroup,
+    HitLinks,
+    armed,
+    group_of,
+    merged,
+    sparkline,
+    take_out,
+)
 from livedbg.panels.cells import Line, wrap
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.hits import LINK_KEYS, HitGroup, HitLinks, group_of, merged, sparkline
-from livedbg.panels.messages import Key, Opened, Picked, Pointed, bindings
 from livedbg.panels.stack import draw_frame
 from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.session.catch_options import presets
@@ -21,23 +30,12 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
-_HIT_KEYS: Final = (
-    *LINK_KEYS,
-    SORT_KEY,
-    Key("m", "m", "merge", "group hits with equal stacks, or ungroup them"),
-    UNCATCH_KEY,
-)
-_STACK_KEYS: Final = (
-    *LINK_KEYS,
-    Key("left", "←", "shift(-8)", "scroll left"),
-    Key("right", "→", "shift(8)", "scroll right"),
-)
 _MESSAGE_LINES: Final = 3
 
 Drawn = tuple[str, Style]
 
 
-class HitsPanel(HitLinks, TablePanel):
+class HitsPanel(HitLinks, TablePanel, scope="hits"):
     """All hits; equal stacks are one row."""
 
     LABEL = "Exceptions"
@@ -56,11 +54,15 @@ class HitsPanel(HitLinks, TablePanel):
         Column("THREAD", 11, stretch=1, keep=6),
     )
     SORTS = ("first", "last", "count", "type")
-    KEYS: ClassVar[tuple[Key, ...]] = _HIT_KEYS
-    BINDINGS = bindings("hits", _HIT_KEYS)
+    KEYS = (
+        *LINK_KEYS,
+        SORT_KEY,
+        Key("m", "m", "merge", "group hits with equal stacks, or ungroup them"),
+        UNCATCH_KEY,
+    )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.apart = False
         self.groups: Mapping[str, HitGroup] = {}
         self._pointed: str | None = None
@@ -170,21 +172,23 @@ class HitsPanel(HitLinks, TablePanel):
             self.post_message(Pointed(self._pointed))
 
 
-class HitStackPanel(HitLinks):
+class HitStackPanel(HitLinks, scope="hit-stack"):
     """Message and stack of the selected hit, or advice if there is none."""
 
     LABEL = "Stack of the throw"
     HELP = "The message of the selected hit and its stack, innermost frame first. Enter on the hit shows all details."
-    KEYS: ClassVar[tuple[Key, ...]] = _STACK_KEYS
-    BINDINGS = bindings("hit-stack", _STACK_KEYS)
+    KEYS = (
+        *LINK_KEYS,
+        Key("left", "←", "shift(-8)", "scroll left"),
+        Key("right", "→", "shift(8)", "scroll right"),
+    )
     HEAD = 1
     CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.hit: str | None = None
         self.group: HitGroup | None = None
-        self.offset_x = 0
 
     def point(self, hit: str | None) -> None:
         if hit != self.hit:
@@ -204,11 +208,7 @@ class HitStackPanel(HitLinks):
         self.title(self.LABEL if self.group is not None else "What to do", "partial" if partial else "")
 
     def count(self) -> int:
-        width = self.scrollable_content_region.width
-        if self.group is None:
-            return len(self._guide(width))
-        newest = self.group.newest
-        return len(self._message(width)) + max(len(self._frames()), 1) + bool(newest.partial and newest.stack)
+        return len(self._rows(self.scrollable_content_region.width))
 
     def draw_head(self, index: int, line: Line) -> None:
         if self.group is None:
@@ -222,25 +222,11 @@ class HitStackPanel(HitLinks):
             line.add(f" {sep} {self.context.names.label(newest.thread)}", ink.style(Role.HEADING))
 
     def draw(self, index: int, line: Line) -> None:
-        ink = self.context.ink
-        if self.group is None:
-            text, style = self._guide(line.width)[index]
-            line.add(text, style)
-            return
-        message, frames = self._message(line.width), self._frames()
-        number = index - len(message)
-        if number < 0:
-            line.add(message[index], ink.style(Role.WARN))
-        elif number < len(frames):
-            what = frames[number]
-            if isinstance(what, int):
-                draw_frame(line, ink, what, self.group.newest.stack[what], shift=self.offset_x)
-            else:
-                line.space(7).add(what[0][self.offset_x :], what[1])
-        elif frames:
-            line.add("partial: outer frames may be missing", ink.style(Role.WARN))
-        else:
-            line.add("It has no stack.", ink.style(Role.DIM))
+        row = self._rows(line.width)[index]
+        if not isinstance(row, int):
+            line.add(*row)
+        elif self.group is not None:
+            draw_frame(line, self.context.ink, row, self.group.newest.stack[row], shift=self.offset_x)
 
     def copy_text(self) -> str:
         if self.group is None:
@@ -249,35 +235,30 @@ class HitStackPanel(HitLinks):
         frames = [f"{number:3d} {frame.function}" for number, frame in enumerate(newest.stack)]
         return "\n".join([f"{newest.type}: {newest.message}", *frames])
 
-    def action_shift(self, cells: int) -> None:
-        self.offset_x = max(0, self.offset_x + cells)
-        self.refresh()
-
-    def _frames(self) -> list[int | Drawn]:
-        """Return the frame numbers, each followed by its variables and source if the thread was stopped for them."""
-        assert self.group is not None
-        ink, found = self.context.ink, list[int | Drawn]()
-        for number, frame in enumerate(self.group.newest.stack):
+    def _rows(self, width: int) -> list[int | Drawn]:
+        """Return message and frame numbers, each followed by its variables and source; without a hit, advice."""
+        ink, width = self.context.ink, max(width, 10)
+        if self.group is None:
+            return [(text, style) for words, style in [*_advice(self.context)][1:] for text in wrap(words, width)]
+        newest = self.group.newest
+        text = newest.message.strip()
+        lines = wrap(text, width) if text else []
+        if len(lines) > _MESSAGE_LINES:
+            lines = [*lines[: _MESSAGE_LINES - 1], "… Enter on the hit shows the rest"]
+        found: list[int | Drawn] = [(line, ink.style(Role.WARN)) for line in lines]
+        for number, frame in enumerate(newest.stack):
             found.append(number)
-            found += [(text, ink.style(Role.DIM)) for text in frame.local_variables]
+            below = [(text, ink.style(Role.DIM)) for text in frame.local_variables]
             for at, text in enumerate(frame.source, frame.source_from):
                 here = at == frame.line
                 style = ink.style(Role.ACCENT if here else Role.FAINT, bold=here)
-                found.append((f"{at:5} {'>' if here else ' '} {text}", style))
+                below.append((f"{at:5} {'>' if here else ' '} {text}", style))
+            found += [(f"{'':7}{text[self.offset_x :]}", style) for text, style in below]
+        if not newest.stack:
+            found.append(("It has no stack.", ink.style(Role.DIM)))
+        elif newest.partial:
+            found.append(("partial: outer frames may be missing", ink.style(Role.WARN)))
         return found
-
-    def _message(self, width: int) -> list[str]:
-        assert self.group is not None
-        text = self.group.newest.message.strip()
-        lines = wrap(text, max(width, 10)) if text else []
-        return (
-            lines
-            if len(lines) <= _MESSAGE_LINES
-            else [*lines[: _MESSAGE_LINES - 1], "… Enter on the hit shows the rest"]
-        )
-
-    def _guide(self, width: int) -> list[Drawn]:
-        return [(text, style) for words, style in [*_advice(self.context)][1:] for text in wrap(words, max(width, 10))]
 
 
 def _advice(context: DrawContext) -> Iterator[Drawn]:

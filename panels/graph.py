@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import Final
 
 from rich.style import Style
 from textual import events
 from textual.geometry import Size
 
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Key, LinePanel, Opened, Picked
 from livedbg.panels.cells import Line, fit, width_of
-from livedbg.panels.culprit import at
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import ASCII
-from livedbg.panels.messages import Key, Opened, Picked, bindings
+from livedbg.panels.draw_context import ASCII, DrawContext
 from livedbg.panels.neighbourhood import Box, Layout, Neighbourhood, Scope, Wire, around, arrange, missing_edges
+from livedbg.panels.verdict import at
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
@@ -89,20 +87,13 @@ class Canvas:
         self._lines[x, y] = (mask | (old[0] if old else 0), style)
 
 
-_KEYS = (
-    Key("left,h", "← h", "side(-1)", "node on the left", "node-left"),
-    Key("right,l", "→ l", "side(1)", "node on the right", "node-right"),
-    Key("w", "w", "scope", "switch between wait chain, neighbourhood and all roots"),
-    Key("plus,equals_sign", "+", "hops(1)", "show one more hop", "hops-more"),
-    Key("minus", "-", "hops(-1)", "show one hop less", "hops-fewer"),
-)
 _HEIGHT = 4
 _WIDE = 120  # cells of a screen on which boxes may be wider
 _MOST, _WIDEST = 40, 56  # cells of a label, at most
 _LACKS = " missing "
 
 
-class GraphPanel(LinePanel):
+class GraphPanel(LinePanel, scope="graph"):
     """A neighbourhood of the graph, never all of it."""
 
     LABEL = "Graph"
@@ -111,11 +102,16 @@ class GraphPanel(LinePanel):
         "are red; a missing dependency is labelled. `w` switches between the wait chain of the selection, its "
         "neighbourhood and all roots; + and - change the number of hops."
     )
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("graph", _KEYS)
+    KEYS = (
+        Key("left,h", "← h", "side(-1)", "node on the left", "node-left"),
+        Key("right,l", "→ l", "side(1)", "node on the right", "node-right"),
+        Key("w", "w", "scope", "switch between wait chain, neighbourhood and all roots"),
+        Key("plus,equals_sign", "+", "hops(1)", "show one more hop", "hops-more"),
+        Key("minus", "-", "hops(-1)", "show one hop less", "hops-fewer"),
+    )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.scope = Scope.AROUND
         self.hops = 0
         self.shown_hops = 2

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from livedbg.model import Intrusion, SourceStatus
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import health_mark
-from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.draw_context import HEALTH_MARKS, DrawContext
+from livedbg.panels.table import Cell, Column, Rows, TablePanel
 from livedbg.text.quantities import clock_ms, milliseconds
 from livedbg.text.wording import many
 from livedbg.themes import Role
@@ -72,10 +71,6 @@ class LedgerPanel(TablePanel):
         place = int(identity) - (shot.touches.count - len(shot.intrusions))
         return shot.intrusions[place] if 0 <= place < len(shot.intrusions) else None
 
-    def find(self, entity: str) -> int | None:
-        """Return None, since a target has many rows."""
-        return None
-
     def placeholder(self) -> str:
         return "No intrusive actions: no stop, no probe, no signal, no code run in a target."
 
@@ -102,8 +97,8 @@ class SourcesPanel(TablePanel):
             (key, status) for key, status in context.snapshot.statuses.items()
             if not needle or needle in f"{status.source} {status.target} {status.sentence} {status.remedy}".lower()
         ]  # fmt: skip
-        found.sort(key=lambda item: (health_mark(item[1].health).order, item[0]))
-        blind = sum(1 for status in context.snapshot.statuses.values() if health_mark(status.health).order < 2)
+        found.sort(key=lambda item: (HEALTH_MARKS[item[1].health].order, item[0]))
+        blind = sum(1 for status in context.snapshot.statuses.values() if HEALTH_MARKS[status.health].order < 2)
         title = f"{blind} limited" if blind else ""
         if gone := context.snapshot.forgotten_processes:
             title = f"{title}{'  ' if title else ''}{many(gone, 'exited process', 'exited processes')} no longer listed"
@@ -115,7 +110,7 @@ class SourcesPanel(TablePanel):
         if status is None:
             return [Cell("")] * len(self.COLUMNS)
         target = status.target
-        mark, ink = health_mark(status.health), self.context.ink
+        mark, ink = HEALTH_MARKS[status.health], self.context.ink
         label = self.context.names.label(target) if target.partition(":")[0].isalpha() and ":" in target else target
         return (
             Cell(f"{mark.sign(self.context.glyphs)} {mark.word}", ink.style(mark.role)),
@@ -130,20 +125,13 @@ class SourcesPanel(TablePanel):
         status = self._status_of_row(row) if row is not None else None
         return status.target if status is not None else None
 
-    def widths(self, width: int) -> list[int]:
-        """Hide the column of remedies if there are none."""
-        if any(status.remedy for status in self.context.snapshot.statuses.values()):
-            return super().widths(width)
-        return [*layout(self.COLUMNS[:-1], width), 0]
+    def hidden(self, width: int) -> Set[str]:
+        return frozenset() if any(one.remedy for one in self.context.snapshot.statuses.values()) else {"FIX"}
 
     def _status_of_row(self, identity: str) -> SourceStatus | None:
         """Return the status of a row: its index in the state's table, which keeps its order."""
         found = list(self.context.snapshot.statuses.values())
         return found[int(identity)] if int(identity) < len(found) else None
-
-    def find(self, entity: str) -> int | None:
-        """Return None, since a target has many rows."""
-        return None
 
     def placeholder(self) -> str:
         return "No source has reported yet."

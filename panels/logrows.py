@@ -12,9 +12,8 @@ from typing import Final
 
 from livedbg.model import LogRecord, Severity, ids
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.logsearch import Places
-from livedbg.panels.pages import LogPages
-from livedbg.panels.records import concerns, message_of
+from livedbg.panels.log import concerns, message_of
+from livedbg.panels.logsearch import LogPages, Places
 from livedbg.text.wording import spans
 
 _NEAR: Final = 256

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment, Segments
@@ -12,9 +12,10 @@ from textual.scrollbar import ScrollBarRender
 
 from livedbg.logs.reader import LogReader
 from livedbg.model import LogRecord, Severity
+from livedbg.panels.base import Key, Noticed, Unfolded
 from livedbg.panels.cells import Line, fit
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.log import FollowingPanel
+from livedbg.panels.log import FollowingPanel, draw_record, rank_of, source_name
 from livedbg.panels.logrows import (
     ChosenLines,
     LogLines,
@@ -26,10 +27,7 @@ from livedbg.panels.logrows import (
     is_of,
     rows_about,
 )
-from livedbg.panels.logsearch import ErrorMarks, LogSearch, Places
-from livedbg.panels.messages import Key, Noticed, Unfolded, bindings
-from livedbg.panels.pages import LogPages
-from livedbg.panels.records import draw_record, rank_of, source_name
+from livedbg.panels.logsearch import ErrorMarks, LogPages, LogSearch, Places
 from livedbg.text.wording import many
 from livedbg.themes import Role
 
@@ -108,21 +106,10 @@ def tab_beside(context: DrawContext, source: str, step: int) -> str:
     return sources[(sources.index(source) + step) % len(sources)]
 
 
-_KEYS = (
-    Key("left_square_bracket", "[", "source(-1)", "previous log", "source-before"),
-    Key("right_square_bracket", "]", "source(1)", "next log", "source-next"),
-    Key("f", "f", "follow", "follow the end"),
-    Key("v", "v", "severity", "show warnings and worse, errors and worse, or all records"),
-    Key("n", "n", "again(1)", "next match", "find-next"),
-    Key("N", "N", "again(-1)", "previous match", "find-before"),
-    Key("o", "o", "open_log", "show the record in its log", "open-log"),
-    Key("left", "←", "shift(-20)", "scroll left"),
-    Key("right", "→", "shift(20)", "scroll right"),
-)
 _LEVELS = (Severity.DEBUG, Severity.WARNING, Severity.ERROR)
 
 
-class LogsPanel(FollowingPanel):
+class LogsPanel(FollowingPanel, scope="logs"):
     """One whole log, or the newest records of all logs together."""
 
     LABEL = "Logs"
@@ -132,12 +119,21 @@ class LogsPanel(FollowingPanel):
         " their beginning, and `o` goes on from a match to its log. Escape ends a search. The scroll bar shows where"
         " errors and matches are. Enter shows the whole record."
     )
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("logs", _KEYS)
+    KEYS = (
+        Key("left_square_bracket", "[", "source(-1)", "previous log", "source-before"),
+        Key("right_square_bracket", "]", "source(1)", "next log", "source-next"),
+        Key("f", "f", "follow", "follow the end"),
+        Key("v", "v", "severity", "show warnings and worse, errors and worse, or all records"),
+        Key("n", "n", "again(1)", "next match", "find-next"),
+        Key("N", "N", "again(-1)", "previous match", "find-before"),
+        Key("o", "o", "open_log", "show the record in its log", "open-log"),
+        Key("left", "←", "shift(-20)", "scroll left"),
+        Key("right", "→", "shift(20)", "scroll right"),
+    )
     HEAD = 1
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.reader: LogReader | None = None
         self.source = ALL
         self.least = Severity.DEBUG

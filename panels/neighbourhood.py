@@ -19,8 +19,7 @@ from math import floor
 from typing import Final
 
 from livedbg.analysis.diagnosis import Diagnosis, WaitGraph
-from livedbg.graphs.layout import Item, Link, Spacing, placed
-from livedbg.graphs.paths import Ends, layered
+from livedbg.graphs.layout import Ends, Item, Link, Spacing, layered, placed
 from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState
 
 MAX_NODES: Final = 60
@@ -84,7 +83,8 @@ def around(
     """
     graph = diagnosis.graph
     starts = _starts(diagnosis, selection, scope, missing)
-    kept = {} if scope is Scope.ROOTS else _chains(graph, starts)
+    chains = () if scope is Scope.ROOTS else (list(graph.chain(start))[:MAX_NODES] for start in starts[:4])
+    kept = dict.fromkeys(entity for chain in chains for entity in chain)
     hidden = 0
     if scope is not Scope.CHAIN or len(kept) < 2:
         hidden = _spread(graph, starts, hops, fan, kept)
@@ -105,10 +105,6 @@ def _starts(diagnosis: Diagnosis, selection: str | None, scope: Scope, missing: 
         return [selection]
     roots = [*diagnosis.verdict.roots, *graph.roots, *(cycle[0] for cycle in graph.cycles)]
     return [root for root in dict.fromkeys(roots) if _connected(graph, root)]
-
-
-def _chains(graph: WaitGraph, starts: Sequence[str]) -> dict[str, None]:
-    return dict.fromkeys(entity for start in starts[:4] for entity in list(graph.chain(start))[:MAX_NODES])
 
 
 def _between(graph: WaitGraph, nodes: Sequence[str]) -> Iterator[tuple[str, str]]:

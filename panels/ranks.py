@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final
+from typing import Final
 
 from livedbg.analysis.ranks import Rank, RankState, ranks_of
 from livedbg.model import ids
+from livedbg.panels.base import Key, Led
 from livedbg.panels.cells import width_of
-from livedbg.panels.culprit import line_first
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import Mark, exit_mark, thread_mark
-from livedbg.panels.messages import Key, Led, bindings
-from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.draw_context import DrawContext, Mark, exit_mark, thread_mark
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
+from livedbg.panels.verdict import line_first
 from livedbg.text.quantities import count, elapsed, percent
 from livedbg.text.wording import many, spans
 from livedbg.themes import Role
@@ -37,7 +36,7 @@ class _RankRows(Rows):
     ranks: Mapping[str, Rank] = field(default_factory=dict)
 
 
-class RanksPanel(TablePanel):
+class RanksPanel(TablePanel, scope="ranks"):
     """Every rank, or every class of equal ones."""
 
     LABEL = "Ranks"
@@ -59,13 +58,11 @@ class RanksPanel(TablePanel):
         Column("CPU", 5, keep=3, align="right"),
     )
     SORTS = ("state", "rank", "behind", "since")
-    KEYS: ClassVar[tuple[Key, ...]] = (_OPEN_KEY, SORT_KEY, _MERGE_KEY)
-    BINDINGS = bindings("ranks", KEYS)
+    KEYS = (_OPEN_KEY, SORT_KEY, _MERGE_KEY)
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.merged: bool | None = None
-        self._columns: tuple[Column, ...] = self.COLUMNS
         self._ranks: Mapping[str, Rank] = {}
 
     def source(self, context: DrawContext) -> object:
@@ -109,11 +106,8 @@ class RanksPanel(TablePanel):
             newest = _newest([self._ranks[one] for one in rows.of(row)])
             wanted["NEWEST"] = max(wanted["NEWEST"], min(width_of(newest), 18))
             wanted["PID"] = max(wanted["PID"], width_of(self._pids(rows.of(row))))
-        self._columns = tuple(replace(one, width=wanted.get(one.title, one.width)) for one in self.COLUMNS)
+        self.columns = tuple(replace(one, width=wanted.get(one.title, one.width)) for one in self.COLUMNS)
         super().set_rows(rows)
-
-    def widths(self, width: int) -> list[int]:
-        return layout(self._columns, width)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         context, ink = self.context, self.context.ink

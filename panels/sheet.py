@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rich.style import Style
@@ -28,6 +28,25 @@ class SheetLine:
 
 Sheet = Callable[[DrawContext], tuple[str, Sequence[SheetLine]]]
 """Makes title and paragraphs from what is known now, so that an open sheet stays live."""
+
+
+def facts(*named: tuple[str, str | None]) -> Iterator[SheetLine]:
+    """Yield names and texts; those without a text are left out."""
+    return (SheetLine(text, lead=name) for name, text in named if text)
+
+
+def led(lead: str, lines: Iterable[SheetLine]) -> Iterator[SheetLine]:
+    """Yield lines, the first one with a lead."""
+    for number, line in enumerate(lines):
+        yield line if number else replace(line, lead=lead)
+
+
+def link(context: DrawContext, entity: str, lead: str = "") -> SheetLine:
+    """Return a line that leads to an entity."""
+    mark = context.names.mark(entity, context.stalled)
+    label = context.names.label(entity) if ":" in entity else entity
+    state = f"  {mark.sign(context.glyphs)} {mark.word}" if mark.word else ""
+    return SheetLine(f"{label}{state}", Role.TEXT, lead, entity=entity)
 
 
 class SheetPanel(LinePanel):
@@ -89,8 +108,9 @@ class SheetPanel(LinePanel):
         line.space(shown.indent).add(shown.text, ink.style(shown.role, bold=shown.bold))
 
     def copy_text(self) -> str:
-        lines = [f"{p.lead:{self.lead}} {' ' * p.indent}{p.text}".rstrip() for p in self.paragraphs]
-        return "\n".join([self.heading, *lines])
+        leads = (f"{p.lead:{self.lead}} " if self.lead else "" for p in self.paragraphs)
+        lines = [f"{lead}{' ' * p.indent}{p.text}".rstrip() for lead, p in zip(leads, self.paragraphs, strict=True)]
+        return "\n".join([self.heading, *lines] if self.heading else lines)
 
     def _lines(self, width: int) -> list[SheetLine]:
         if self._wrapped[0] != width:
@@ -101,3 +121,16 @@ class SheetPanel(LinePanel):
                     lines.append(replace(paragraph, text=text, lead=paragraph.lead if number == 0 else ""))
             self._wrapped = (width, lines)
         return self._wrapped[1]
+
+
+class SidePanel(SheetPanel):
+    """A sheet beside the rows that it tells of, without a heading."""
+
+    HEAD = 0
+
+    @property
+    def base_style(self) -> Style:
+        return self.context.ink.base
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return super().get_content_height(container, viewport, width) - SheetPanel.HEAD

@@ -1,21 +1,29 @@
-"""The stack panel: the merged Python and native stack of the selected thread, and threads with an equal one.
+"""Two panels of code: the stack of the selected thread, and the source around the culprit's place.
 
-Variables are kept from the last read: later samples of the same stack have none.
+The stack is merged of Python and native frames; threads with an equal one are counted. Variables are kept from the last
+read: later samples of the same stack have none. With the source come the calls that led there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from textual.geometry import Size
+
+from livedbg.analysis.place_names import function_name, line_of
+from livedbg.analysis.user_code import Inside
 from livedbg.model import Frame, Stack
 from livedbg.model.intents import WantStacks
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Asked, Key, LinePanel, Opened
 from livedbg.panels.cells import Line
 from livedbg.panels.draw_context import DrawContext, Ink
-from livedbg.panels.messages import Asked, Key, bindings
 from livedbg.panels.threads import STACKS_KEY, shape, want_stacks
+from livedbg.panels.verdict import CodePlace, code_place
 from livedbg.text.demangling import short_symbol
 from livedbg.text.quantities import elapsed
+from livedbg.text.wording import many
 from livedbg.themes import Role
 
 
@@ -63,15 +71,9 @@ _SAME_SAMPLE_NS: Final = 1_000_000_000
 """A thread that began to wait so little after its stack was taken was seen waiting by the next sample only."""
 
 VALUES_KEYS = (Key("v", "v", "values", "show or hide arguments and local variables of the thread (no stop)"),)
-_KEYS = (
-    STACKS_KEY,
-    *VALUES_KEYS,
-    Key("left", "←", "shift(-8)", "scroll left"),
-    Key("right", "→", "shift(8)", "scroll right"),
-)
 
 
-class StackPanel(LinePanel):
+class StackPanel(LinePanel, scope="stack"):
     """Innermost frame first, Python and native frames in one stack."""
 
     LABEL = "Stack"
@@ -81,17 +83,20 @@ class StackPanel(LinePanel):
         "reads arguments and local variables: native ones as far as they were copied and debug information is there, "
         "Python's by py-spy."
     )
-    KEYS: ClassVar[tuple[Key, ...]] = _KEYS
-    BINDINGS = bindings("stack", _KEYS)
+    KEYS = (
+        STACKS_KEY,
+        *VALUES_KEYS,
+        Key("left", "←", "shift(-8)", "scroll left"),
+        Key("right", "→", "shift(8)", "scroll right"),
+    )
     HEAD = 2
     CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.thread: str | None = None
         self.stack: Stack | None = None
         self.same: list[str] = []
-        self.offset_x = 0
         self.variables = Variables()
         self._rows: list[tuple[int, str]] = []
         self._revealing = False
@@ -189,9 +194,6 @@ class StackPanel(LinePanel):
         want_stacks(self, self.thread)
 
     def action_values(self) -> None:
-        self.toggle_values()
-
-    def toggle_values(self) -> None:
         """Show and request the thread's variables, or hide them."""
         if self.variables.toggle(self.context.snapshot.now().mono_ns):
             self._ask()
@@ -214,10 +216,6 @@ class StackPanel(LinePanel):
             label = self.context.names.label(thread.id)
             self.post_message(Asked(want, f"Reading variables of {label} without a stop"))
 
-    def action_shift(self, cells: int) -> None:
-        self.offset_x = max(0, self.offset_x + cells)
-        self.refresh()
-
 
 def draw_frame(line: Line, ink: Ink, number: int, frame: Frame, *, shift: int = 0) -> None:
     """Draw number, language, function and place of a frame; `shift` cells of the function are left of the window."""
@@ -235,3 +233,121 @@ def frame_place(frame: Frame) -> str:
         name = frame.file.rsplit("/", 1)[-1]
         return f"{name}:{frame.line}" if frame.line else name
     return frame.module or ""
+
+
+_MOST_FRAMES: Final = 8
+"""Frames that are listed at most."""
+
+_LITTLE: Final = 4
+"""So few lines show the source only."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A line of source (`number` is not 0), or another text."""
+
+    text: str
+    role: Role
+    number: int = 0
+    here: bool = False
+
+
+class CodePanel(LinePanel):
+    """The culprit's source and stack."""
+
+    LABEL: ClassVar[str] = "Code"
+    HELP = (
+        "The code of the culprit: source lines around the place where it is (marked), then the calls that led there, "
+        "without those inside of libraries; after a crash, the line of the traceback that the verdict names. If the "
+        "file can't be read, the reason. Enter shows the thread, or the exception."
+    )
+    CURSOR = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[_Row] = []
+        self._place: CodePlace | None = None
+
+    def context_changed(self, before: DrawContext) -> None:
+        self._place = place = code_place(self.context)
+        if place is not None:
+            names = self.context.names
+            who = (place.raised.type,) if place.raised else (names.label(place.entity), names.rank_of(place.entity))
+            words = (*who, "at", line_of(place.frame))
+            self.title(f"{self.LABEL}  {' '.join(filter(None, words))} {_name(place.frame)}".rstrip())
+        self._arrange()
+
+    def on_resize(self) -> None:
+        self._arrange()
+        super().on_resize()
+
+    def _arrange(self) -> None:
+        old, self.rows = len(self.rows), self._rows(self._place) if self._place is not None else []
+        if len(self.rows) != old:
+            self.refresh(layout=True)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return len(self.rows)
+
+    def count(self) -> int:
+        return len(self.rows)
+
+    def draw(self, index: int, line: Line) -> None:
+        row, ink = self.rows[index], self.context.ink
+        if row.number:
+            mark = self.context.glyphs.here if row.here else " "
+            style = ink.style(Role.ACCENT if row.here else Role.DIM, bold=row.here)
+            line.add(f"{mark} ", style).cell(str(row.number), 5, ink.style(Role.FAINT), "right").space()
+            line.add(row.text, style)
+        else:
+            line.add(row.text, ink.style(row.role))
+
+    def action_open(self) -> None:
+        if self._place is not None:
+            self.post_message(Opened(self._place.entity))
+
+    def copy_text(self) -> str:
+        return "\n".join(f"{'>' if row.here else ' '} {row.number or ''} {row.text}" for row in self.rows)
+
+    def _rows(self, where: CodePlace) -> list[_Row]:
+        place, room = where.frame, self.max_lines
+        numbered = list(enumerate(place.source, place.source_from))
+        if len(numbered) > room or room <= _LITTLE:
+            around = max((min(room, len(numbered)) - 1) // 2, 0)
+            at = (place.line or 0) - place.source_from
+            first = max(min(at - around, len(numbered) - room), 0)
+            numbered = numbered[first : first + room]
+        rows = [_Row(text, Role.TEXT, number, number == place.line) for number, text in numbered]
+        if place.source_note and (not rows or room > len(rows)):
+            rows.append(_Row(f"{'No source: ' if not rows else ''}{place.source_note}.", Role.WARN))
+        elif not rows:
+            rows.append(_Row(f"No source: {_reason(place)}.", Role.DIM))
+        if room > _LITTLE or not place.source:
+            rows += self._calls(where.frames, room - len(rows))
+        return rows
+
+    def _calls(self, frames: Sequence[Frame], room: int) -> list[_Row]:
+        """Return the user's frames, and the innermost one; skipped ones are counted."""
+        code = self.context.diagnosis.code
+        kept = [n for n, frame in enumerate(frames) if not n or code.inside(frame) < Inside.LIBRARY][:_MOST_FRAMES]
+        rows: list[_Row] = []
+        last = -1
+        for number in kept:
+            if number > last + 1:
+                rows.append(_Row(f"   … {many(number - last - 1, 'frame')}", Role.FAINT))
+            frame = frames[number]
+            rows.append(_Row(f"{number:3} {_name(frame)}  {frame_place(frame)}", Role.TEXT))
+            last = number
+        return rows[: max(room, 0)]
+
+
+def _name(frame: Frame) -> str:
+    return function_name(frame.function, frame.language)
+
+
+def _reason(place: Frame) -> str:
+    if not place.file:
+        return f"{place.module or 'the program'} has no debug information for {_name(place)}"
+    if not place.line:
+        return f"no line is known in {place.file}"
+    return f"{place.file} was not read when the stack was taken"

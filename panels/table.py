@@ -6,17 +6,17 @@ drawn.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 from rich.style import Style
+from textual.geometry import Size
 
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Key, LinePanel, Noticed, Picked, bindings
 from livedbg.panels.cells import Align, Line, shortened
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import Key, Noticed, Picked, bindings
 from livedbg.themes import Role
 
 MANY: Final = 4_000
@@ -104,8 +104,9 @@ class TablePanel(LinePanel):
     KEYS: ClassVar[tuple[Key, ...]] = (SORT_KEY,)
     BINDINGS = bindings("table", (SORT_KEY,))
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns = self.COLUMNS
         self.rows = Rows()
         self.needle = ""
         self.sort = self.SORTS[0] if self.SORTS else ""
@@ -132,11 +133,16 @@ class TablePanel(LinePanel):
         """Return the content of a row, by column."""
         return ()
 
-    def widths(self, width: int) -> list[int]:
-        """Return the width of each column, 0 for dropped ones."""
-        return layout(self.COLUMNS, width)
+    def hidden(self, width: int) -> Set[str]:
+        """Return the titles of columns that have nothing to show."""
+        return frozenset()
 
     # rows
+
+    def widths(self, width: int) -> list[int]:
+        """Return the width of each column, 0 for dropped ones."""
+        hidden = self.hidden(width)
+        return layout([replace(one, width=0) if one.title in hidden else one for one in self.columns], width)
 
     def context_changed(self, before: DrawContext) -> None:
         self.rearrange()
@@ -213,25 +219,20 @@ class TablePanel(LinePanel):
 
     def draw_head(self, index: int, line: Line) -> None:
         """Draw the column titles; the sorted one is marked."""
-        ink, first = self.context.ink, True
+        ink = self.context.ink
         for column, width in zip(self.COLUMNS, self.widths(line.width), strict=True):
-            if not width:
-                continue
-            line.space(0 if first else 2)
-            first = False
-            marked = bool(column.sort) and column.sort == self.sort
-            role = Role.ACCENT if marked else Role.DIM
-            arrow = self.context.glyphs.down if marked and len(column.title) + 1 < width else ""
-            line.cell(column.title + arrow, width, ink.style(role, bold=marked), column.align)
+            if width:
+                line.space(2 if line.used else 0)
+                marked = bool(column.sort) and column.sort == self.sort
+                role = Role.ACCENT if marked else Role.DIM
+                arrow = self.context.glyphs.down if marked and len(column.title) + 1 < width else ""
+                line.cell(column.title + arrow, width, ink.style(role, bold=marked), column.align)
 
     def draw(self, index: int, line: Line) -> None:
-        widths = self.widths(line.width)
-        first = True
-        for column, width, cell in zip(self.COLUMNS, widths, self.cells(self.rows.order[index]), strict=True):
+        cells = self.cells(self.rows.order[index])
+        for column, width, cell in zip(self.COLUMNS, self.widths(line.width), cells, strict=True):
             if width:
-                line.space(0 if first else 2)
-                first = False
-                line.cell(shortened(cell.text, width), width, cell.style, column.align)
+                line.space(2 if line.used else 0).cell(shortened(cell.text, width), width, cell.style, column.align)
 
     def action_sort(self) -> None:
         if self.SORTS:
@@ -252,7 +253,12 @@ class TablePanel(LinePanel):
 
 
 class GrowingTablePanel(TablePanel):
-    """A table as high as its rows; subclasses implement `get_content_height`."""
+    """A table as high as its rows, `MOST_ROWS` at most."""
+
+    MOST_ROWS: ClassVar[int] = 99
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return self.HEAD + min(max(self.count(), 1), self.MOST_ROWS)
 
     def set_rows(self, rows: Rows) -> None:
         before = len(self.rows.order)

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from livedbg.model import Task, TaskState
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import task_mark
+from livedbg.panels.draw_context import DrawContext, task_mark
 from livedbg.panels.table import Cell, Column, Rows, TablePanel
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role

@@ -12,18 +12,16 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import ClassVar, Final
+from typing import Final
 
 from livedbg.model import Process, Stack, Thread, ThreadState
 from livedbg.model.intents import Glance, WantStacks
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Asked, FunctionsAsked, Key, LinePanel
 from livedbg.panels.cells import width_of
-from livedbg.panels.culprit import at, line_first
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.functions import FUNCTIONS_KEY
-from livedbg.panels.marks import thread_mark
-from livedbg.panels.messages import Asked, FunctionsAsked, Key, bindings
-from livedbg.panels.table import Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.draw_context import DrawContext, thread_mark
+from livedbg.panels.measured import FUNCTIONS_KEY
+from livedbg.panels.table import Cell, Column, Rows, TablePanel
+from livedbg.panels.verdict import at, line_first
 from livedbg.text.quantities import count, elapsed, percent
 from livedbg.text.wording import many, spans
 from livedbg.themes import Role
@@ -193,19 +191,12 @@ def _widest(texts: Iterable[str]) -> int:
 
 
 STACKS_KEY = Key("s", "s", "stacks", "take stacks of the selected process now (no stop)")
-_THREAD_KEYS = (
-    STACKS_KEY,
-    Key("S", "S", "glance", "glance: stop each running thread for about 0.1 ms to take its stack (asks first)"),
-    Key("o", "o", "sort", "sort by the next column"),
-    Key("m", "m", "merge", "merge threads with equal stacks, or show all"),
-    FUNCTIONS_KEY,
-)
 
 _COUNTED: Final = 64
 """Threads of a merged row among which that with the most waiters is looked for."""
 
 
-class ThreadsPanel(TablePanel):
+class ThreadsPanel(TablePanel, scope="threads"):
     """Every live thread."""
 
     LABEL = "Threads"
@@ -218,13 +209,17 @@ class ThreadsPanel(TablePanel):
     )
     COLUMNS = THREAD_COLUMNS
     SORTS = ("state", "behind", "since", "cpu", "name", "tid")
-    KEYS: ClassVar[tuple[Key, ...]] = _THREAD_KEYS
-    BINDINGS = bindings("threads", _THREAD_KEYS)
+    KEYS = (
+        STACKS_KEY,
+        Key("S", "S", "glance", "glance: stop each running thread for about 0.1 ms to take its stack (asks first)"),
+        Key("o", "o", "sort", "sort by the next column"),
+        Key("m", "m", "merge", "merge threads with equal stacks, or show all"),
+        FUNCTIONS_KEY,
+    )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.merged: bool | None = None
-        self._columns: tuple[Column, ...] = self.COLUMNS
 
     def source(self, context: DrawContext) -> object:
         shot = context.snapshot
@@ -259,11 +254,8 @@ class ThreadsPanel(TablePanel):
         return threads >= MERGED_FROM if self.merged is None else self.merged
 
     def set_rows(self, rows: Rows) -> None:
-        self._columns = columns_of(self.context, rows)
+        self.columns = columns_of(self.context, rows)
         super().set_rows(rows)
-
-    def widths(self, width: int) -> list[int]:
-        return layout(self._columns, width)
 
     def cells(self, identity: str) -> Sequence[Cell]:
         context, ink = self.context, self.context.ink

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from pathlib import PurePath
 from typing import ClassVar, Final
 
 from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview, ValueRow, places
 from livedbg.model.intents import PreviewValues
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import Asked, Key, LinePanel, Noticed, Pointed, bindings
 from livedbg.panels.cells import Line, wrap
-from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.marks import ASCII
-from livedbg.panels.messages import Asked, Key, Noticed, Pointed, bindings
+from livedbg.panels.draw_context import ASCII, DrawContext
 from livedbg.panels.sheet import SheetLine
-from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel, layout
+from livedbg.panels.table import SORT_KEY, Cell, Column, Rows, TablePanel
 from livedbg.text.quantities import count
 from livedbg.text.wording import many
 from livedbg.themes import Role
@@ -59,8 +57,8 @@ class ValuesPanel(TablePanel):
     KEYS: ClassVar[tuple[Key, ...]] = _KEYS
     BINDINGS = bindings("values", (SORT_KEY,))
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._pointed: str | None = None
         self._asked: object = None
         self._by_identity: dict[str, tuple[str, ValueRow]] = {}
@@ -68,13 +66,10 @@ class ValuesPanel(TablePanel):
         self._places: dict[str, str] = {}
         self._by_task: dict[str, list[int]] | None = None
 
-    def widths(self, width: int) -> list[int]:
-        """Return the widths; the columns of dump and comparison are hidden if not needed."""
-        left_out = {"DUMP"} if len(self._places) < 2 else set()
-        if not self._verdicts:
-            left_out.add("AGAINST GOLDEN")
-        given = iter(layout([column for column in self.COLUMNS if column.title not in left_out], width))
-        return [0 if column.title in left_out else next(given) for column in self.COLUMNS]
+    def hidden(self, width: int) -> Set[str]:
+        """Return the columns of dump and comparison if they are not needed."""
+        needed = {"DUMP": len(self._places) > 1, "AGAINST GOLDEN": bool(self._verdicts)}
+        return {title for title, is_needed in needed.items() if not is_needed}
 
     def source(self, context: DrawContext) -> object:
         return id(context.snapshot.dumps), id(context.snapshot.comparisons)
@@ -286,8 +281,8 @@ class TensorPanel(LinePanel):
     )
     CURSOR = False
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._row: str | None = None
         self._shown: tuple[object, ...] = ()
         self._shown_for: tuple[str | None, int] | None = None
@@ -321,14 +316,14 @@ class TensorPanel(LinePanel):
         return "\n".join(f"{part.lead} {part.text}".strip() for part in self._made(100))
 
     def _made(self, width: int) -> list[SheetLine]:
-        key = dump_and_number(self._row)
-        found = self.context.snapshot.value_previews.get(key) if key is not None else None
-        comparison = self.context.snapshot.comparisons.get(key[0]) if key is not None else None
-        dump = self.context.snapshot.dumps.get(key[0]) if key is not None else None
+        snapshot = self.context.snapshot
+        path, number = dump_and_number(self._row) or ("", -1)
+        found, comparison = snapshot.value_previews.get((path, number)), snapshot.comparisons.get(path)
+        dump = snapshot.dumps.get(path)
         shown, size = (found, comparison, dump, self.context.glyphs), (self._row, width)
         if size != self._shown_for or any(new is not old for new, old in zip(shown, self._shown, strict=True)):
             self._shown, self._shown_for = shown, size
-            parts = list(self._against())
+            parts = list(_against(comparison, dump, number)) if comparison is not None and dump is not None else []
             if found is not None:
                 parts += _parts(found, width, plain=self.context.glyphs is ASCII)
             elif parts:
@@ -338,19 +333,15 @@ class TensorPanel(LinePanel):
             self._lines = [part for line in parts for part in _wrapped(line, width)]
         return self._lines
 
-    def _against(self) -> Iterator[SheetLine]:
-        """Yield how its task differs from that of the golden run."""
-        key = dump_and_number(self._row)
-        comparison = self.context.snapshot.comparisons.get(key[0]) if key is not None else None
-        dump = self.context.snapshot.dumps.get(key[0]) if key is not None else None
-        if key is None or comparison is None or dump is None:
-            return
-        task = next((row.task for row in dump.rows if row.number == key[1]), "")
-        for one in comparison.tasks:
-            if one.task == task:
-                yield SheetLine(one.sentence, Role.BAD if one.verdict != "inherited" else Role.WARN, bold=True)
-                yield from (SheetLine(text, indent=2) for text in one.arguments)
-                yield SheetLine()
+
+def _against(comparison: ValueComparison, dump: ValueDump, number: int) -> Iterator[SheetLine]:
+    """Yield how the task of a row differs from that of the golden run."""
+    task = next((row.task for row in dump.rows if row.number == number), "")
+    for one in comparison.tasks:
+        if one.task == task:
+            yield SheetLine(one.sentence, Role.BAD if one.verdict != "inherited" else Role.WARN, bold=True)
+            yield from (SheetLine(text, indent=2) for text in one.arguments)
+            yield SheetLine()
 
 
 def _beneath(comparison: ValueComparison | None, dump: ValueDump | None) -> Iterator[SheetLine]:

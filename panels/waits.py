@@ -15,8 +15,8 @@ from livedbg.analysis.diagnosis import Diagnosis, VerdictState, WaitGraph
 from livedbg.model import EdgeKey, EdgeKind
 from livedbg.panels.base import LinePanel
 from livedbg.panels.cells import Line
-from livedbg.panels.culprit import at
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.verdict import at
 from livedbg.text.quantities import count, elapsed
 from livedbg.themes import Role
 
@@ -115,6 +115,7 @@ def _path(chain: Sequence[str]) -> Iterator[Row]:
 
 
 _ACTORS = ("thread:", "task:", "process:")
+_LOCKS: Final = frozenset({"mutex", "rwlock", "gil", "pylock", "core", "flock"})
 
 
 class WaitsPanel(LinePanel):
@@ -126,8 +127,8 @@ class WaitsPanel(LinePanel):
         "cycle until it closes. The selected entity is marked; if it is in no tree, it gets its own chain."
     )
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.rows: list[Row] = []
         self._key: object = None
 
@@ -200,7 +201,7 @@ class WaitsPanel(LinePanel):
             found.append((word, Role.DIM))
         if row.parent is not None and self._is_inferred_wait(entity, row.parent):
             found.append(("perhaps not directly", Role.DIM))
-        holders = row.parent in context.diagnosis.graph.blockers_of(entity) and _is_lock(entity)
+        holders = row.parent in context.diagnosis.graph.blockers_of(entity) and entity.partition(":")[0] in _LOCKS
         if holders and row.parent is not None:
             found.append(("held above", Role.DIM))
         behind = context.diagnosis.graph.behind(entity)
@@ -216,7 +217,3 @@ class WaitsPanel(LinePanel):
 
     def placeholder(self) -> str:
         return "There are no waits."
-
-
-def _is_lock(entity: str) -> bool:
-    return entity.partition(":")[0] in {"mutex", "rwlock", "gil", "pylock", "core", "flock"}

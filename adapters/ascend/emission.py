@@ -78,8 +78,7 @@ class Emitter:
         """Drop the edges of a graph that belongs to another run."""
         names = self._job.names
         self._edges.drop(
-            EdgeKey(EdgeKind.DEPENDS_ON, names.task(edge.successor), names.task(edge.predecessor))
-            for edge in graph.dependencies
+            EdgeKey(EdgeKind.DEPENDS_ON, names.task(edge.succ), names.task(edge.pred)) for edge in graph.dependencies
         )
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:

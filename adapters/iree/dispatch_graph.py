@@ -53,7 +53,7 @@ class DispatchGraphReader:
     def read(self, path: Path) -> TaskGraph:
         functions, edges = _read(path)
         kernels = {name: number for number, name in enumerate(dict.fromkeys(functions.values()))}
-        tasks = [DeclaredTask(task_id=node, kernel_ids=(kernels[name],)) for node, name in functions.items()]
+        tasks = [DeclaredTask(raw=node, kernels=(kernels[name],)) for node, name in functions.items()]
         return TaskGraph.of(tasks, _dependencies(functions, edges))
 
     def task_name(self, raw: int) -> str:

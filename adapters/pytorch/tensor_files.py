@@ -15,8 +15,7 @@ import numpy as np
 from livedbg.linux import target_files
 from livedbg.model.errors import SourceError, ToolMissing
 from livedbg.text.sanitize import clean_line
-from livedbg.values.dtypes import Array, element_type
-from livedbg.values.tensor import Tensor
+from livedbg.values.tensor import Array, Tensor, element_type
 from livedbg.values.tensor_files import whole
 
 if TYPE_CHECKING:

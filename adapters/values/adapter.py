@@ -30,7 +30,7 @@ from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from livedbg.values.preview import Previewer
+    from livedbg.values.state import Previewer
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -267,7 +267,7 @@ class ValuesAdapter(PolledAdapter):
 
     def _preview(self, intent: PreviewValues, emit: Callable[[ValuePreview], None]) -> None:
         """Emit previews of a tensor. Runs in a thread."""
-        from livedbg.values.preview import Previewer  # numpy is imported where there is a dump
+        from livedbg.values.state import Previewer  # numpy is imported where there is a dump
 
         previewer = self._previewer = self._previewer or Previewer(self._readers)
         try:

@@ -23,25 +23,20 @@ from textual.screen import Screen
 from textual.theme import Theme
 from textual.timer import Timer
 
-from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS, help_sheet
 from livedbg.app.bars import Chosen, FooterBar, HeaderBar, Sought, TimelineBar
-from livedbg.app.commands import Commands
+from livedbg.app.cell_updates import AsciiOnly, FewColours, Guard
+from livedbg.app.commands import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS, Commands, help_sheet
 from livedbg.app.feed import Feed
-from livedbg.app.filters import AsciiOnly, FewColours, Guard
-from livedbg.app.guiding import GuideActions
 from livedbg.app.options import AppOptions, Colours
-from livedbg.app.overlays import Copied, Prompt, SheetScreen
-from livedbg.app.prompting import PromptingApp
+from livedbg.app.overlays import Copied, GuideActions, Prompt, PromptingApp, SheetScreen
 from livedbg.app.views import VIEWS, Threads, View
 from livedbg.model import ids
 from livedbg.model.intents import Refresh, SampleFaster
-from livedbg.panels.details import details, evidence
-from livedbg.panels.draw_context import DrawContext, ink_of
-from livedbg.panels.hitsheet import caught_sheet, record_sheet
+from livedbg.panels.base import Asked, Led, Noticed, Opened, Picked, Unfolded, bindings
+from livedbg.panels.details import caught_sheet, details, evidence
+from livedbg.panels.draw_context import ASCII, UNICODE, DrawContext, ink_of
+from livedbg.panels.log import record_sheet
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.marks import ASCII, UNICODE
-from livedbg.panels.messages import Asked, Led, Noticed, Opened, Picked, Unfolded, bindings
-from livedbg.panels.sheet import Sheet
 from livedbg.session.view import SessionView, Timeline, Update
 from livedbg.themes import DEFAULT, PALETTES, STYLE_SHEET, Palette, Role
 
@@ -92,50 +87,6 @@ def as_theme(palette: Palette) -> Theme:
     )
 
 
-class ReplayActions:
-    """Actions of the app for a recording."""
-
-    @property
-    def timeline(self) -> Timeline | None:
-        """The time line of a recording, or None."""
-        raise NotImplementedError
-
-    def moved(self) -> None:
-        """The time line was moved."""
-        raise NotImplementedError
-
-    def action_play(self) -> None:
-        """Play or pause."""
-        if (line := self.timeline) is not None:
-            line.pause() if line.playing else line.play()
-            self.moved()
-
-    def action_step(self, count: int) -> None:
-        """Step forward or back."""
-        if (line := self.timeline) is not None:
-            line.pause()
-            line.step(count)
-            self.moved()
-
-    def action_seek(self, parts: int) -> None:
-        """Seek by twentieths of the recording."""
-        if (line := self.timeline) is not None:
-            length = line.end_wall_ns - line.start_wall_ns
-            wanted = line.position_wall_ns + parts * length // 20
-            line.seek(min(max(wanted, line.start_wall_ns), line.end_wall_ns))
-            self.moved()
-
-    def action_rewind(self) -> None:
-        if (line := self.timeline) is not None:
-            line.seek(line.start_wall_ns)
-            self.moved()
-
-    def action_speed(self, factor: float) -> None:
-        if (line := self.timeline) is not None:
-            line.set_speed(min(max(line.speed * factor, 1 / 64), 1024))
-            self.moved()
-
-
 _CLOCK_S: Final = 1.0
 """Time between two ticks of the header's clock; longer on a slow line."""
 
@@ -147,7 +98,7 @@ class _Woken(Message):
         return isinstance(message, _Woken)
 
 
-class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
+class LivedbgApp(GuideActions, PromptingApp):
     """The terminal app; `interval_s` is the least time between two paints of new state."""
 
     CSS_PATH = str(STYLE_SHEET)
@@ -294,15 +245,12 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         old = self.context
         update = update or old.update
         selection = selection or old.selection
-        if selection is None or (not self._chose and self._gone(selection, update)):
-            selection = next(iter(update.diagnosis.verdict.roots), None)
+        roots = update.diagnosis.verdict.roots
+        if selection is None or (not self._chose and roots and selection not in roots):
+            selection = next(iter(roots), None)
         ink = ink_of(theme) if theme else old.ink
         self.context = DrawContext(update, selection, ink, old.glyphs, old.recorded)
         self.render_shown()
-
-    def _gone(self, selection: str, update: Update) -> bool:
-        roots = update.diagnosis.verdict.roots
-        return bool(roots) and selection not in roots
 
     def render_shown(self) -> None:
         """Draw everything that can be seen; nothing when the app is about to end."""
@@ -316,9 +264,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
             self.current.show(self.context)
             if isinstance(self.screen, SheetScreen):
                 self.screen.show(self.context)
-
-    def moved(self) -> None:
-        self.tick()
 
     def tick(self) -> None:
         """Update the clock of the header, and the time line."""
@@ -383,10 +328,7 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
 
     @on(Sought)
     def _sought(self, message: Sought) -> None:
-        line = self.timeline
-        if line is not None:
-            line.seek(round(line.start_wall_ns + message.share * (line.end_wall_ns - line.start_wall_ns)))
-            self.tick()
+        self.seek(message.share)
 
     # screens and sheets
 
@@ -407,10 +349,6 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
         self.main.query_one(FooterBar).current = name
         self.render_shown()
         wanted.focus_first()
-
-    def open_sheet(self, sheet: Sheet, *, lead: int = 14, entity: str | None = None) -> None:
-        """Open a sheet over the screen; `entity` is its subject."""
-        self.push_screen(SheetScreen(sheet, self.context, lead=lead, entity=entity))
 
     def action_evidence(self) -> None:
         self.open_sheet(evidence)
@@ -448,3 +386,41 @@ class LivedbgApp(GuideActions, ReplayActions, PromptingApp):
     def get_default_screen(self) -> Screen[object]:
         """Return the one screen under all sheets."""
         return Screen(id="main")
+
+    # a recording
+
+    def action_play(self) -> None:
+        """Play or pause."""
+        if (line := self.timeline) is not None:
+            line.pause() if line.playing else line.play()
+            self.tick()
+
+    def action_step(self, count: int) -> None:
+        """Step forward or back."""
+        if (line := self.timeline) is not None:
+            line.pause()
+            line.step(count)
+            self.tick()
+
+    def seek(self, share: float) -> None:
+        """Go to a part of the recording: 0 is its beginning, 1 its end."""
+        if (line := self.timeline) is not None:
+            length = line.end_wall_ns - line.start_wall_ns
+            line.seek(line.start_wall_ns + round(min(max(share, 0.0), 1.0) * length))
+            self.tick()
+
+    def action_seek(self, parts: int) -> None:
+        """Seek by twentieths of the recording."""
+        if (line := self.timeline) is not None:
+            length = line.end_wall_ns - line.start_wall_ns
+            wanted = line.position_wall_ns + parts * length // 20
+            line.seek(min(max(wanted, line.start_wall_ns), line.end_wall_ns))
+            self.tick()
+
+    def action_rewind(self) -> None:
+        self.seek(0)
+
+    def action_speed(self, factor: float) -> None:
+        if (line := self.timeline) is not None:
+            line.set_speed(min(max(line.speed * factor, 1 / 64), 1024))
+            self.tick()

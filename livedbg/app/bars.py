@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from rich.style import Style
@@ -14,8 +15,7 @@ from textual.widget import Widget
 from livedbg.app.views import ViewSpec
 from livedbg.panels.catchpoints import armed
 from livedbg.panels.cells import Line, Painted, width_of
-from livedbg.panels.draw_context import EMPTY_CONTEXT, DrawContext
-from livedbg.panels.marks import verdict_mark
+from livedbg.panels.draw_context import EMPTY_CONTEXT, VERDICT_MARKS, DrawContext
 from livedbg.session.view import Timeline
 from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import clock, milliseconds, rate, stopwatch
@@ -25,25 +25,23 @@ _FOLDERS: Final = lazy_re(r"(^|\s)/\S*/(?=\S)")
 """The folders of a command's program: the first to go where there is little room."""
 
 
+@dataclass
 class Chosen(Message):
     """A word of the footer was clicked."""
 
-    def __init__(self, action: str) -> None:
-        super().__init__()
-        self.action = action
+    action: str
 
 
+@dataclass
 class Sought(Message):
     """The time line was clicked."""
 
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.share = share
+    share: float
 
 
 class _Bar(Widget):
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self.context: DrawContext = EMPTY_CONTEXT
         self._painted = Painted(self.refresh)
 
@@ -78,7 +76,7 @@ class HeaderBar(_Bar):
         """Draw the line; the least important parts are left out first when it is narrow."""
         context, ink = self.context, self.context.ink
         verdict = context.diagnosis.verdict
-        mark = verdict_mark(verdict.state)
+        mark = VERDICT_MARKS[verdict.state]
         since = stopwatch(context.since_ns(verdict.since_wall_ns))
         state = " ".join(filter(None, (mark.sign(context.glyphs), mark.word.upper(), since)))
         paused = f"paused {milliseconds(context.snapshot.paused_ns)}"

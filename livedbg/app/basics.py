@@ -197,11 +197,11 @@ def _write_report(update: Update, suffix: str) -> Path:
         OSError: it can't be written.
     """
     from livedbg.report.build import build
-    from livedbg.report.lines import to_json
-    from livedbg.report.markdown import to_markdown
+    from livedbg.report.text import to_markdown
+    from livedbg.text.json_text import json_bytes
 
     made = build(update)
-    text = to_json(made, pretty=True) if suffix == "json" else to_markdown(made).encode()
+    text = json_bytes(made, pretty=True) if suffix == "json" else to_markdown(made).encode()
     path = _free_path(suffix)
     write_private(path, text)
     return path

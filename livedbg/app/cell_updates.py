@@ -1,4 +1,4 @@
-"""Writes to the terminal only the cells that differ from what it shows.
+"""The last steps before the terminal: every line is checked, and only the cells that differ are written.
 
 Textual writes a changed region of a line from the beginning of its widget, and each segment with all of its attributes
 and a reset behind it. Over a slow line that is most of what is written. `ShownCells` keeps what the terminal shows and
@@ -8,6 +8,9 @@ Invariants:
     cell_updates.E1. After an update the terminal shows what Textual's own output would have shown.
     cell_updates.E2. An update of the whole screen (another screen, a resize, the return to the foreground) is written
         whole, so that a terminal that something else wrote to is right again.
+    cell_updates.L1. No control, escape or bidirectional character leaves through a segment's text.
+    cell_updates.L2. In ASCII mode every character written is ASCII, and no line changes its width.
+    cell_updates.L3. Without colours no colour is written: selection shows by reverse video, rank by bold.
 """
 
 from __future__ import annotations
@@ -16,13 +19,98 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.cells import get_character_cell_size
+from rich.cells import cell_len, get_character_cell_size
+from rich.color import Color as RichColor
 from rich.color import ColorSystem
 from rich.console import COLOR_SYSTEMS
+from rich.segment import Segment
 from rich.style import Style
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App
+from textual.color import Color
+from textual.filter import LineFilter
 from textual.strip import Strip
+
+from livedbg.text.sanitize import clean_line
+from livedbg.themes import Palette
+
+_SIGNS: Final = str.maketrans(
+    dict.fromkeys("─━═╌┄⎯▁▂▔", "-")
+    | dict.fromkeys("│┃║▎▏▌▐▊▋▍▉▕", "|")
+    | dict.fromkeys("┌┐└┘├┤┬┴┼╭╮╯╰┏┓┗┛┣┫┳┻╋╔╗╚╝", "+")
+    | dict.fromkeys("█▓▒░▄▀▃▅▆▇", "#")
+    | {"…": "~", "·": "-", "•": "*", "→": ">", "←": "<", "↑": "^", "↓": "v", "▶": ">", "●": "*", "×": "x"}
+    | {"⏎": "<", "↵": "<", "’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "✓": "+", "✗": "X"}
+)
+
+
+def to_ascii(text: str) -> str:
+    """Return a text with ASCII signs, as wide as before."""
+    if text.isascii():
+        return text
+    text = text.translate(_SIGNS)
+    return text if text.isascii() else "".join(c if c.isascii() else "?" * cell_len(c) for c in text)
+
+
+class Guard(LineFilter):
+    """Keeps control characters out of every line (L1)."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Clean the texts that need it; nearly none do."""
+        if all(segment.text.isprintable() for segment in segments):
+            return segments
+        return [Segment(_printable(s.text), s.style) if not s.text.isprintable() else s for s in segments]
+
+
+def _printable(text: str) -> str:
+    cleaned = clean_line(text, len(text) + 1)
+    missing = cell_len(text) - cell_len(cleaned)
+    return cleaned + " " * missing if missing > 0 else cleaned
+
+
+class AsciiOnly(LineFilter):
+    """Writes ASCII only (L2)."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [s if s.text.isascii() else Segment(to_ascii(s.text), s.style) for s in segments]
+
+
+class FewColours(LineFilter):
+    """Writes the palette in the 16 colours of the terminal, or in none at all (L3)."""
+
+    def __init__(self, palette: Palette, *, none: bool) -> None:
+        super().__init__()
+        self._none = none
+        self._marks = {palette.selection}
+        self._numbers = palette.ansi_of()
+        self._style = lru_cache(2048)(self._reduce)
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [Segment(s.text, self._style(s.style)) if s.style is not None else s for s in segments]
+
+    def _reduce(self, style: Style) -> Style:
+        ground = _hex(style.bgcolor)
+        fore = _hex(style.color)
+        marked = ground in self._marks
+        reverse = bool(style.reverse) or (self._none and marked)
+        if self._none:
+            return Style(bold=style.bold, underline=style.underline, reverse=reverse)
+        colour = None if fore is None else f"color({self._numbers.get(fore, self._nearest(style.color))})"
+        number = 0 if ground is None else self._numbers.get(ground, 0)
+        under = f"color({number})" if marked or number not in {0} else None
+        return Style(color=colour, bgcolor=under, bold=style.bold, underline=style.underline, reverse=reverse)
+
+    @staticmethod
+    def _nearest(colour: RichColor | None) -> int:
+        if colour is None:
+            return 7
+        red, green, blue = colour.get_truecolor()
+        return 15 if red + green + blue > 560 else 7 if red + green + blue > 240 else 8
+
+
+def _hex(colour: RichColor | None) -> str | None:
+    return None if colour is None or colour.is_default else str(colour.get_truecolor().hex)
+
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""The command palette: every command of the app, by the same declarations as keys and help, and fitting recipes."""
+"""The keys of every screen, and those of a recording; help, docs and the command palette are made from them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Final
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.widget import Widget
 
-from livedbg.app.appkeys import APP_KEYS, GUIDE_KEYS, REPLAY_KEYS
-from livedbg.app.guiding import GuideActions
-from livedbg.app.overlays import SheetScreen
-from livedbg.app.prompting import PromptingApp
-from livedbg.panels.base import LinePanel
+from livedbg.app.overlays import GuideActions, PromptingApp, SheetScreen
+from livedbg.app.views import VIEWS, ViewSpec
+from livedbg.panels.base import MOVES, Key, LinePanel
 from livedbg.panels.draw_context import DrawContext
-from livedbg.panels.messages import Key
 from livedbg.panels.sheet import Sheet, SheetLine
 from livedbg.recipes import recipes
 from livedbg.recipes.fitting import Again, chosen_process, facts_of_rerun, fitting
@@ -25,6 +23,90 @@ from livedbg.session.recognition import by_snapshot, of_running
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import sentence_case
 from livedbg.themes import PALETTES, Role
+
+SCREEN_KEYS: Final = tuple(
+    Key(f"{spec.key},f{number}", f"{spec.key} F{number}", f"view('{spec.name}')", f"screen {spec.label}")
+    for spec, number in ((spec, int(spec.key) or 10) for spec in VIEWS)
+)
+
+APP_KEYS: Final = (
+    *SCREEN_KEYS,
+    Key("e", "e", "evidence", "show the evidence of the verdict"),
+    Key("escape", "Esc", "go_back", "go back, or clear the filter"),
+    Key("slash", "/", "prompt", "filter rows by a text; in Logs: search"),
+    Key("c", "c", "catch", "set a catchpoint: exception type, preset, or function"),
+    Key("tab", "Tab", "app.focus_next", "next panel"),
+    Key("shift+tab", "Shift+Tab", "app.focus_previous", "previous panel"),
+    Key("y", "y", "copy", "copy the selected row"),
+    Key("space", "Space", "freeze", "freeze the view; events are still read"),
+    Key("R", "R", "resume_thread", "resume the thread that stopped at a catchpoint (asks first)"),
+    Key("r", "r", "refresh_now", "scan all sources now"),
+    Key("x", "x", "export", "export the report (JSON, Markdown) and a picture"),
+    Key("t", "t", "next_theme", "next theme"),
+    Key("question_mark", "?", "help", "show help for this screen"),
+    Key("ctrl+p,colon", "^p :", "command_palette", "find any command"),
+    Key("q,ctrl+c", "q", "leave", "quit; an attached target keeps running, about a command under launch it asks"),
+)
+
+GUIDE_KEYS: Final = (
+    Key("ctrl+n", "^n", "next_step", "end the command, and run it again with the next step's settings"),
+    Key("ctrl+g", "^g", "step_found", "show what this step found so far"),
+)
+
+REPLAY_KEYS: Final = (
+    Key("p", "p", "play", "play or pause"),
+    Key("full_stop", ".", "step(1)", "step forward", "step-on"),
+    Key("comma", ",", "step(-1)", "step back", "step-back"),
+    Key("greater_than_sign", ">", "seek(1)", "seek forward by 5 %", "seek-on"),
+    Key("less_than_sign", "<", "seek(-1)", "seek back by 5 %", "seek-back"),
+    Key("b", "b", "rewind", "go to the beginning"),
+    Key("circumflex_accent,underscore", "^", "speed(0.5)", "half speed", "slower"),
+    Key("asterisk,dollar_sign", "*", "speed(2)", "double speed", "faster"),
+)
+
+
+def help_sheet(spec: ViewSpec, *, replay: bool, guide: bool = False) -> Sheet:
+    """Return the help of one screen."""
+    lines = list(_lines(spec, replay=replay, guide=guide))
+    return lambda _context: (f"Help: {spec.key} {spec.label}", lines)
+
+
+def _lines(spec: ViewSpec, *, replay: bool, guide: bool) -> Iterator[SheetLine]:
+    yield SheetLine(spec.question, Role.HEADING)
+    for panel in spec.kinds:
+        yield SheetLine()
+        yield SheetLine(panel.HELP, lead=panel.LABEL, role=Role.DIM)
+        yield from _keys(panel.KEYS)
+    shown = [("all panels", MOVES), ("all screens", APP_KEYS)]
+    shown += [("guides", GUIDE_KEYS)] if guide else []
+    shown += [("recordings", REPLAY_KEYS)] if replay else []
+    for heading, keys in shown:
+        yield SheetLine()
+        yield SheetLine(f"keys in {heading}", Role.HEADING)
+        yield from _keys(keys)
+
+
+def _keys(keys: Sequence[Key]) -> Iterator[SheetLine]:
+    return (SheetLine(key.help, lead=f"  {key.shown}") for key in keys)
+
+
+def key_reference() -> str:
+    """Return all screens, panels and keys as Markdown, for docs/."""
+    parts = ["## All screens\n", _table(APP_KEYS), "## All panels\n", _table(MOVES)]
+    parts += ["## Recordings\n", _table(REPLAY_KEYS)]
+    parts += ["## Guides\n", _table(GUIDE_KEYS)]
+    for spec in VIEWS:
+        parts.append(f"## {spec.key} {spec.label}\n\n{spec.question}\n")
+        for panel in spec.kinds:
+            parts.append(f"### {panel.LABEL}\n\n{panel.HELP}\n")
+            if panel.KEYS:
+                parts.append(_table(panel.KEYS))
+    return "\n".join(parts)
+
+
+def _table(keys: Sequence[Key]) -> str:
+    rows = [f"| `{key.shown}` | {key.help} |" for key in keys]
+    return "\n".join(["| key | action |", "| --- | --- |", *rows, ""])
 
 
 def offered(context: DrawContext, *, live: bool) -> list[Again]:
@@ -48,11 +130,7 @@ def recipe_sheet(again: Again) -> Sheet:
         )
         for name, text in facts_of_rerun(again)
     ]
-
-    def sheet(_context: DrawContext) -> tuple[str, Sequence[SheetLine]]:
-        return f"Recipe {again.name}: {again.recipe.question}", lines
-
-    return sheet
+    return lambda _context: (_offer(again), lines)
 
 
 class Commands(Provider):
@@ -101,16 +179,16 @@ class Commands(Provider):
         focused = self.screen.focused
         if isinstance(focused, LinePanel):
             for key in focused.KEYS:
-                yield f"{focused.LABEL}: {_title(key)}", key.action, focused
+                yield f"{focused.LABEL}: {_command_title(key)}", key.action, focused
         for key in APP_KEYS:
             if key.action != "command_palette":
-                yield _title(key), key.action, None
+                yield _command_title(key), key.action, None
         if getattr(self.app, "timeline", None) is not None:
             for key in REPLAY_KEYS:
-                yield f"Recording: {_title(key)}", key.action, None
+                yield f"Recording: {_command_title(key)}", key.action, None
         if isinstance(self.app, GuideActions) and self.app.options.guide is not None:
             for key in GUIDE_KEYS:
-                yield f"Guide: {_title(key)}", key.action, None
+                yield f"Guide: {_command_title(key)}", key.action, None
         for suffix, what in (("json", "report as JSON"), ("md", "report as Markdown"), ("svg", "picture as SVG")):
             yield f"Export the {what}", f"export_as('{suffix}')", None
         for palette in PALETTES.values():
@@ -126,7 +204,7 @@ class Commands(Provider):
         await self.app.run_action(action, scope)
 
 
-def _title(key: Key) -> str:
+def _command_title(key: Key) -> str:
     return f"{sentence_case(key.help)}  ({key.shown})"
 
 

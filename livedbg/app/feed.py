@@ -17,6 +17,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import Final
 
+from msgspec import structs
+
 from livedbg.analysis import VerdictState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.view import NOTHING_YET, SessionView, Update
@@ -149,9 +151,7 @@ class Feed:
     def _take(self, update: Update) -> None:
         with self._lock:
             if self._newest is not None and self._newest.notice and not update.notice:
-                update = Update(
-                    update.snapshot, update.diagnosis, update.events_per_s, update.ended, self._newest.notice
-                )
+                update = structs.replace(update, notice=self._newest.notice)
             self._newest = update
             wait_s = self._urgency(update)
             sooner = wait_s is not None and (self._wait_s is None or wait_s < self._wait_s)

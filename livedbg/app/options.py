@@ -96,10 +96,10 @@ def check_terminal(environment: Mapping[str, str], *, is_terminal: bool) -> None
     """
     instead = "run `livedbg report TARGET` for the same as text, or `livedbg watch TARGET` to follow it"
     if not is_terminal:
-        raise UsageError("The terminal app needs a terminal; standard input or output is none.", instead, "no-terminal")
+        raise UsageError("The terminal app needs a terminal; standard input or output is none.", instead)
     term = environment.get("TERM", "")
     if term in {"", "dumb", "unknown"}:
-        raise UsageError(f"This terminal (TERM={term or 'not set'}) can't show the app.", instead, "dumb-terminal")
+        raise UsageError(f"This terminal (TERM={term or 'not set'}) can't show the app.", instead)
 
 
 def wants_ascii(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -11,27 +12,23 @@ from textual.containers import Container
 
 from livedbg.analysis.ranks import ranked
 from livedbg.model.snapshot import Snapshot
-from livedbg.panels.base import LinePanel
+from livedbg.panels.base import FunctionsAsked, LinePanel, Pointed, bindings
 from livedbg.panels.catchpoints import CatchpointsPanel
-from livedbg.panels.code import CodePanel
-from livedbg.panels.culprit import culprit
 from livedbg.panels.details import AboutPanel
 from livedbg.panels.device import DevicePanel, DeviceThreadPanel
 from livedbg.panels.draw_context import DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
-from livedbg.panels.functions import FUNCTIONS_KEY, FunctionsPanel
 from livedbg.panels.graph import GraphPanel
-from livedbg.panels.launches import LAUNCH_KEYS, LaunchesPanel
 from livedbg.panels.ledger import LedgerPanel, SourcesPanel
 from livedbg.panels.log import LogPanel
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.messages import FunctionsAsked, Pointed, bindings
+from livedbg.panels.measured import FUNCTIONS_KEY, LAUNCH_KEYS, FunctionsPanel, LaunchesPanel
 from livedbg.panels.ranks import RanksPanel
-from livedbg.panels.stack import VALUES_KEYS, StackPanel
+from livedbg.panels.stack import VALUES_KEYS, CodePanel, StackPanel
 from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.values import GOLDEN_KEYS, TensorPanel, ValuesPanel
-from livedbg.panels.verdict import VerdictPanel
+from livedbg.panels.verdict import VerdictPanel, code_place
 from livedbg.panels.waits import WaitsPanel
 
 Kind = type[LinePanel]
@@ -76,7 +73,7 @@ class Overview(View):
 
     def show(self, context: DrawContext) -> None:
         """Choose between tasks and threads, with or without code, then show."""
-        coded = culprit(context) is not None
+        coded = code_place(context) is not None
         self.query_one(CodePanel).set_class(not coded, "hidden")
         self.set_class(coded, "-coded")
         tasks, threads = self.query_one(TasksPanel), self.query_one(ThreadsPanel)
@@ -126,36 +123,38 @@ class Threads(View):
 
     def action_values(self) -> None:
         """Show variables of the selected thread, whichever panel has the focus."""
-        self.query_one(StackPanel).toggle_values()
+        self.query_one(StackPanel).action_values()
 
 
-class Exceptions(View):
-    """Catchpoints, what they caught, and the stack of the selected hit."""
+class Pointing(View):
+    """Rows, and beside them the details of the one under the cursor."""
+
+    ROWS: ClassVar[type[HitsPanel | ValuesPanel | DevicePanel]]
+    BESIDE: ClassVar[type[HitStackPanel | TensorPanel | DeviceThreadPanel]]
 
     def show(self, context: DrawContext) -> None:
         super().show(context)
-        self.query_one(HitStackPanel).point(self.query_one(HitsPanel).pointed)
+        self.query_one(self.BESIDE).point(self.query_one(self.ROWS).pointed)
+
+    @on(Pointed)
+    def _pointed(self, message: Pointed) -> None:
+        self.query_one(self.BESIDE).point(message.hit)
+
+
+class Exceptions(Pointing):
+    """Catchpoints, what they caught, and the stack of the selected hit."""
+
+    ROWS, BESIDE = HitsPanel, HitStackPanel
 
     def focus_first(self) -> None:
         self.query_one(HitsPanel).focus()
 
-    @on(Pointed)
-    def _pointed(self, message: Pointed) -> None:
-        self.query_one(HitStackPanel).point(message.hit)
 
-
-class Values(View):
+class Values(Pointing):
     """Dumped tensors, and the one under the cursor."""
 
+    ROWS, BESIDE = ValuesPanel, TensorPanel
     BINDINGS = bindings("values-view", GOLDEN_KEYS)
-
-    def show(self, context: DrawContext) -> None:
-        super().show(context)
-        self.query_one(TensorPanel).point(self.query_one(ValuesPanel).pointed)
-
-    @on(Pointed)
-    def _pointed(self, message: Pointed) -> None:
-        self.query_one(TensorPanel).point(message.hit)
 
     def action_divergence(self) -> None:
         """Go to the first task that diverges, whichever panel has the focus."""
@@ -170,18 +169,11 @@ class Values(View):
         return self.query_one(ValuesPanel).dump
 
 
-class Device(View):
+class Device(Pointing):
     """Kernels on devices, a thread of the selected one, and launches."""
 
+    ROWS, BESIDE = DevicePanel, DeviceThreadPanel
     BINDINGS = bindings("device", LAUNCH_KEYS)
-
-    def show(self, context: DrawContext) -> None:
-        super().show(context)
-        self.query_one(DeviceThreadPanel).point(self.query_one(DevicePanel).pointed)
-
-    @on(Pointed)
-    def _pointed(self, message: Pointed) -> None:
-        self.query_one(DeviceThreadPanel).point(message.hit)
 
     def action_launches(self) -> None:
         """Start or stop tracing launches, whichever panel has the focus."""

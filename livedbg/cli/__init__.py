@@ -10,9 +10,8 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from livedbg.cli.streams import drop_output, prepare_streams
 from livedbg.commands.command_clock import clock, go_first
-from livedbg.commands.output import warn
+from livedbg.commands.output import drop_output, prepare_streams, warn
 from livedbg.model.errors import LivedbgError, SourceError
 
 _COLLECT_EVERY: Final = 20_000
@@ -49,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         drop_output()
         what = f"{error.filename}: {error.strerror}" if error.filename else f"Input/output error: {error.strerror}"
-        return _say(SourceError(f"{what}.", "free some space, or write elsewhere; LIVEDBG_DEBUG=1 shows more", "os"))
+        return _say(SourceError(f"{what}.", "free some space, or write elsewhere; LIVEDBG_DEBUG=1 shows more"))
     return code
 
 

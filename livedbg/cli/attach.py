@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from livedbg.app.options import AppOptions, check_terminal
-from livedbg.cli.target_options import TargetOptions, target_options
+from livedbg.cli.target_options import FILE, TargetOptions, target_options
 from livedbg.commands.output import warn
 from livedbg.recording.recorder import Recorder
 from livedbg.session.hostinfo import host_name
@@ -49,7 +49,7 @@ def app_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command("attach")
 @target_options
 @app_options
-@click.option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Also write a recording to this file.")
+@click.option("--record", type=FILE, help="Also write a recording to this file.")
 @click.option("--force", is_flag=True, help="Overwrite an existing recording.")
 def command(options: TargetOptions, record: Path | None, force: bool, screen: AppOptions) -> int:
     """Show in the terminal app what processes do and what they are stuck on, while they keep running."""

@@ -12,8 +12,7 @@ import click
 from livedbg.cli.hits import HitPrinter
 from livedbg.cli.target_options import redact_option
 from livedbg.commands.output import TIME_LIMIT, warn, warn_all
-from livedbg.commands.signals import quit_on_signals, started
-from livedbg.commands.time_limit import TimeLimit
+from livedbg.commands.signals import TimeLimit, quit_on_signals, started
 from livedbg.model.catchpoints import CatchpointState
 from livedbg.model.errors import TargetError, UsageError
 from livedbg.model.intents import Resume
@@ -70,7 +69,7 @@ def command(
             click.echo(f"{name:10} {preset.about} ({preset.moment}: {', '.join(preset.patterns)})")
         return 0
     if len(words) < 2:
-        raise UsageError("Missing a TARGET or a TYPE.", "livedbg catch 4711 std::runtime_error", "usage")
+        raise UsageError("Missing a TARGET or a TYPE.", "livedbg catch 4711 std::runtime_error")
     *targets, pattern = words
     catch_intent("", pattern, **options)
     found = resolve(targets)
@@ -139,7 +138,7 @@ def _print_hits(
         _resume_stopped(view, snapshot)
         points = list(snapshot.catchpoints.values())
         if len(points) == targets and all(point.state is CatchpointState.FAILED for point in points):
-            raise TargetError(points[0].note, points[0].remedy, "not-armed")
+            raise TargetError(points[0].note, points[0].remedy)
         if update.ended or view.wait_ended(0):
             return True
         if len(points) == targets and all(point.state in _OVER for point in points):

@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from livedbg.cli.target_options import TargetOptions
+from livedbg.cli.target_options import FILE, PATH, TargetOptions
 from livedbg.commands.output import warn
 from livedbg.commands.signals import running
 from livedbg.graphs.ashtml import to_html
-from livedbg.graphs.compare import compared
 from livedbg.graphs.declared import GraphReader, LostOrders, TaskGraph, graph_files, reader_of
 from livedbg.graphs.drawing import MISSING, Drawing, around, to_dot, to_json, to_text
-from livedbg.graphs.fromdeclared import drawing_of, drawing_of_state
+from livedbg.graphs.fromdeclared import compared, drawing_of, drawing_of_state
 from livedbg.graphs.lost import lost_orders
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.snapshot import Snapshot
@@ -28,16 +27,14 @@ from livedbg.text.shell import shell_word
 _LOST = 12
 _NEAR = 5_000  # tasks around --task
 _SETTLE_S = 120.0
+_DRAWN = {"dot": to_dot, "html": to_html, "json": to_json}
 _FORMS = {".dot": "dot", ".gv": "dot", ".html": "html", ".htm": "html", ".json": "json", ".txt": "text"}
 
 
 @click.command("graph")
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=PATH)
 @click.option(
-    "--against",
-    type=click.Path(path_type=Path),
-    metavar="OTHER",
-    help="Compare with another run: edges that only one of them has.",
+    "--against", type=PATH, metavar="OTHER", help="Compare with another run: edges that only one of them has."
 )
 @click.option(
     "--format",
@@ -45,7 +42,7 @@ _FORMS = {".dot": "dot", ".gv": "dot", ".html": "html", ".htm": "html", ".json":
     type=click.Choice(["text", "dot", "html", "json"]),
     help="Output format.  [default: by the suffix of FILE, else text]",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write to FILE.")
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write to FILE.")
 @click.option(
     "--task",
     "tasks",
@@ -87,7 +84,7 @@ def command(
         centres = [_found(word, drawing) for word in tasks]
         drawing = around(drawing, centres, hops, _NEAR)
     form = form or (_FORMS.get(output.suffix.lower(), "text") if output is not None else "text")
-    text = to_text(drawing, limit) if form == "text" else _forms(form, drawing)
+    text = to_text(drawing, limit) if form == "text" else _DRAWN[form](drawing)
     _write(text, output)
     return _LOST if _lacks(drawing) else 0
 
@@ -103,10 +100,6 @@ def _drawing(source: Path, against: Path | None, war: bool) -> Drawing:
         if error.code != "no-graph" or path != source or path.name in reader.names:
             raise
     return _state(source, against)  # a trace may be an object too
-
-
-def _forms(form: str, drawing: Drawing) -> str:
-    return {"dot": to_dot, "html": to_html, "json": to_json}[form](drawing)
 
 
 def _lacks(drawing: Drawing) -> bool:
@@ -132,9 +125,7 @@ def _graph_file(source: Path) -> tuple[Path, GraphReader] | None:
             )
         return found[0] if found else None
     if not source.exists():
-        raise SourceError(
-            f"{source} does not exist.", "give a deps.json, the folder of a run or a recording", "missing"
-        )
+        raise SourceError(f"{source} does not exist.", "give a deps.json, the folder of a run or a recording")
     if (reader := reader_of(source, readers)) is not None:
         return source, reader
     if readers and not is_recording(source) and _is_object(source):
@@ -173,9 +164,7 @@ def _state(source: Path, against: Path | None) -> Drawing:
         raise UsageError(f"{source} has no deps.json to compare.", "give a deps.json or the folder of a run")
     snapshot = _snapshot(source)
     if not snapshot.tasks:
-        raise SourceError(
-            f"{source} contains no tasks.", "give a deps.json, the folder of a run or a recording", "no-graph"
-        )
+        raise SourceError(f"{source} contains no tasks.", "give a deps.json, the folder of a run or a recording")
     return drawing_of_state(snapshot, clean_line(str(source)))
 
 

@@ -248,11 +248,9 @@ class _LazyGroup(click.Group):
         try:
             command = entry.where.value
         except Exception as error:  # of another package: systems.Y2
-            raise SourceError(
-                f"Command {cmd_name} can't be used: {in_words(error)}.", "livedbg doctor", "command"
-            ) from error
+            raise SourceError(f"Command {cmd_name} can't be used: {in_words(error)}.", "livedbg doctor") from error
         if not isinstance(command, click.Command):
-            raise SourceError(f"{entry.where.where} is not a click command.", "livedbg doctor", "command")
+            raise SourceError(f"{entry.where.where} is not a click command.", "livedbg doctor")
         command.short_help = entry.summary
         width = max(len(line) for line, _ in entry.example)
         lines = "\n".join(f"  {line.ljust(width)}   {what}" for line, what in entry.example)

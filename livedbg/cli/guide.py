@@ -15,6 +15,7 @@ from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.guide_steps import Course, StepOrder, run_step
 from livedbg.cli.target_options import redact_option
+from livedbg.commands.output import warn
 from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import UsageError
 from livedbg.session.guide import GuideOption, GuideStep, StepFound
@@ -39,11 +40,7 @@ def command_of(guide: Guide) -> click.Command:
     last = len(steps)
     options = _options(guide)
 
-    @click.command(
-        guide.name,
-        context_settings={"allow_interspersed_args": False},
-        help=_help(guide, steps),
-    )
+    @click.command(guide.name, context_settings={"allow_interspersed_args": False}, help=_help(guide, steps))
     @click.option("--step", type=click.IntRange(1, last), metavar="N", help="Run step N only.")
     @click.option("--set", "given", multiple=True, metavar="NAME=VALUE", help="What a step needs of earlier ones.")
     @_own_options(options)
@@ -71,13 +68,12 @@ def command_of(guide: Guide) -> click.Command:
     ) -> int:
         words = argv[1:] if argv[0] == "--" else argv
         if not words:
-            raise UsageError("Missing a command.", f"livedbg {guide.name} -- python model.py", "usage")
+            raise UsageError("Missing a command.", f"livedbg {guide.name} -- python model.py")
         if shutil.which(words[0]) is None:
             kind = "is no program" if Path(words[0]).is_file() else "is no command"
             raise UsageError(
                 f"{clean_line(words[0], 200)} {kind}: a command that can be run is expected.",
                 f"livedbg {guide.name} --help",
-                "usage",
             )
         unseen = headless or not (sys.stdin.isatty() and sys.stdout.isatty())
         handed = _handed(given) | _of_options(options, own)
@@ -85,7 +81,7 @@ def command_of(guide: Guide) -> click.Command:
         with quit_on_signals():
             if unseen:
                 return _headless(course, step)
-            from livedbg.cli.guide_app import in_app
+            from livedbg.cli.guide_steps import in_app
 
             return in_app(course, step or 1, screen)
 
@@ -136,7 +132,7 @@ def _handed(given: tuple[str, ...]) -> dict[str, str]:
     for word in given:
         name, equals, value = word.partition("=")
         if not equals or not _NAME.fullmatch(name):
-            raise UsageError(f"--set {clean_line(word)} is not NAME=VALUE.", "--set kernel=NAME", "usage")
+            raise UsageError(f"--set {clean_line(word)} is not NAME=VALUE.", "--set kernel=NAME")
         handed[name] = value
     return handed
 
@@ -147,7 +143,7 @@ def _headless(course: Course, only: int | None) -> int:
         order = course.order(number)
         for line in heading(course, order):
             click.echo(line)
-        ran = run_step(course, order, _say)
+        ran = run_step(course, order, warn)
         for line in told(ran.found):
             click.echo(line)
         click.echo(f"  output     {ran.folder}\n")
@@ -169,10 +165,6 @@ def _headless(course: Course, only: int | None) -> int:
 def _again(course: Course, lacks: Mapping[str, str]) -> str:
     given = " ".join(f"--{name} {value}" for name, value in lacks.items())
     return f"livedbg {course.guide.name} {given} -- {course.shown}"
-
-
-def _say(line: str) -> None:
-    click.echo(f"livedbg: {clean_line(line)}", err=True)
 
 
 def heading(course: Course, order: StepOrder) -> Iterator[str]:

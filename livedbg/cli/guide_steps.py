@@ -1,4 +1,6 @@
-"""One step of a guide: the launch of CMD, its run, and the findings.
+"""One step of a guide: the launch of CMD, its run, and the findings; without a screen, or in the terminal app.
+
+In the app each step is the app on a run of CMD, and a key asks for the next.
 
 Invariants:
     guide_steps.G1. A step that needs what nobody found takes its other recipes, or is refused: none runs with a gap.
@@ -6,15 +8,21 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from livedbg.cli.job import Job, job_of, picked_recipes
+import click
+
+from livedbg.app.options import LEFT_RUNNING, NEXT_STEP, AppOptions
+from livedbg.cli.job import Job, LastWill, Order, job_of, picked_recipes
+from livedbg.commands.output import warn
 from livedbg.commands.signals import started
 from livedbg.model import SAMPLED, ThreadState
 from livedbg.model.errors import UsageError
@@ -22,10 +30,12 @@ from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
 from livedbg.recipes import Ended
 from livedbg.session.guide import GuideStep, StepAsk, StepFound, StepRun
+from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched, launch_folder
 from livedbg.session.live import LiveView
 from livedbg.session.systems import Guide
 from livedbg.text.patterns import lazy_re
+from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
 from livedbg.text.shell import shell_word
 
@@ -97,7 +107,6 @@ class Course:
             raise UsageError(
                 f"Step {number} needs {' and '.join(missing)}, which no step found.",
                 f"livedbg {self.guide.name} --step {number} --set {missing[0]}=VALUE -- {self.shown}",
-                "usage",
             )
         if missing:
             return StepOrder(number, step, step.without)
@@ -122,7 +131,7 @@ def job_for(course: Course, order: StepOrder, say: Callable[[str], None]) -> Job
     """
     picked = picked_recipes(order.recipes)
     folder = course.step_folder(order.number)
-    job = job_of(course.command(order.number, folder), (), (), picked, say, folder, redact=course.redact)
+    job = job_of(Order(course.command(order.number, folder), recipes=picked, redact=course.redact), say, folder)
     for log in map(Path, job.plan.logs):
         if log.parent == job.folder:
             log.touch()  # a log that comes later is no source that fails
@@ -162,7 +171,7 @@ def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ra
     finally:
         if child is not None:
             child.end()
-    return Ran(found_of(course, order, job, child, snapshot, code), code, job.folder)
+    return Ran(StepUnderWay(course, order, job, child).ended(snapshot, code), code, job.folder)
 
 
 def with_stacks(view: LiveView) -> Snapshot:
@@ -194,41 +203,146 @@ def _taken(snapshot: Snapshot, processes: Sequence[str], since_ns: int) -> bool:
     )
 
 
-def found_of(
-    course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot, code: int | None
-) -> StepFound:
-    """Return the findings of a step that has ended, and keep the values that it hands on."""
-    found = _read(course, order, job, child, snapshot, code, job.watch.finish(child, effects=False))
-    course.handed.update(found.hands)
-    return found
+@dataclass(frozen=True, slots=True)
+class StepUnderWay:
+    """A step whose command was started."""
 
+    course: Course
+    order: StepOrder
+    job: Job
+    child: Launched
 
-def found_so_far(course: Course, order: StepOrder, job: Job, child: Launched, snapshot: Snapshot) -> StepFound:
-    """Return the findings of a step while its run goes on."""
-    return _read(course, order, job, child, snapshot, None, job.watch.so_far(child))
+    def ended(self, snapshot: Snapshot, code: int | None) -> StepFound:
+        """Return the findings once it has ended, and keep the values that it hands on."""
+        found = self._read(snapshot, code, self.job.watch.finish(self.child, effects=False))
+        self.course.handed.update(found.hands)
+        return found
 
+    def so_far(self, snapshot: Snapshot) -> StepFound:
+        """Return the findings while its run goes on."""
+        return self._read(snapshot, None, self.job.watch.so_far(self.child))
 
-def _read(
-    course: Course,
-    order: StepOrder,
-    job: Job,
-    child: Launched,
-    snapshot: Snapshot,
-    code: int | None,
-    ended: Ended,
-) -> StepFound:
-    return course.guide.read.value(
-        StepRun(
-            number=order.number,
-            argv=course.argv,
-            output=(child.stdout, child.stderr),
-            logs=tuple(map(Path, job.plan.logs)),
-            loaded=frozenset(path for process in ended.processes for path in process.loaded),
-            opened=frozenset(path for process in ended.processes for path in process.opened),
-            kept=_kept(job),
-            environment={**os.environ, **job.plan.environment},
-            code=code,
-            handed=course.handed,
-            snapshot=snapshot,
+    def _read(self, snapshot: Snapshot, code: int | None, ended: Ended) -> StepFound:
+        course, plan = self.course, self.job.plan
+        return course.guide.read.value(
+            StepRun(
+                number=self.order.number,
+                argv=course.argv,
+                output=(self.child.stdout, self.child.stderr),
+                logs=tuple(map(Path, plan.logs)),
+                loaded=frozenset(path for process in ended.processes for path in process.loaded),
+                opened=frozenset(path for process in ended.processes for path in process.opened),
+                kept=_kept(self.job),
+                environment={**os.environ, **plan.environment},
+                code=code,
+                handed=course.handed,
+                snapshot=snapshot,
+            )
         )
-    )
+
+
+_LOOK_IN_APP_S: Final = 0.2
+_ENOUGH: Final = "The cause is found: the other steps would add nothing."
+_LAST: Final = "This is the last step: Esc closes this sheet, then q quits."
+
+
+def in_app(course: Course, first: int, screen: AppOptions) -> int:
+    """Follow a guide in the terminal app from step `first` on; return the app's exit code or the last run's."""
+    before: tuple[tuple[str, str], ...] = ()
+    for number in range(first, len(course.steps) + 1):
+        order = course.order(number)
+        code, ended, found = _step(course, order, screen, before)
+        with contextlib.suppress(OSError):  # the terminal is gone
+            for label, sentence in (("step", f"{number}: {order.step.title}"), *found.lines):
+                click.echo(f"{clean_line(label, 20):9}  {clean_line(sentence, 1000)}")
+        if code != NEXT_STEP:
+            return (code if code != LEFT_RUNNING else 0) or ended or 0
+        before += tuple((f"step {number}", sentence) for label, sentence in found.lines if label in ("found", "kernel"))
+    return 0
+
+
+def _step(
+    course: Course, order: StepOrder, screen: AppOptions, before: Sequence[tuple[str, str]]
+) -> tuple[int, int | None, StepFound]:
+    """Run a step; return the app's code, CMD's, and the findings. CMD ends with the step, unless left running."""
+    held: list[str] = []
+    job = job_for(course, order, held.append)
+    end = LastWill(leaves=False, watch=job.watch)
+    with end:
+        child = end.child = job.start()
+        command = " ".join(mask_command(course.argv) if course.redact else course.argv)
+        view = LiveView(job.request(child), title=f"{_keys(course, order)}  {host_name()}:{child.pid} {command}")
+        job.arm(view, child)
+        step = StepUnderWay(course, order, job, child)
+        following = _Following(step, view, before)
+        code = end.in_app(view, job, replace(screen, guide=following), NEXT_STEP)
+        ended = child.exit_code
+        if not end.leaves:
+            child.end()
+        following.stop()
+    if end.leaves:
+        with contextlib.suppress(OSError):
+            warn(f"{clean_line(job.order.argv[0])} goes on: livedbg attach {child.pid}")
+    return code, ended, following.final or step.ended(view.latest().snapshot, ended)
+
+
+def _keys(course: Course, order: StepOrder) -> str:
+    """Return the step and its keys for the title, where they stay in sight: a notice goes after seconds."""
+    following = " ^n next" if order.number < len(course.steps) else ""
+    return f"{order.number}/{len(course.steps)} ^g found{following}"
+
+
+class _Following:
+    """Reads the findings of a step at the end of its run, and on request, on a thread of its own."""
+
+    def __init__(self, step: StepUnderWay, view: LiveView, before: Sequence[tuple[str, str]]) -> None:
+        steps, order = step.course.steps, step.order
+        self.title = f"Step {order.number} of {len(steps)}: {order.step.title}"
+        self.following = f"step {order.number + 1}, {steps[order.number].title}" if order.number < len(steps) else ""
+        self.ending = _LAST
+        self.final: StepFound | None = None
+        self._step = step
+        self._view = view
+        self._before = before
+        self._asked = threading.Event()
+        self._stopped = threading.Event()
+        self._lines: Sequence[tuple[str, str]] | None = None
+        self._thread = threading.Thread(target=self._follow, name="livedbg-guide", daemon=True)
+        self._thread.start()
+
+    def look(self) -> None:
+        """Ask for the findings so far."""
+        self._asked.set()
+
+    def found(self) -> Sequence[tuple[str, str]] | None:
+        """Return the findings that were read, once; else None."""
+        lines, self._lines = self._lines, None
+        return lines
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _note(self, found: StepFound) -> None:
+        """Offer no further step if it lacks what only the user can give, or if the cause is found."""
+        if found.cause and self.following and _ENOUGH not in self.following:
+            self.following = f"{self.following}. {_ENOUGH}"
+        if found.lacks and self.following:
+            given = " ".join(f"--{name} {value}" for name, value in found.lacks.items())
+            self.ending = f"The next steps need {given}: Esc closes this sheet, then q quits; start again with it."
+            self.following = ""
+
+    def _follow(self) -> None:
+        child = self._step.child
+        ended = False
+        while not self._stopped.wait(_LOOK_IN_APP_S):
+            if not ended and child.exit_code is not None:
+                ended = True
+                self.final = self._step.ended(self._view.latest().snapshot, child.exit_code)
+                self._lines = (*self.final.lines, *self._before)
+                self._note(self.final)
+            elif self._asked.is_set():
+                self._asked.clear()
+                found = self.final or self._step.so_far(with_stacks(self._view))
+                self._lines = (*found.lines, *self._before)
+                self._note(found)

@@ -13,13 +13,11 @@ from msgspec import structs
 
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.postmortem.exceptions import fault_of
-from livedbg.cli.streams import is_unread
-from livedbg.commands.output import warn
+from livedbg.commands.output import is_unread, warn
 from livedbg.model import ExceptionHit, Frame
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
-from livedbg.report.build import exception_out
-from livedbg.report.lines import finding_line, verdict_line
+from livedbg.report.build import exception_out, finding_line, verdict_line
 from livedbg.session.view import Update
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import clock, milliseconds
@@ -62,7 +60,7 @@ class HitPrinter:
                 self._armed.add(point.id)
                 pid = point.process.rpartition("/")[2]
                 does = _DOES.get(point.engine, "traces")
-                click.echo(f"livedbg: {point.id} {does} process {pid}: {point.note}", err=True)
+                warn(f"{point.id} {does} process {pid}: {point.note}")
             if point.state is CatchpointState.FAILED and point.id not in self._failed:
                 self._failed.add(point.id)
                 if self._error:  # else the command ends with it
@@ -70,9 +68,7 @@ class HitPrinter:
             if point.stopped_thread and point.stopped_thread not in self._stopped:
                 left_s = max(0.0, ((point.until_wall_ns or 0) - time.time_ns()) / 1e9)
                 why = f" {point.until_why}" if point.until_why else ""
-                click.echo(
-                    f"livedbg: the thread is stopped for {left_s:.0f} s at most. Enter resumes it.{why}", err=True
-                )
+                warn(f"the thread is stopped for {left_s:.0f} s at most. Enter resumes it.{why}")
             self._stopped = {other.stopped_thread for other in snapshot.catchpoints.values() if other.stopped_thread}
         for hit in snapshot.exceptions.values():
             if self._caught_only and hit.catchpoint not in snapshot.catchpoints:
@@ -86,9 +82,7 @@ class HitPrinter:
                 paused_ms = hit.paused_ms - self._paused_ms.get(hit.id, 0.0)
                 self._paused_ms[hit.id] = hit.paused_ms
                 paused = milliseconds(paused_ms * 1e6)
-                click.echo(
-                    f"livedbg: thread {_thread(hit, snapshot)} was stopped for {paused} and is resumed.", err=True
-                )
+                warn(f"thread {_thread(hit, snapshot)} was stopped for {paused} and is resumed.")
 
     def show_faults(self, snapshot: Snapshot) -> None:
         """Print the signals that ended processes, where they were caught unasked."""
@@ -122,7 +116,7 @@ class HitPrinter:
         """Print the totals at the end."""
         for point in snapshot.catchpoints.values():
             if point.state is not CatchpointState.FAILED:
-                click.echo(f"livedbg: {_summary(point)}", err=True)
+                warn(_summary(point))
 
 
 def _thread(hit: ExceptionHit, snapshot: Snapshot) -> str:

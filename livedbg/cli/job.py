@@ -16,22 +16,21 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final
 
-import click
-
 from livedbg.app.options import AppOptions, Started
+from livedbg.commands.output import warn
 from livedbg.commands.signals import hung_up, signals_held
 from livedbg.model.catchpoints import FAULTS, CatchpointState, Moment
 from livedbg.model.intents import Catch
 from livedbg.model.request import CORES
 from livedbg.probes.tracefs import may_trace
 from livedbg.recipes import Plan, Recipe, RecipeWatch, chosen, plan, recipes
-from livedbg.recipes.load import each_option
+from livedbg.recipes.model import each_option
 from livedbg.recipes.plan import possible
 from livedbg.session.adapter import Request
 from livedbg.session.catch_options import patterns_of
@@ -41,10 +40,12 @@ from livedbg.session.live import LiveView
 from livedbg.session.tools import find_tool
 from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
+from livedbg.text.secrets import mask_command
 from livedbg.touch.config import ban_of, refuse_touch
 
 _PATIENCE_S: Final = 60.0
 _HANDLER: Final = "PYTHONFAULTHANDLER"
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _RUNTIMES = ("libstdc++.so", "libc++abi.so", "libpython")
 
 
@@ -54,30 +55,20 @@ class Arming:
     Args:
         view: the session; not started yet.
         process: the command's identifier.
-        argv: the command: the libraries that it may load are searched.
-        follow: child processes too.
+        order: the command: the libraries that it may load are searched.
 
     Raises:
         UsageError: invalid pattern.
     """
 
-    def __init__(
-        self,
-        view: LiveView,
-        child: Launched,
-        process: str,
-        patterns: Sequence[str],
-        argv: Sequence[str],
-        *,
-        follow: bool = True,
-    ) -> None:
+    def __init__(self, view: LiveView, child: Launched, process: str, patterns: Sequence[str], order: Order) -> None:
         self._view = view
         self._child = child
         self._process = process
-        self._follow = follow
+        self._follow = order.follow
         self._patterns = tuple(patterns)
         threw = any(patterns_of(pattern)[0] is not Moment.SIGNAL for pattern in patterns)
-        self._files = runtimes(argv[0]) if threw else ()
+        self._files = runtimes(order.argv[0]) if threw else ()
         self._sent = False
         self._end = view.subscribe(self._take)
         self._last = threading.Timer(_PATIENCE_S, child.go)  # if nobody says how it went, the command is not kept
@@ -116,25 +107,49 @@ def runtimes(program: str) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be launched, once or many times.
+
+    Attributes:
+        recipes: with their options.
+        follow: catch in child processes too.
+        timeout_s: of many runs, one that lasts longer is a hang.
+        folder: each of many runs gets a folder in it.
+        signatures: folders of more failure texts.
+        left: once it is set, what is stopped is left running (last_will.Q1).
+    """
+
+    argv: tuple[str, ...]
+    logs: tuple[str, ...] = ()
+    catches: tuple[str, ...] = ()
+    recipes: Sequence[tuple[Recipe, str]] = ()
+    follow: bool = True
+    timeout_s: float | None = None
+    folder: Path = Path()
+    redact: bool = True
+    signatures: tuple[str, ...] = ()
+    left: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its words as they may be shown."""
+        return mask_command(self.argv) if self.redact else self.argv
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A command to start, and how.
 
     Attributes:
-        argv: as the user wrote it.
-        follow: catch in child processes too.
-        signatures: folders of more failure texts.
         faults: catch the signals of its faults too, so that a crash has its place.
         cores: have it leave a core instead.
     """
 
-    argv: tuple[str, ...]
+    order: Order
     folder: Path
     plan: Plan
     watch: RecipeWatch
-    follow: bool = True
-    environment: dict[str, str] = field(default_factory=dict)
-    redact: bool = True
-    signatures: tuple[str, ...] = ()
+    environment: Mapping[str, str]
     faults: bool = False
     cores: bool = False
 
@@ -160,7 +175,7 @@ class Job:
 
     def begin(self) -> Launched:
         """Start the job on a thread that no signal interrupts."""
-        argv = (*self.plan.wrapper, *self.argv, *self.plan.arguments)
+        argv = (*self.plan.wrapper, *self.order.argv, *self.plan.arguments)
         own = {} if _HANDLER in os.environ else {_HANDLER: "1"}  # a crash shows its Python stack too
         around = {**own, **self.plan.environment, **self.environment}
         child = launch(argv, self.folder, gated=bool(self.catches) or self.cores, environment=around)
@@ -175,7 +190,7 @@ class Job:
         """Set the job's catchpoints before its first instruction."""
         if self.catches:
             process = f"process:{host_name()}/{child.pid}"
-            Arming(view, child, process, self.catches, self.argv, follow=self.follow)
+            Arming(view, child, process, self.catches, self.order)
 
     def request(self, child: Launched) -> Request:
         """Return the request for the job's session."""
@@ -184,9 +199,9 @@ class Job:
             host=host_name(),
             processes=(child.target,),
             logs=logs,
-            signatures=self.signatures,
+            signatures=self.order.signatures,
             ends_with_processes=True,
-            redact=self.redact,
+            redact=self.order.redact,
             options={CORES: ""} if child.leaves_cores else {},
         )
 
@@ -199,32 +214,26 @@ def picked_recipes(wanted: Sequence[str]) -> list[tuple[Recipe, str]]:
     """
     known, wrong = recipes() if wanted else ({}, [])
     for sentence in wrong:
-        click.echo(f"livedbg: {sentence}", err=True)
+        warn(sentence)
     picked = []
     for one in dict.fromkeys(one for word in wanted for one in each_option(word, known)):
         recipe, option = chosen(one, known)
         recipe, instead = possible(recipe, known, find_tool)
         if instead:
-            click.echo(f"livedbg: {instead}", err=True)
+            warn(instead)
         picked.append((recipe, option))
     return picked
 
 
 def job_of(
-    argv: tuple[str, ...],
-    logs: tuple[str, ...],
-    catches: tuple[str, ...],
-    picked: Sequence[tuple[Recipe, str]],
-    say: Callable[[str], None],
-    folder: Path | None = None,
-    *,
-    redact: bool = True,
+    order: Order, say: Callable[[str], None], folder: Path | None = None, environment: Mapping[str, str] = NOTHING
 ) -> Job:
-    """Return the job of the options; its requirements are checked.
+    """Return the job of an order; its requirements are checked.
 
     Args:
         say: called with messages of recipes while it runs.
         folder: for its output; created when None.
+        environment: more variables of the command.
 
     Raises:
         UsageError: recipes contradict each other, or a requirement is missing.
@@ -233,8 +242,8 @@ def job_of(
     made_here = folder is None
     folder = folder or launch_folder()
     try:
-        made = plan(picked, folder, os.environ, argv, find_tool)
-        made = replace(made, logs=(*logs, *made.logs), catch=tuple(dict.fromkeys((*catches, *made.catch))))
+        made = plan(order.recipes, folder, os.environ, order.argv, find_tool)
+        made = replace(made, logs=(*order.logs, *made.logs), catch=tuple(dict.fromkeys((*order.catches, *made.catch))))
         for needed in made.folders:
             Path(needed).mkdir(parents=True, exist_ok=True)
         if made.catch:
@@ -246,8 +255,8 @@ def job_of(
     for note in made.notes:
         say(note)
     faults = ban_of() is None and may_trace("signal", "signal_deliver")
-    cores = not faults and ban_of() is None
-    return Job(argv, folder, made, RecipeWatch(made, folder, argv, say), redact=redact, faults=faults, cores=cores)
+    watch = RecipeWatch(made, folder, order.argv, say)
+    return Job(order, folder, made, watch, environment, faults=faults, cores=not faults and ban_of() is None)
 
 
 _KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)))
@@ -255,7 +264,7 @@ _KILLING: Final = (0, *(128 + number for number in (signal.SIGTERM, signal.SIGIN
 
 
 def _asked_about(job: Job, child: Launched) -> Started:
-    name = f"{clean_line(Path(job.argv[0]).name, 40)} ({child.pid})"
+    name = f"{clean_line(Path(job.order.argv[0]).name, 40)} ({child.pid})"
     return Started(name, f"Its output goes on to {child.folder}.", lambda: child.exit_code is None)
 
 

@@ -9,7 +9,6 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -18,12 +17,12 @@ import click
 from livedbg.app.options import LEFT_RUNNING, AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.hits import FindingsPrinter, HitPrinter
-from livedbg.cli.job import Job, LastWill, job_of, picked_recipes
-from livedbg.cli.one_run import Order, run_once
+from livedbg.cli.job import Job, LastWill, Order, job_of, picked_recipes
+from livedbg.cli.one_run import run_once
 from livedbg.cli.report import render
-from livedbg.cli.target_options import known_signatures, redact_option, signatures_option
+from livedbg.cli.target_options import FILE, known_signatures, redact_option, signatures_option
 from livedbg.cli.watch import OnStall, follow
-from livedbg.commands.output import TIME_LIMIT, code_of, write
+from livedbg.commands.output import TIME_LIMIT, code_of, warn, write
 from livedbg.commands.signals import Quit, hung_up, quit_on_signals, started
 from livedbg.model.errors import LivedbgError, UsageError
 from livedbg.repeats.compare import Comparison, Group, compare
@@ -33,11 +32,9 @@ from livedbg.repeats.pool import Pool, check_visible, devices_of
 from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import launch_folder
 from livedbg.session.live import LiveView
-from livedbg.session.view import Update
 from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import duration
 from livedbg.text.sanitize import clean_line
-from livedbg.text.secrets import mask_command
 
 _CRASHED: Final = 11
 _HUNG: Final = 10
@@ -72,7 +69,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
             raise
         if isinstance(ended, OSError):
             raise
-        click.echo("livedbg: killing the current runs", err=True)
+        warn("killing the current runs")
         pool.stop()
         _collect(pool, ran, count)
     finally:
@@ -85,7 +82,7 @@ def repeat(order: Order, count: int, parallel: int, devices: Sequence[str], as_j
     else:
         for line in _report(ends, outcome):
             click.echo(line)
-    click.echo(f"livedbg: each run's output and recording are in {order.folder}", err=True)
+    warn(f"each run's output and recording are in {order.folder}")
     if interruption is not None:
         raise interruption
     return _CRASHED if outcome.crashes != "well" else _HUNG if outcome.hangs != "well" else 0
@@ -98,8 +95,8 @@ def _collect(pool: Pool[Ran], ran: list[Ran], count: int) -> None:
         if end.bad and not end.marker:  # pairs of markers may show in several runs only
             end = next(iter(marked([one, *ran[-_ALSO - 1 : -1]]))).end
         for note in end.notes:
-            click.echo(f"livedbg: run {end.run}: {note}", err=True)
-        click.echo(f"livedbg: {_progress(end, count)}", err=True)
+            warn(f"run {end.run}: {note}")
+        warn(_progress(end, count))
 
 
 def _progress(end: RunEnd, count: int) -> str:
@@ -176,10 +173,7 @@ _FORMS = {".json": "json", ".md": "markdown"}
 @click.option("--headless", is_flag=True, help="No screen: relay the output of CMD, print findings on standard error.")
 @click.option("--timeout", type=click.FloatRange(0.1), metavar="SECONDS", help="Headless: kill CMD after SECONDS.")
 @click.option(
-    "--report",
-    "report_file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Headless: write a report at exit or time limit (.json, .md, else text).",
+    "--report", "report_file", type=FILE, help="Headless: write a report at exit or time limit (.json, .md, else text)."
 )
 @click.option("--on-stall", metavar="CMD", help="Headless: run this command on a stall.")
 @click.option(
@@ -249,11 +243,11 @@ def command(
     if argv[0] == "--":
         argv = argv[1:]
     if not argv:
-        raise UsageError("Missing a command.", "livedbg launch -- python train.py", "usage")
+        raise UsageError("Missing a command.", "livedbg launch -- python train.py")
     known_signatures(signatures)
     if count is not None:
         if report_file or on_stall or detach:
-            raise UsageError("--repeat excludes --report, --on-stall and --detach.", "use --json", "usage")
+            raise UsageError("--repeat excludes --report, --on-stall and --detach.", "use --json")
         devices = devices_of(gpus) if gpus is not None else ()
         check_visible(devices, os.environ)
         picked = picked_recipes(wanted)
@@ -266,29 +260,25 @@ def command(
                 with contextlib.suppress(OSError):
                     folder.rmdir()  # nothing could be started
     if parallel or gpus or as_json:
-        raise UsageError("--parallel, --gpus and --json need --repeat.", "livedbg launch --repeat 20 -- CMD", "usage")
+        raise UsageError("--parallel, --gpus and --json need --repeat.", "livedbg launch --repeat 20 -- CMD")
     unseen = headless or timeout or report_file or on_stall or not (sys.stdin.isatty() and sys.stdout.isatty())
     held: list[str] = []
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
-        job = job_of(argv, logs, catches, picked_recipes(wanted), _say if unseen else held.append, redact=redact)
-        job = replace(job, follow=children, signatures=signatures)
+        order = Order(argv, logs, catches, picked_recipes(wanted), children, redact=redact, signatures=signatures)
+        job = job_of(order, warn if unseen else held.append)
         if unseen:
             stall = OnStall(on_stall) if on_stall is not None else None
             return _headless(job, timeout, report_file, stall, detach)
         return _in_app(job, screen, detach, held)
 
 
-def _say(line: str) -> None:
-    click.echo(f"livedbg: {clean_line(line)}", err=True)
-
-
 def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
     end = LastWill(detach, job.watch)
     while held:  # what is to be known before it starts
-        _say(held.pop(0))
+        warn(held.pop(0))
     with end:
         child = end.child = job.start(detach=detach)
-        title = f"{host_name()}:{child.pid} {' '.join(mask_command(job.argv) if job.redact else job.argv)}"
+        title = f"{host_name()}:{child.pid} {' '.join(job.order.words)}"
         view = LiveView(job.request(child), title=title)
         job.arm(view, child)
         code = end.in_app(view, job, screen)
@@ -297,9 +287,9 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
         job.watch.finish(child)
     with contextlib.suppress(OSError):  # the terminal is gone
         for line in held:
-            _say(line)
+            warn(line)
         if child.exit_code is None:
-            _say(f"{job.argv[0]} goes on: livedbg attach {child.pid}")
+            warn(f"{job.order.argv[0]} goes on: livedbg attach {child.pid}")
         click.echo(f"output: {child.folder}", err=True)
     return (code if code != LEFT_RUNNING else 0) or ended or 0
 
@@ -331,24 +321,19 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
                     write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
             if interrupted:
                 raise KeyboardInterrupt
-            code = child.wait(5.0) or 0 if in_time else _of_a_hang(update)
+            late = code_of(update) if code_of(update) in _FOUND else TIME_LIMIT  # never the code of a success
+            code = child.wait(5.0) or 0 if in_time else late
     finally:
         for relay in relays:
             relay.finish()
     if child.exit_code is not None:
         job.watch.finish(child)
     if not in_time:
-        click.echo(f"livedbg: {job.argv[0]} was killed after {timeout:g} s", err=True)
+        warn(f"{job.order.argv[0]} was killed after {timeout:g} s")
     for relay in relays:
         if relay.error is not None and not detach:
             raise relay.error
     return code
-
-
-def _of_a_hang(update: Update) -> int:
-    """Return the exit code after the time limit: never that of a success."""
-    code = code_of(update)
-    return code if code in _FOUND else TIME_LIMIT
 
 
 class _Relay:

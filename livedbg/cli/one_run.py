@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from livedbg.cli.job import Job, job_of
+from livedbg.cli.job import Job, Order, job_of
 from livedbg.commands.signals import started
 from livedbg.model import ExceptionHit, Stack
 from livedbg.model.snapshot import Snapshot
-from livedbg.recipes import Recipe
 from livedbg.recording.recorder import Recorder
 from livedbg.repeats.marking import Ran, marked
 from livedbg.repeats.outcome import How, RunEnd, end_cause, frames_shown, how_ended, stack_of
@@ -24,40 +21,11 @@ from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched
 from livedbg.session.live import LiveView
 from livedbg.text.sanitize import clean_line
-from livedbg.text.secrets import mask_command
 
 _LOOK_S: Final = 0.1
 _AFTER_S: Final = 30.0  # at most, until what was caught is in the state
 _QUIET_S: Final = 0.5  # if nothing is caught
 _LOGS_S: Final = 60.0  # at most, until its output was read
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """The command of all runs.
-
-    Attributes:
-        timeout_s: a run that lasts longer is a hang.
-        folder: each run gets a folder in it.
-        signatures: folders of more failure texts.
-        left: once it is set, what is stopped is left running (last_will.Q1).
-    """
-
-    argv: tuple[str, ...]
-    logs: tuple[str, ...]
-    catches: tuple[str, ...]
-    recipes: Sequence[tuple[Recipe, str]]
-    follow: bool
-    timeout_s: float | None
-    folder: Path
-    redact: bool = True
-    signatures: tuple[str, ...] = ()
-    left: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The command, masked if it must be redacted."""
-        return mask_command(self.argv) if self.redact else self.argv
 
 
 def run_once(order: Order, number: int, device: str, stop: threading.Event) -> Ran:
@@ -73,10 +41,9 @@ def run_once(order: Order, number: int, device: str, stop: threading.Event) -> R
     folder = order.folder / f"run-{number:03}"
     folder.mkdir(mode=0o700)
     notes: list[str] = []
-    job = job_of(order.argv, order.logs, order.catches, order.recipes, notes.append, folder, redact=order.redact)
     around = {} if "PYTHONUNBUFFERED" in os.environ else {"PYTHONUNBUFFERED": "1"}  # a crash must not lose markers
     around |= visible(device, os.environ)
-    job = replace(job, follow=order.follow, environment=around, signatures=order.signatures)
+    job = job_of(order, notes.append, folder, around)
     child = job.begin()
     try:
         recording = folder / "recording.livedbg"

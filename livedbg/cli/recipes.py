@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from livedbg.cli.target_options import redact_option
+from livedbg.commands.output import warn
 from livedbg.linux.procfs import command_line
 from livedbg.model import Process
 from livedbg.model.snapshot import EMPTY
@@ -35,7 +36,7 @@ def command(names: tuple[str, ...], target: str | None, redact: bool) -> int:
     """
     known, wrong = recipes()
     for sentence in wrong:
-        click.echo(f"livedbg: {sentence}", err=True)
+        warn(sentence)
     pids = [target] if target is not None else [name for name in names if name.isdigit() and name not in known]
     for word in pids:
         _say_fitting(word, known, redact=redact)

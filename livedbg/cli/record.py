@@ -13,7 +13,7 @@ import click
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli.target_options import DURATION, SIZE, TargetOptions, target_options
+from livedbg.cli.target_options import DURATION, FILE, SIZE, TargetOptions, target_options
 from livedbg.commands.output import warn, warn_all
 from livedbg.commands.signals import quit_on_signals, started
 from livedbg.model.errors import RecordingError, SourceError
@@ -84,7 +84,7 @@ _CHECK_S: Final = 0.5
 
 @click.command("record")
 @target_options
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), required=True, help="File to write.")
+@click.option("-o", "--output", type=FILE, required=True, help="File to write.")
 @click.option(
     "--for", "seconds", type=click.FloatRange(0.1), metavar="SECONDS", help="Stop SECONDS after the first scan."
 )

@@ -8,12 +8,12 @@ import click
 
 from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
-from livedbg.cli.target_options import redact_option
+from livedbg.cli.target_options import FILE, redact_option
 from livedbg.session.replay import ReplayView
 
 
 @click.command("replay")
-@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("file", type=FILE)
 @click.option("--play", is_flag=True, help="Start playing from the beginning.")
 @click.option(
     "--speed", type=click.FloatRange(0.01, 1000), default=1.0, show_default=True, metavar="X", help="Playback speed."

@@ -8,10 +8,9 @@ from typing import Final
 import click
 from msgspec import structs
 
-from livedbg.cli.target_options import TargetOptions, target_options
+from livedbg.cli.target_options import FILE, TargetOptions, target_options
 from livedbg.commands.output import code_of, warn, why_blind, write
-from livedbg.commands.signals import quit_on_signals, running
-from livedbg.commands.time_limit import TimeLimit
+from livedbg.commands.signals import TimeLimit, quit_on_signals, running
 from livedbg.model import OUT_OF_TIME, SourceHealth
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.report.build import build
@@ -37,7 +36,7 @@ TARGET is {target_forms("a recording FILE")}.
 @click.option("--markdown", "form", flag_value="markdown", help="Print Markdown, for a bug report.")
 @click.option("--text", "form", flag_value="text", default="text", help="Print text (default).")
 @click.option("--brief", "short", is_flag=True, help="Only what the verdict rests on, for pasting.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to FILE.")
+@click.option("-o", "--output", type=FILE, help="Write to FILE.")
 @click.option(
     "--for",
     "seconds",
@@ -84,17 +83,13 @@ def _recording(options: TargetOptions) -> Path | None:
         return None
     if len(options.targets) > 1 or options.logs:
         raise UsageError(
-            "A recording can't be combined with other targets or logs.",
-            f"livedbg report {shell_word(files[0])}",
-            "usage",
+            "A recording can't be combined with other targets or logs.", f"livedbg report {shell_word(files[0])}"
         )
     from livedbg.recording.file import is_recording
 
     if not is_recording(files[0]):
         raise SourceError(
-            f"{files[0]} is not a livedbg recording.",
-            f"for a log: livedbg report --logs {shell_word(files[0])}",
-            "not-a-recording",
+            f"{files[0]} is not a livedbg recording.", f"for a log: livedbg report --logs {shell_word(files[0])}"
         )
     return files[0]
 
@@ -135,11 +130,11 @@ def render(update: Update, form: str, *, short: bool = False, limits: tuple[Limi
         document = brief(document)
     document = structs.replace(document, limits=(*document.limits, *limits))
     if form == "json":
-        from livedbg.report.lines import to_json
+        from livedbg.text.json_text import json_bytes
 
-        return to_json(document, pretty=True).decode()
+        return json_bytes(document, pretty=True).decode()
     if form == "markdown":
-        from livedbg.report.markdown import to_markdown
+        from livedbg.report.text import to_markdown
 
         return to_markdown(document)
     from livedbg.report.text import to_text

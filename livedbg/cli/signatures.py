@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from livedbg.cli.target_options import known_signatures, redact_option, signatures_option
+from livedbg.cli.target_options import PATH, known_signatures, redact_option, signatures_option
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
@@ -32,7 +32,7 @@ _LONGEST: Final = 16 << 20  # bytes of a text that are read
 @click.command("signatures")
 @click.argument("names", nargs=-1, metavar="[ID]...")
 @click.option("--match", "text", metavar="FILE", help="Show which match the lines of FILE (- for standard input).")
-@click.option("--check", "file", type=click.Path(path_type=Path), metavar="FILE", help="Check a file of signatures.")
+@click.option("--check", "file", type=PATH, metavar="FILE", help="Check a file of signatures.")
 @signatures_option
 @redact_option
 def command(
@@ -112,7 +112,7 @@ def _described(known: Book, names: tuple[str, ...]) -> Iterator[str]:
     for name in names:
         entries = [entry for entry in known.entries if name in (entry.name, entry.signature.id)]
         if not entries:
-            raise SourceError(f"There is no signature {clean_line(name)!r}.", "livedbg signatures", "missing")
+            raise SourceError(f"There is no signature {clean_line(name)!r}.", "livedbg signatures")
         for entry in entries:
             yield from _facts(entry)
 
@@ -136,4 +136,4 @@ def _read(name: str) -> bytes:
         with Path(name).open("rb") as opened:
             return opened.read(_LONGEST)
     except OSError as error:
-        raise SourceError(f"{clean_line(name)} can't be read: {error.strerror}.", "name a file", "missing") from None
+        raise SourceError(f"{clean_line(name)} can't be read: {error.strerror}.", "name a file") from None

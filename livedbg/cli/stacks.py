@@ -6,7 +6,7 @@ import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 from msgspec.structs import replace
@@ -17,10 +17,9 @@ from livedbg.analysis.rules.sight import blinds
 from livedbg.analysis.user_code import Inside
 from livedbg.cli.hits import frame_text
 from livedbg.cli.report import time_limits
-from livedbg.cli.target_options import DURATION, TargetOptions, target_options
+from livedbg.cli.target_options import DURATION, FILE, TargetOptions, target_options
 from livedbg.commands.output import TIME_LIMIT, warn, write
-from livedbg.commands.signals import quit_on_signals, running, started
-from livedbg.commands.time_limit import TimeLimit
+from livedbg.commands.signals import TimeLimit, quit_on_signals, running, started
 from livedbg.model import OUT_OF_TIME, SourceHealth, Stack, Task, TaskState, Thread
 from livedbg.model.errors import UsageError
 from livedbg.model.events import Event, SamplesSeen
@@ -34,7 +33,7 @@ from livedbg.session.live import LiveView
 from livedbg.session.registry import adapter_classes
 from livedbg.session.rulebook import user_code
 from livedbg.session.tools import no_unwinder
-from livedbg.state.stacks import group_stacks
+from livedbg.state.stacks import StackGroup, group_stacks
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import byte_size
 from livedbg.text.wording import many
@@ -48,6 +47,7 @@ _STACKS: Final = 3
 _OWN: Final = 4  # functions of the user's ...
 _LEAST: Final = 0.005  # ... and the share of each, at least; of a library's function its own
 _FRAMES: Final = 12
+_NAMES: Final = 6
 _ADAPTERS: Final = ("proc", "samples")
 
 
@@ -56,7 +56,7 @@ class ProfileOptions:
     """Options for printing a profile.
 
     Attributes:
-        seconds: how long to sample; None for no profile.
+        seconds: how long to sample; 0 for no profile.
         rate_hz: samples a second of CPU time; None for the usual rate.
         flame: a file for the flame graph (`.svg`) or for folded stacks (any other name).
         folded: print folded stacks instead of the table.
@@ -65,7 +65,7 @@ class ProfileOptions:
         pages: not of CPU time but of memory that was touched first: `cpu_ns` counts pages then.
     """
 
-    seconds: float | None = None
+    seconds: float = 0.0
     rate_hz: int | None = None
     flame: Path | None = None
     folded: bool = False
@@ -87,10 +87,10 @@ class ProfileOptions:
             "--pages": self.pages,
         }
         needs = [name for name, value in given.items() if value]
-        if self.seconds is None and needs:
-            raise UsageError(f"{needs[0]} needs --for.", "livedbg stacks PID --for 10s", "usage")
+        if not self.seconds and needs:
+            raise UsageError(f"{needs[0]} needs --for.", "livedbg stacks PID --for 10s")
         if self.folded and self.as_json:
-            raise UsageError("--folded and --json exclude each other.", "use one of them", "usage")
+            raise UsageError("--folded and --json exclude each other.", "use one of them")
 
 
 def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -> int:
@@ -100,9 +100,8 @@ def print_profile(request: Request, options: ProfileOptions, limit: TimeLimit) -
         UsageError: options exclude each other.
         LivedbgError: there is nothing that unwinds; a file can't be written.
     """
-    assert options.seconds is not None
     if request.stacks != "native" or "samples" not in adapter_names(request):
-        raise UsageError("--for needs samples and native frames.", "leave out --no-samples and --no-native", "usage")
+        raise UsageError("--for needs samples and native frames.", "leave out --no-samples and --no-native")
     if (missing := no_unwinder(request)) is not None:
         raise missing
     rate = {SAMPLES_RATE: str(options.rate_hz)} if options.rate_hz else {}
@@ -133,14 +132,10 @@ def adapter_names(request: Request) -> set[str]:
 
 
 def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileOptions) -> None:
-    assert options.seconds is not None
     whole = profile_of(slices)
     if not whole.samples:
         none = "touched new memory" if options.pages else "ran in user space"
-        warn(
-            f"No thread {none} in {options.seconds:g} s: all were blocked, or in the kernel.",
-            "livedbg stacks PID",
-        )
+        warn(f"No thread {none} in {options.seconds:g} s: all were blocked, or in the kernel.", "livedbg stacks PID")
     elif whole.unknown:
         warn(f"{whole.unknown} of {many(whole.samples, 'sample')} have no stack; the shares count them.")
     groups = [("", whole)]
@@ -188,7 +183,6 @@ def _amount(profile: Profile, options: ProfileOptions) -> str:
 
 
 def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], options: ProfileOptions) -> None:
-    assert options.seconds is not None
     seconds = _sampled_s(slices, options.seconds)
     threads = len({one.thread for one in slices})
     of = f"thread {name}" if name else many(threads, "running thread")
@@ -293,6 +287,7 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
 @click.option("--per-thread", is_flag=True, help="With --for: one table for each thread.")
 @click.option(
     "--rate",
+    "rate_hz",
     type=click.IntRange(1, 999),
     metavar="HZ",
     help="With --for: samples per second of a thread's CPU time.  [default: 99]",
@@ -300,22 +295,13 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
 @click.option("--pages", is_flag=True, help="With --for: who takes memory (pages touched first), not CPU time.")
 @click.option(
     "--flame",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=FILE,
     metavar="FILE",
     help="With --for: write a flame graph (FILE.svg), or folded stacks (any other name).",
 )
 @click.option("--folded", is_flag=True, help="With --for: print folded stacks (outermost;…;innermost COUNT).")
 def command(
-    options: TargetOptions,
-    as_json: bool,
-    timeout: float | None,
-    glance: bool,
-    seconds: float | None,
-    per_thread: bool,
-    rate: int | None,
-    pages: bool,
-    flame: Path | None,
-    folded: bool,
+    options: TargetOptions, as_json: bool, timeout: float | None, glance: bool, seconds: float | None, **profiled: Any
 ) -> int:
     """Print the stacks of all threads, innermost frame first. Threads with equal stacks are grouped.
 
@@ -331,11 +317,11 @@ def command(
     CPU time: `own` is the share of samples in which a function is innermost, `total` that in which it is anywhere in
     the stack. Blocked threads take no CPU time and are not in it.
     """
-    profile = ProfileOptions(seconds, rate, flame, folded, per_thread, as_json, pages)
+    profile = ProfileOptions(seconds=seconds or 0.0, as_json=as_json, **profiled)
     profile.check()
     if seconds is not None:
         if glance:
-            raise UsageError("--for and --glance exclude each other.", "use one of them", "usage")
+            raise UsageError("--for and --glance exclude each other.", "use one of them")
         return print_profile(options.resolved().request(), profile, TimeLimit.of_look(timeout, beside_s=seconds))
     limit = TimeLimit.of_look(timeout, probes=glance)
     request = _request(options.resolved(), glance)
@@ -362,17 +348,8 @@ def command(
         warn(f"{many(touches.stops, 'thread')} paused for {paused_ms:.2f} ms in total, one at a time")
     groups = group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in asked])
     for group in groups:
-        threads = [_name(snapshot, thread) for thread in group.threads]
-        if as_json:
-            said = {"threads": group.threads, "names": threads, "frames": group.frames}
-            click.echo(json_line(said))
-        else:
-            click.echo(f"{many(len(threads), 'thread')}: {_shortened(threads)}")
-            for note in sorted({_note(snapshot.stacks[thread]) for thread in group.threads} - {""}):
-                click.echo(f"    ({note})")
-            for number, frame in enumerate(group.frames):
-                click.echo(f"    #{number:<3}{frame_text(frame)}")
-            click.echo()
+        notes = sorted({_note(snapshot.stacks[thread]) for thread in group.threads} - {""})
+        _print_group("thread", [_name(snapshot, thread) for thread in group.threads], group, notes, as_json=as_json)
     _tasks(snapshot, as_json=as_json)
     bare = [thread for thread in asked.values() if not thread.exited and thread.id not in snapshot.stacks]
     if bare and not as_json:
@@ -383,14 +360,19 @@ def command(
 def _tasks(snapshot: Snapshot, *, as_json: bool) -> None:
     alive = {task.id: task for task in snapshot.tasks.values() if task.state is not TaskState.COMPLETED}
     for group in group_stacks([stack for stack in snapshot.stacks.values() if stack.thread in alive]):
-        names = [_task_name(alive[task]) for task in group.threads]
-        if as_json:
-            click.echo(json_line({"tasks": group.threads, "names": names, "frames": group.frames}))
-            continue
-        click.echo(f"{many(len(names), 'task')}: {_shortened(names)}")
-        for number, frame in enumerate(group.frames):
-            click.echo(f"    #{number:<3}{frame_text(frame)}")
-        click.echo()
+        _print_group("task", [_task_name(alive[task]) for task in group.threads], group, (), as_json=as_json)
+
+
+def _print_group(what: str, names: list[str], group: StackGroup, notes: Sequence[str], *, as_json: bool) -> None:
+    if as_json:
+        click.echo(json_line({f"{what}s": group.threads, "names": names, "frames": group.frames}))
+        return
+    click.echo(f"{many(len(names), what)}: {_shortened(names)}")
+    for note in notes:
+        click.echo(f"    ({note})")
+    for number, frame in enumerate(group.frames):
+        click.echo(f"    #{number:<3}{frame_text(frame)}")
+    click.echo()
 
 
 def _task_name(task: Task) -> str:
@@ -431,6 +413,5 @@ def _note(stack: Stack) -> str:
     return stack.note or ("partial" if stack.partial else "")
 
 
-def _shortened(names: list[str], most: int = 6) -> str:
-    more = f", and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+def _shortened(names: list[str]) -> str:
+    return ", ".join(names[:_NAMES]) + (f", and {len(names) - _NAMES} more" if len(names) > _NAMES else "")

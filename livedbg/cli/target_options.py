@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
+from livedbg.commands.output import warn
 from livedbg.linux.target_files import is_closed
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.model.intents import SAMPLES
@@ -22,6 +23,9 @@ from livedbg.session.hostinfo import host_name
 from livedbg.session.systems import systems
 from livedbg.session.targets import Targets, resolve
 from livedbg.text.sanitize import clean_line
+
+FILE: Final = click.Path(path_type=Path, dir_okay=False)
+PATH: Final = click.Path(path_type=Path)
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,13 +57,13 @@ class TargetOptions(Struct, frozen=True):
             SourceError: a log does not exist.
         """
         if not self.targets and not self.logs:
-            raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps", "usage")
+            raise UsageError("Missing a TARGET or --logs PATH.", "livedbg ps")
         for path in self.logs:
             if not any(sign in path for sign in "*?[") and not (is_closed(Path(path)) or Path(path).exists()):
-                raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob", "missing")
+                raise SourceError(f"{path} does not exist.", "give a log file, a directory or a quoted glob")
         _known_services(self.ask)
         known_signatures(self.signatures)
-        return TargetOptions(**{**_fields(self), "found": resolve(self.targets, all_ranks=self.all_ranks)})
+        return structs.replace(self, found=resolve(self.targets, all_ranks=self.all_ranks))
 
     def request(self, *, once: bool = False, stacks: str | None = None) -> Request:
         """Return the request of a session."""
@@ -80,17 +84,11 @@ class TargetOptions(Struct, frozen=True):
         )
 
 
-def _fields(options: TargetOptions) -> dict[str, Any]:
-    return {name: getattr(options, name) for name in options.__struct_fields__}
-
-
 def _known_services(asked: Iterable[str]) -> None:
     known = sorted({name for system in systems() for name in system.services}) if asked else []
     for name in (service.partition("=")[0] for service in asked):
         if name not in known:
-            raise UsageError(
-                f"There is no service {clean_line(name)!r} to ask.", f"--ask {' or '.join(known)}", "usage"
-            )
+            raise UsageError(f"There is no service {clean_line(name)!r} to ask.", f"--ask {' or '.join(known)}")
 
 
 def known_signatures(folders: Sequence[str]) -> None:
@@ -103,10 +101,10 @@ def known_signatures(folders: Sequence[str]) -> None:
 
     for folder in folders:
         if not Path(folder).is_dir():
-            raise SourceError(f"{clean_line(folder)} is no folder.", "give a folder of *.toml files", "missing")
+            raise SourceError(f"{clean_line(folder)} is no folder.", "give a folder of *.toml files")
     if folders or own_folder().is_dir():
         for sentence in book(folders)[1]:
-            click.echo(f"livedbg: {sentence}", err=True)
+            warn(sentence)
 
 
 def signatures_option(command: Command) -> Command:
@@ -161,22 +159,8 @@ def target_options(command: Command) -> Callable[..., Any]:
     @click.option("--gdb", metavar="PATH", help="Unwind stack copies with this gdb, not with drgn; it is not attached.")
     @functools.wraps(command)
     def wrapped(**given: Any) -> Any:
-        options = TargetOptions(
-            targets=given.pop("targets"),
-            logs=given.pop("logs"),
-            tree=given.pop("tree"),
-            all_ranks=given.pop("all_ranks"),
-            interval=given.pop("interval"),
-            local_variables=given.pop("local_variables"),
-            native=given.pop("native"),
-            samples=given.pop("samples"),
-            ask=given.pop("ask"),
-            read_only=given.pop("read_only"),
-            signatures=given.pop("signatures"),
-            redact=given.pop("redact"),
-            gdb=given.pop("gdb"),
-        )
-        return command(options=options, **given)
+        fields = {name: given.pop(name) for name in TargetOptions.__struct_fields__ if name in given}
+        return command(options=TargetOptions(**fields), **given)
 
     return wrapped
 

@@ -27,13 +27,12 @@ from livedbg.cli.report import render
 from livedbg.cli.target_options import TargetOptions, target_options
 from livedbg.commands.launch_tracing import TracingStatus, trace_launches
 from livedbg.commands.output import code_of, warn, warn_all
-from livedbg.commands.signals import quit_on_signals, running
-from livedbg.commands.time_limit import TimeLimit
+from livedbg.commands.signals import TimeLimit, quit_on_signals, running
 from livedbg.model import Task, TaskState
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
-from livedbg.report.lines import verdict_line
+from livedbg.report.build import verdict_line
 from livedbg.session.live import LiveView
 from livedbg.session.systems import declared, note_problem
 from livedbg.session.view import SessionView, Update
@@ -176,7 +175,7 @@ def command(
     if launches:
         refuse_touch(request, "--launches sets probes")
         if not request.processes:
-            raise UsageError("--launches needs a process.", "livedbg watch PID --launches", "usage")
+            raise UsageError("--launches needs a process.", "livedbg watch PID --launches")
     with quit_on_signals(), running(request, limit=limit) as view:
         try:
             if launches:
@@ -203,9 +202,9 @@ class OnStall:
         try:
             self._argv = shlex.split(line)
         except ValueError as error:
-            raise UsageError(f"--on-stall: {error}.", "quote it: --on-stall 'notify-send stuck'", "usage") from None
+            raise UsageError(f"--on-stall: {error}.", "quote it: --on-stall 'notify-send stuck'") from None
         if not self._argv:
-            raise UsageError("--on-stall needs a command.", "--on-stall 'notify-send stuck'", "usage")
+            raise UsageError("--on-stall needs a command.", "--on-stall 'notify-send stuck'")
         self._stuck = False
 
     def take(self, update: Update, limit_s: float | None = None) -> None:

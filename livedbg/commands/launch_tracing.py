@@ -42,13 +42,13 @@ def trace_launches(
         update = view.latest()
         if update.notice:
             message, _, remedy = update.notice.partition("\n")
-            raise TargetError(message, remedy.removeprefix("try: "), "not-traced")
+            raise TargetError(message, remedy.removeprefix("try: "))
         if sum(touch.what == "probe" for touch in update.snapshot.intrusions) >= len(processes):
             return True
     if limit_s is not None and limit_s < _SET_S:
         return view.wait_ended(0)
     if not view.wait_ended(0):
-        raise TargetError(f"The probes were not set within {_SET_S:.0f} s.", "try again", "not-traced")
+        raise TargetError(f"The probes were not set within {_SET_S:.0f} s.", "try again")
     return True
 
 

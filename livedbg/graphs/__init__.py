@@ -1,5 +1,1 @@
 """Task graphs that a runtime declared: read from its files, checked for orders that they lack, compared, drawn."""
-
-from __future__ import annotations
-
-__all__: list[str] = []

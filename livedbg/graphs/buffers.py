@@ -25,15 +25,7 @@ from itertools import accumulate
 from math import prod
 from typing import Final
 
-from msgspec import Struct
-
 from livedbg.graphs.declared import Access, DeclaredTask, TaskGraph, unit_of
-
-
-class _Cluster(Struct, frozen=True):
-    """External buffers that overlap in memory: the address that their regions are counted from."""
-
-    address: int
 
 
 class Buffers:
@@ -50,8 +42,6 @@ class Buffers:
         self._gaps = self._find_gaps()
         self._external = self._find_external()
         self._clusters = self._find_clusters()
-        self.tracked = {(edge.succ, edge.tensor_id) for edge in graph.dependencies if edge.source == "tensormap"}
-        """Tasks and tensors of which the runtime has looked an earlier writer up."""
 
     def address_of(self, tensor: int) -> int | None:
         """Return the start of a tensor's buffer; None if the file doesn't say."""
@@ -63,7 +53,7 @@ class Buffers:
         address = self.address_of(tensor)
         if address is None:
             return "tensor", tensor
-        return "memory", self._clusters.get(address, _Cluster(address)).address
+        return "memory", self._clusters.get(address, address)
 
     def base_of(self, tensor: int) -> int:
         """Return the start of the tensor's buffer, counted from the memory of its key."""
@@ -128,19 +118,20 @@ class Buffers:
     def _possible_makers(self, raw: int) -> bool:
         return any(pred in self._makers or pred not in self._places for pred in self._graph.predecessors.get(raw, ()))
 
-    def _find_clusters(self) -> dict[int, _Cluster]:
+    def _find_clusters(self) -> dict[int, int]:
+        """Map the addresses of external buffers to those that their regions are counted from: buffers may overlap."""
         spans = sorted(
             (tensor.buffer_addr, tensor.buffer_addr + max(1, tensor.buffer_numel * unit_of(tensor.dtype)))
             for tensor in self._graph.tensors.values()
             if tensor.buffer_addr and self.is_external(tensor.tensor_id)
         )
-        found: dict[int, _Cluster] = {}
+        found: dict[int, int] = {}
         begin = reach = -1
         for low, high in spans:
             if low >= reach:
                 begin = low
             reach = max(reach, high)
-            found[low] = _Cluster(begin)
+            found[low] = begin
         return found
 
 

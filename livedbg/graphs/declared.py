@@ -116,21 +116,13 @@ def unit_of(dtype: str) -> int:
 class DeclaredTask(msgspec.Struct, frozen=True):
     """A task, in the order of submission."""
 
-    task_id: int
+    raw: int = msgspec.field(name="task_id")
+    """The runtime's 64-bit id."""
     scope: str = "auto"
-    kernel_ids: tuple[int, ...] = ()
+    kernels: tuple[int, ...] = msgspec.field(name="kernel_ids", default=())
+    """Func ids of its three slots, -1 for none."""
     block_num: int = 1
     args: tuple[Access, ...] = ()
-
-    @property
-    def raw(self) -> int:
-        """The runtime's 64-bit id."""
-        return self.task_id
-
-    @property
-    def kernels(self) -> tuple[int, ...]:
-        """Func ids of its three slots, -1 for none."""
-        return self.kernel_ids
 
     @property
     def blocks(self) -> int:
@@ -162,14 +154,6 @@ class Dependency(msgspec.Struct, frozen=True, gc=False):
     source: str = ""
     flags: tuple[str, ...] | None = None
     tensor_id: int | None = None
-
-    @property
-    def predecessor(self) -> int:
-        return self.pred
-
-    @property
-    def successor(self) -> int:
-        return self.succ
 
     @property
     def orders(self) -> bool:

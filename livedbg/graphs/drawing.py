@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from textwrap import wrap
 from typing import Any, Final
 
-from livedbg.graphs.paths import Layers, layered
+from livedbg.graphs.layout import Layers, layered
 from livedbg.text.json_text import json_bytes
 from livedbg.text.wording import many
 
@@ -183,12 +183,9 @@ def to_dot(drawing: Drawing) -> str:
 def _nodes(drawing: Drawing) -> Iterator[str]:
     ends = {end for arrow in drawing.arrows if arrow.state == MISSING for end in (arrow.first, arrow.second)}
     for name, node in drawing.nodes.items():
-        label = f"label={_quoted(_label(name, node))}"
-        yield f"  {_quoted(name)}{_attributes([label, 'penwidth=2', 'peripheries=2'] if name in ends else [label])};"
-
-
-def _label(name: str, node: Node) -> str:
-    return "\n".join(filter(None, (name, node.label, node.detail)))
+        label = "\n".join(filter(None, (name, node.label, node.detail)))
+        drawn = [f"label={_quoted(label)}", *(("penwidth=2", "peripheries=2") if name in ends else ())]
+        yield f"  {_quoted(name)}{_attributes(drawn)};"
 
 
 def _edge(arrow: Arrow, *, upwards: bool) -> str:

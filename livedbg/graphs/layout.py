@@ -1,8 +1,9 @@
-"""Layout of a drawing: positions of boxes and lines, for the page and the terminal.
+"""Layout of a drawing: layers, and positions of boxes and lines, for the page and the terminal.
 
-A layered drawing (Sugiyama, Tagawa and Toda 1981): boxes are in rows, a row is ordered by the mean position of the
-neighbours of its boxes, and a line over several rows goes through points that are ordered and placed like boxes. Each
-row is placed by a weighted isotonic regression of the wished positions.
+A layered drawing (Sugiyama, Tagawa and Toda 1981). The layer of a node is one below the lowest of its predecessors;
+edges that close a cycle, as a depth-first search from the sources meets them, are set aside: they lead upwards. A row
+is ordered by the mean position of the neighbours of its boxes, and a line over several rows goes through points that
+are ordered and placed like boxes. Each row is placed by a weighted isotonic regression of the wished positions.
 
 Invariants:
     layout.L2. All lines together have at most `POINTS` points; where there are more, the longest lines have none.
@@ -13,10 +14,73 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, TypeAlias
+
+Ends: TypeAlias = tuple[str, str]
+"""Where an edge begins and ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """A graph's nodes in layers from above; `turned` are edges that lead upwards, or to their own node."""
+
+    rows: tuple[tuple[str, ...], ...] = ()
+    turned: frozenset[Ends] = frozenset()
+
+
+def layered(nodes: Collection[str], edges: Iterable[Ends]) -> Layers:
+    """Put nodes into layers by their longest path; earlier nodes come first where nothing else decides."""
+    after: dict[str, dict[str, None]] = defaultdict(dict)
+    for first, second in edges:
+        after[first][second] = None
+    entered = {second for seconds in after.values() for second in seconds}
+    turned = frozenset(_turned([*(node for node in nodes if node not in entered), *nodes], after))
+    return Layers(tuple(map(tuple, _by_longest_path(nodes, after, turned))), turned)
+
+
+def _turned(starts: Sequence[str], after: Mapping[str, Iterable[str]]) -> Iterator[Ends]:
+    """Yield the edges that lead back to a node on the way from a start."""
+    on_the_way: dict[str, bool] = {}  # False: left for good
+    for start in starts:
+        if start in on_the_way:
+            continue
+        on_the_way[start] = True
+        way = [(start, iter(after.get(start, ())))]
+        while way:
+            node, following = way[-1]
+            second = next(following, None)
+            if second is None:
+                on_the_way[node] = False
+                way.pop()
+            elif on_the_way.get(second):
+                yield node, second
+            elif second not in on_the_way:
+                on_the_way[second] = True
+                way.append((second, iter(after.get(second, ()))))
+
+
+def _by_longest_path(
+    nodes: Iterable[str], after: Mapping[str, Iterable[str]], turned: Collection[Ends]
+) -> Iterator[list[str]]:
+    waiting = dict.fromkeys(nodes, 0)
+    for first, seconds in after.items():
+        for second in seconds:
+            waiting[second] += (first, second) not in turned
+    current = [node for node, count in waiting.items() if not count]
+    while current:
+        yield current
+        following: list[str] = []
+        for first in current:
+            for second in after.get(first, ()):
+                if (first, second) not in turned:
+                    waiting[second] -= 1
+                    if not waiting[second]:
+                        following.append(second)
+        current = following
+
 
 POINTS: Final = 100_000
 """Points of all lines together; beyond them the longest have none."""

@@ -1,8 +1,7 @@
 """Recipes: launch presets, environment variables and wrappers for a debugging question (`livedbg recipes`)."""
 
 from livedbg.recipes.effects import Ended, without_effect
-from livedbg.recipes.load import chosen, own_folder, recipes
-from livedbg.recipes.model import Effect, Preload, Reason, Recipe
+from livedbg.recipes.model import Effect, Preload, Reason, Recipe, chosen, own_folder, recipes
 from livedbg.recipes.plan import Part, Plan, plan
 from livedbg.recipes.watching import RecipeWatch
 

@@ -26,8 +26,7 @@ from livedbg.linux.descriptors import fd_links
 from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import child_pids, command_line, read_environment
 from livedbg.recipes.model import Effect, Reason
-from livedbg.recipes.plan import Part
-from livedbg.recipes.sources import written
+from livedbg.recipes.plan import Part, written
 from livedbg.text.sanitize import clean_line
 
 _FIRST_S: Final = 0.05
@@ -196,7 +195,7 @@ def _seen(way: Effect, part: Part, ended: Ended) -> bool:
         wanted = re.compile(way.says.encode(), re.MULTILINE)
         return any(not way.says or _search(file, wanted) is not None for file in found)
     if way.loaded:
-        return not ended.processes or any(_has(seen, way.loaded) and _got(seen, part) for seen in ended.processes)
+        return not ended.processes or any(_has(seen, way.loaded) and not _lost(seen, part) for seen in ended.processes)
     pattern = re.compile(way.says.encode(), re.MULTILINE)
     return any(_search(path, pattern) is not None for path in ended.output)
 
@@ -214,10 +213,6 @@ def _astray(part: Part, ended: Ended) -> list[str]:
 
 def _has(seen: Seen, expression: str) -> bool:
     return any(re.search(expression, path) for path in seen.loaded)
-
-
-def _got(seen: Seen, part: Part) -> bool:
-    return not _lost(seen, part)
 
 
 def _lost(seen: Seen, part: Part) -> list[str]:

@@ -24,8 +24,7 @@ from typing import Final
 from livedbg.model.errors import SourceError
 from livedbg.recipes.effects import Ended, Seen, Witness, without_effect
 from livedbg.recipes.model import After, Grows
-from livedbg.recipes.plan import Part, Plan
-from livedbg.recipes.sources import folders_above, matching, written
+from livedbg.recipes.plan import Part, Plan, folders_above, matching, written
 from livedbg.session.launch import Launched
 from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import byte_size

@@ -134,7 +134,8 @@ def compare(ends: Sequence[RunEnd], *, buffered: bool = True) -> Comparison:
     if hung:
         sentences.append(_sentence(hung, hangs, len(counted), "hung"))
     if not crashed and not hung:
-        sentences.append(_all_well(len(counted)))
+        well = {0: "No run has ended.", 1: "The run succeeded."}
+        sentences.append(well.get(len(counted), f"All {len(counted)} runs succeeded."))
     elif crashes == "same" and len({end.stack for end in crashed if end.stack}) > 1:
         sentences.append("Their stacks differ: several call paths reach the failure, or memory was corrupted before.")
     doubtful = [end for end in counted if end.how == "well" and end.reported]
@@ -150,12 +151,6 @@ def compare(ends: Sequence[RunEnd], *, buffered: bool = True) -> Comparison:
         sentences=tuple(sentences),
         next=(*(_OTHER_DEVICES if device else ()), *_next(crashed, crashes, hung, buffered)),
     )
-
-
-def _all_well(count: int) -> str:
-    if count == 0:
-        return "No run has ended."
-    return "The run succeeded." if count == 1 else f"All {count} runs succeeded."
 
 
 def _doubts(ends: Sequence[RunEnd]) -> str:

@@ -22,12 +22,12 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import structs
@@ -54,34 +54,28 @@ class _Mark(NamedTuple):
     place: int  # 0: before; -1: behind; else before the word of that number
 
 
+Step = tuple[str, str]
+"""A lane, or "", and what is done there."""
+
+
 @dataclass(frozen=True, slots=True)
-class FoundPair:
-    """A detected pair of markers."""
+class Pair:
+    """Recognises the lines that begin a step and those that end it: each function returns that step, or None."""
 
-    begin: _Mark
-    end: _Mark
-
-    @property
-    def name(self) -> str:
-        """The name shown to users."""
-        return f"{_shown(self.begin)} / {_shown(self.end)}"
-
-    def begun(self, line: str) -> tuple[str, str] | None:
-        return _of(line, self.begin)
-
-    def ended(self, line: str) -> tuple[str, str] | None:
-        return _of(line, self.end)
+    name: str
+    begun: Callable[[str], Step | None]
+    ended: Callable[[str], Step | None]
 
 
 def _shown(mark: _Mark) -> str:
     return f"{mark.words} *" if mark.place == 0 else f"* {mark.words}" if mark.place < 0 else f"* {mark.words} *"
 
 
-def _of(line: str, mark: _Mark) -> tuple[str, str] | None:
+def _of(mark: _Mark, line: str) -> Step | None:
     return next((("", what) for found, what in _splits(line) if found == mark), None)
 
 
-def found_pairs(runs: Sequence[Sequence[str]]) -> list[FoundPair]:
+def found_pairs(runs: Sequence[Sequence[str]]) -> list[Pair]:
     """Detect the pairs in the lines of some runs, the best first."""
     follows: Counter[tuple[_Mark, _Mark]] = Counter()
     things: dict[tuple[_Mark, _Mark], set[str]] = defaultdict(set)
@@ -102,12 +96,12 @@ def found_pairs(runs: Sequence[Sequence[str]]) -> list[FoundPair]:
     good.sort(key=lambda entry: (-entry[1], sum(len(mark.words) for mark in entry[0]), entry[0]))
     begins: set[_Mark] = set()
     ends: set[_Mark] = set()
-    pairs: list[FoundPair] = []
+    pairs: list[Pair] = []
     for (begin, end), _ in good:  # a chain of marks (start, forward, backward, done) is several pairs
         if begin not in begins and end not in ends:
             begins.add(begin)
             ends.add(end)
-            pairs.append(FoundPair(begin, end))
+            pairs.append(Pair(f"{_shown(begin)} / {_shown(end)}", partial(_of, begin), partial(_of, end)))
     return pairs[:_MOST_PAIRS]
 
 
@@ -137,10 +131,7 @@ def _splits(line: str) -> Iterator[tuple[_Mark, str]]:
     if not 2 <= count <= _MOST_WORDS:
         return
     for size in range(1, min(_MARK_WORDS, count - 1) + 1):
-        for place, mark, rest in (
-            (0, words[:size], words[size:]),
-            (-1, words[count - size :], words[: count - size]),
-        ):
+        for place, mark, rest in ((0, words[:size], words[size:]), (-1, words[count - size :], words[: count - size])):
             if all(map(_constant, mark)):
                 yield _Mark(" ".join(mark), place), " ".join(rest)
     for place in range(1, count - 1):
@@ -162,21 +153,6 @@ class Marker(msgspec.Struct, frozen=True):
     others: int = 0
 
 
-class Pair(Protocol):
-    """Recognises the lines that begin a step and those that end it."""
-
-    @property
-    def name(self) -> str: ...
-
-    def begun(self, line: str) -> tuple[str, str] | None:
-        """Return the (lane, step) that begins with a line, or None."""
-        ...
-
-    def ended(self, line: str) -> tuple[str, str] | None:
-        """Return the (lane, step) that ends with a line, or None."""
-        ...
-
-
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     begin: str
@@ -188,35 +164,21 @@ class _Data(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pair: tuple[_Entry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PatternPair:
-    """A pair given by two regular expressions with the groups `what` and perhaps `lane`."""
-
-    name: str
-    begin: re.Pattern[str]
-    end: re.Pattern[str]
-
-    def begun(self, line: str) -> tuple[str, str] | None:
-        return _named(self.begin.search(line))
-
-    def ended(self, line: str) -> tuple[str, str] | None:
-        return _named(self.end.search(line))
-
-
-def _named(match: re.Match[str] | None) -> tuple[str, str] | None:
-    if match is None:
-        return None
-    groups = match.groupdict()
-    return groups.get("lane") or "", groups["what"]
+def _named(pattern: re.Pattern[str], line: str) -> Step | None:
+    """Return the step in the groups `what` and perhaps `lane` of a match."""
+    match = pattern.search(line)
+    return (match.groupdict().get("lane") or "", match["what"]) if match is not None else None
 
 
 @lru_cache(maxsize=1)
-def known_pairs() -> tuple[PatternPair, ...]:
+def known_pairs() -> tuple[Pair, ...]:
     """Return the pairs of livedbg/repeats/data/markers.toml, and those that systems declare."""
     text = files("livedbg.repeats").joinpath("data", "markers.toml").read_bytes()
     known = [(entry.name, entry.begin, entry.end) for entry in msgspec.toml.decode(text, type=ready(_Data)).pair]
     known += [(pair.name, pair.begin, pair.end) for system in systems() for pair in system.markers]
-    return tuple(PatternPair(name, re.compile(begin), re.compile(end)) for name, begin, end in known)
+    return tuple(
+        Pair(name, partial(_named, re.compile(begin)), partial(_named, re.compile(end))) for name, begin, end in known
+    )
 
 
 def last_open(lines: Sequence[str], pairs: Sequence[Pair]) -> Marker | None:
@@ -229,7 +191,7 @@ def last_open(lines: Sequence[str], pairs: Sequence[Pair]) -> Marker | None:
 
 
 def _still_open(lines: Sequence[str], pair: Pair) -> Iterator[int]:
-    begun: dict[tuple[str, str], list[int]] = {}
+    begun: dict[Step, list[int]] = {}
     for number, line in enumerate(lines):
         ended = pair.ended(line)
         if ended is not None and begun.get(ended):
@@ -298,7 +260,7 @@ def marked(runs: Sequence[Ran]) -> Iterator[Ran]:
     """Yield the runs with their markers, by known pairs and by pairs that the output shows."""
     searched = sorted(runs, key=lambda ran: not ran.end.bad)[:_MOST_RUNS]
     shown = [lines for ran in searched for path in ran.outputs if (lines := lines_of(path))]
-    pairs: list[Pair] = [*known_pairs(), *found_pairs(shown)]
+    pairs = [*known_pairs(), *found_pairs(shown)]
     for ran in runs:
         yield replace(ran, end=_marked(ran, pairs))
 

@@ -18,6 +18,7 @@ from livedbg.model import ExceptionHit, Frame, Stack
 from livedbg.text.patterns import lazy_re
 
 How = Literal["well", "code", "signal", "hung", "cut"]
+_WORDS: Final[dict[How, str]] = {"well": "succeeded", "hung": "hung", "cut": "interrupted by Ctrl-C"}
 _FRAMES: Final = 12
 _CHANGING: Final = lazy_re(r"0x[0-9a-f]+|\d+")
 _RUNTIMES: Final = ("libstdc++.so", "libc++abi.so")
@@ -75,7 +76,7 @@ class RunEnd(Struct, frozen=True, kw_only=True):
     @property
     def ending(self) -> str:
         """The ending as text; equal for equal endings."""
-        text = in_words(self)
+        text = _WORDS.get(self.how) or self.signal or f"exit code {self.code}"
         return f"{text}, {self.exception}" if self.exception not in ("", text) and self.notable else text
 
     @property
@@ -103,21 +104,6 @@ def how_ended(code: int) -> tuple[How, str]:
         except ValueError:
             pass  # an exit code of the program's own
     return "code", ""
-
-
-def in_words(end: RunEnd) -> str:
-    """Return how a run ended, in words."""
-    match end.how:
-        case "well":
-            return "succeeded"
-        case "hung":
-            return "hung"
-        case "cut":
-            return "interrupted by Ctrl-C"
-        case "signal":
-            return end.signal
-        case _:
-            return f"exit code {end.code}"
 
 
 def frames_shown(frames: tuple[Frame, ...]) -> tuple[str, ...]:

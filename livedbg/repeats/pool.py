@@ -116,13 +116,13 @@ def devices_of(text: str) -> tuple[str, ...]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, dash, last = part.partition("-")
         if not _NUMBER.fullmatch(first) or (dash and not _NUMBER.fullmatch(last)):
-            raise UsageError(f"--gpus: {part!r} is not a number or a range.", "--gpus 0-3 or --gpus 0,2", "usage")
+            raise UsageError(f"--gpus: {part!r} is not a number or a range.", "--gpus 0-3 or --gpus 0,2")
         numbers = range(int(first), int(last or first) + 1)
         if not numbers or len(found) + len(numbers) > _MOST_DEVICES:
-            raise UsageError(f"--gpus: {part!r} is not a range of devices.", "--gpus 0-3 or --gpus 0,2", "usage")
+            raise UsageError(f"--gpus: {part!r} is not a range of devices.", "--gpus 0-3 or --gpus 0,2")
         found.update(dict.fromkeys(map(str, numbers)))
     if not found:
-        raise UsageError("--gpus needs device numbers.", "--gpus 0-3 or --gpus 0,2", "usage")
+        raise UsageError("--gpus needs device numbers.", "--gpus 0-3 or --gpus 0,2")
     return tuple(found)
 
 
@@ -148,7 +148,6 @@ def visible(device: str, environment: Mapping[str, str]) -> dict[str, str]:
             raise UsageError(
                 f"--gpus: no device {device}: {name}={environment[name]} lists {many(len(allowed), 'device')}.",
                 f"--gpus 0-{len(allowed) - 1}, or unset {name}",
-                "usage",
             )
         if allowed:
             found[name] = allowed[int(device)]

@@ -1,16 +1,20 @@
-"""Makes the report document of a state, or a brief one for pasting.
+"""Makes the report document of a state, a brief one for pasting, and the lines that are printed as things happen.
 
 A report names every entity of every finding and all that takes part in a wait. Of very many, those that matter most are
-kept; `omitted` says how many were left out.
+kept; `omitted` says how many were left out. `watch --json` and `catch --json` print one JSON object a line.
+
+Invariants:
+    report_lines.P3. Each line has a `kind`; docs/report-schema.md lists all kinds with their keys, and no other. Every
+        key of a kind is in each line of it.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, Struct, structs
 
-from livedbg.analysis.diagnosis import Diagnosis, Finding
+from livedbg.analysis.diagnosis import Diagnosis, Finding, Verdict
 from livedbg.model import Edge, EdgeKind, EdgeState, ExceptionHit, Frame, SourceHealth
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import (
@@ -27,8 +31,15 @@ from livedbg.report.document import (
     TouchOut,
     VerdictOut,
 )
-from livedbg.report.entities import chosen_entities, entity_out, frames_out, place_out
-from livedbg.report.stacks import stack_groups, stacks_of_others
+from livedbg.report.entities import (
+    chosen_entities,
+    entity_out,
+    frames_out,
+    out_of,
+    place_out,
+    stack_groups,
+    stacks_of_others,
+)
 from livedbg.session.view import Update
 from livedbg.text.quantities import timestamp
 
@@ -59,14 +70,15 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
         entities={
             entity: entity_out(entity, snapshot, diagnosis, stack_of=others.get(entity, "")) for entity in chosen
         },
-        edges=tuple(_edge(edge) for edge in edges[:_MOST_EDGES]),
+        edges=tuple(out_of(EdgeOut, edge) for edge in edges[:_MOST_EDGES]),
         exceptions=tuple(exception_out(hit) for hit in snapshot.exceptions.values()),
         intrusions=_intrusions(snapshot),
-        logs=tuple(
-            LogOut(id=log.id, name=log.name, path=log.path, format=log.format, lines=log.lines, size=log.size)
-            for log in snapshot.log_sources.values()
+        logs=tuple(out_of(LogOut, log) for log in snapshot.log_sources.values()),
+        limits=tuple(
+            out_of(LimitOut, one, health=one.health.value)
+            for one in snapshot.statuses.values()
+            if one.health is not SourceHealth.OK
         ),
-        limits=_limits(snapshot),
         omitted={
             "entities": left_out,
             "edges": max(0, len(edges) - _MOST_EDGES),
@@ -79,26 +91,19 @@ def report_of(snapshot: Snapshot, diagnosis: Diagnosis) -> ReportDocument:
 
 def _targets(snapshot: Snapshot) -> tuple[TargetOut, ...]:
     return tuple(
-        TargetOut(
-            id=p.id,
-            host=p.host,
-            pid=p.pid,
-            rank=p.rank,
-            command=p.command,
-            state="exited" if p.exited else p.state.value,
-        )
-        for p in snapshot.processes.values()
-        if p.target
+        out_of(TargetOut, one, state="exited" if one.exited else one.state.value)
+        for one in snapshot.processes.values()
+        if one.target
     )
 
 
 def _verdict(snapshot: Snapshot, diagnosis: Diagnosis) -> VerdictOut:
     verdict, chief = diagnosis.verdict, diagnosis.chief
     place = _place(snapshot, diagnosis)
-    return VerdictOut(
+    return out_of(
+        VerdictOut,
+        verdict,
         state=verdict.state.value,
-        sentence=verdict.sentence,
-        roots=verdict.roots,
         findings=_bearing(diagnosis),
         since=_time(verdict.since_wall_ns),
         finding=verdict.chief or None,
@@ -129,25 +134,16 @@ def _bearing(diagnosis: Diagnosis) -> tuple[str, ...]:
 
 
 def finding_out(name: str, finding: Finding) -> FindingOut:
-    return FindingOut(
+    evidence = tuple(
+        out_of(EvidenceOut, proof, source=proof.place, at=_time(proof.at_wall_ns), file=proof.file or None)
+        for proof in finding.evidence
+    )
+    return out_of(
+        FindingOut,
+        finding,
         id=name,
-        rule=finding.rule,
         severity=finding.severity.value,
-        sentence=finding.sentence,
-        entities=finding.entities,
-        evidence=tuple(
-            EvidenceOut(
-                kind=proof.kind,
-                source=proof.place,
-                text=proof.text,
-                at=_time(proof.at_wall_ns),
-                file=proof.file or None,
-                line=proof.line,
-            )
-            for proof in finding.evidence
-        ),
-        next=finding.next,
-        inferred=finding.inferred,
+        evidence=evidence,
         since=_time(finding.since_wall_ns),
     )
 
@@ -158,67 +154,23 @@ def _shown(edge: Edge, inside: set[str]) -> bool:
     return wanted and edge.source in inside and edge.target in inside
 
 
-def _edge(edge: Edge) -> EdgeOut:
-    return EdgeOut(
-        kind=edge.kind.value,
-        source=edge.source,
-        target=edge.target,
-        state=edge.state.value,
-        evidence=edge.evidence,
-        inferred=edge.inferred,
-        any_of=edge.any_of,
-        timed=edge.timed,
-    )
-
-
 def exception_out(hit: ExceptionHit) -> ExceptionOut:
-    return ExceptionOut(
+    return out_of(
+        ExceptionOut,
+        hit,
         kind="exception",
-        type=hit.type,
-        message=hit.message,
-        thread=hit.thread,
-        process=hit.process,
         at=_time(hit.at_wall_ns),
-        count=hit.count,
         stack=frames_out(hit.stack),
-        paused_ms=hit.paused_ms,
         first=_time(hit.first_wall_ns),
-        catchpoint=hit.catchpoint,
-        rank=hit.rank,
         operation=hit.operation or None,
     )
 
 
 def _intrusions(snapshot: Snapshot) -> IntrusionsOut:
     touches = tuple(
-        TouchOut(
-            target=touch.target,
-            what=touch.what,
-            why=touch.why,
-            at=_time(touch.at_wall_ns),
-            paused_ms=touch.paused_ns / 1e6,
-            stops=touch.stops,
-            measured=touch.measured,
-        )
-        for touch in snapshot.intrusions
+        out_of(TouchOut, one, at=_time(one.at_wall_ns), paused_ms=one.paused_ns / 1e6) for one in snapshot.intrusions
     )
-    total = snapshot.touches
-    return IntrusionsOut(paused_ms=total.paused_ns / 1e6, stops=total.stops, touches=touches)
-
-
-def _limits(snapshot: Snapshot) -> tuple[LimitOut, ...]:
-    return tuple(
-        LimitOut(
-            source=status.source,
-            target=status.target,
-            health=status.health.value,
-            code=status.code,
-            sentence=status.sentence,
-            remedy=status.remedy,
-        )
-        for status in snapshot.statuses.values()
-        if status.health is not SourceHealth.OK
-    )
+    return out_of(IntrusionsOut, snapshot.touches, paused_ms=snapshot.touches.paused_ns / 1e6, touches=touches)
 
 
 _FINDINGS: Final = 5
@@ -255,3 +207,49 @@ def brief(report: ReportDocument) -> ReportDocument:
     return structs.replace(
         report, findings=findings, stacks=stacks, entities=entities, edges=edges, logs=(), omitted=omitted
     )
+
+
+class VerdictLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="verdict"):
+    """The state of the verdict changed, or its roots."""
+
+    at: str
+    state: str
+    sentence: str
+    roots: tuple[str, ...]
+    since: str | None
+
+
+class FindingLine(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finding"):
+    """A new finding. `state` is null if it decides nothing by itself."""
+
+    id: str
+    at: str
+    rule: str
+    severity: str
+    state: str | None
+    sentence: str
+    entities: tuple[str, ...]
+    roots: tuple[str, ...]
+    evidence: tuple[EvidenceOut, ...]
+    next: tuple[str, ...]
+    inferred: bool
+    since: str | None
+    topic: str
+
+
+LINES: Final[dict[str, type[Struct]]] = {"verdict": VerdictLine, "finding": FindingLine, "exception": ExceptionOut}
+"""The value of `kind` -> what such a line holds."""
+
+
+def verdict_line(verdict: Verdict, at_ns: int) -> VerdictLine:
+    """Return the line for a verdict that was reached at a wall clock time."""
+    return out_of(
+        VerdictLine, verdict, at=timestamp(at_ns), state=verdict.state.value, since=_time(verdict.since_wall_ns)
+    )
+
+
+def finding_line(name: str, finding: Finding, at_ns: int) -> FindingLine:
+    """Return the line for a finding `F1` that was made at a wall clock time."""
+    state = finding.state.value if finding.state is not None else None
+    shown = finding_out(name, finding)
+    return out_of(FindingLine, shown, at=timestamp(at_ns), state=state, roots=finding.roots, topic=finding.topic)

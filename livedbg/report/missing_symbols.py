@@ -9,7 +9,7 @@ from livedbg.analysis.user_code import NO_FRAMEWORKS, Inside
 from livedbg.model import Frame
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.document import LimitOut
-from livedbg.report.stacks import kept_frames
+from livedbg.report.entities import kept_frames
 from livedbg.session.view import Update
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.missing_symbols import MissingSymbols, missing_symbols

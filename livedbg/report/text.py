@@ -1,7 +1,11 @@
-"""The report as plain text of at most 80 columns: verdict, who waits for whom, evidence, next steps."""
+"""The report as plain text of at most 80 columns, and as Markdown, in which foreign text can't become markup.
+
+Both have the verdict, who waits for whom, evidence and next steps.
+"""
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
@@ -9,7 +13,8 @@ from typing import Final, NamedTuple
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.python_calls import said_call
 from livedbg.report.document import EntityOut, FindingOut, FrameOut, ReportDocument
-from livedbg.report.stacks import folded_lines
+from livedbg.report.entities import folded_lines, group_lines
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import many
 
 _ROOTS: Final = 5
@@ -128,18 +133,14 @@ def _wrap(text: str, first: str, rest: str | None = None) -> list[str]:
 
 def _tree_lines(report: ReportDocument) -> Iterator[str]:
     for branch in wait_tree(report):
-        yield from _branch(branch, report)
-
-
-def _branch(branch: Branch, report: ReportDocument) -> list[str]:
-    text = label(branch.entity, report) if branch.entity else branch.note
-    known = report.entities.get(branch.entity)
-    if known is not None:
-        text += _state(known)
-    if branch.entity and branch.note:
-        text += f"  {branch.note}"
-    lead = "  " * (branch.depth + 1)
-    return _wrap(text, f"{lead}{'<- ' if branch.depth else ''}", f"{lead}     ")
+        text = label(branch.entity, report) if branch.entity else branch.note
+        known = report.entities.get(branch.entity)
+        if known is not None:
+            text += _state(known)
+        if branch.entity and branch.note:
+            text += f"  {branch.note}"
+        lead = "  " * (branch.depth + 1)
+        yield from _wrap(text, f"{lead}{'<- ' if branch.depth else ''}", f"{lead}     ")
 
 
 def _state(known: EntityOut) -> str:
@@ -190,3 +191,85 @@ def _limits(report: ReportDocument) -> Iterator[str]:
             yield from _wrap(f"- {limit.sentence}", "  ", "    ")
             if limit.remedy:
                 yield from _wrap(limit.remedy, "      ")
+
+
+_SPECIAL: Final = lazy_re(r"([\\`*_{}\[\]<>#|~!&@])")
+_MARKDOWN_STACKS: Final = 12
+
+
+def to_markdown(report: ReportDocument) -> str:
+    """Return the report for an issue tracker."""
+    return "\n".join(_lines(report)) + "\n"
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text).replace("\n", " ")
+
+
+def _code(text: str) -> str:
+    """Return an inline code span that no backtick in the text can end."""
+    ticks = "`" * (max((len(run) for run in re.findall("`+", text)), default=0) + 1)
+    pad = " " if "`" in text else ""
+    return f"{ticks}{pad}{text}{pad}{ticks}".replace("\n", " ")
+
+
+def _lines(report: ReportDocument) -> Iterator[str]:
+    verdict = report.verdict
+    yield f"# livedbg: {verdict.state.upper()}"
+    yield ""
+    yield _escaped(verdict.sentence)
+    yield ""
+    if verdict.since:
+        yield f"- since: {verdict.since}"
+    if report.taken_at:
+        yield f"- taken: {report.taken_at}"
+    for target in report.targets:
+        yield f"- target: {_code(f'{target.host}:{target.pid}')} {_code(' '.join(target.command) or '?')}"
+    yield f"- target paused for {report.intrusions.paused_ms:.1f} ms"
+    if gone := report.omitted.get("processes", 0):
+        yield f"- {many(gone, 'process')} that exited earlier {'is' if gone == 1 else 'are'} not listed"
+    yield from _tree(report)
+    if report.findings:
+        yield from ("", "## Findings")
+    for finding in report.findings:
+        inferred = ", inferred" if finding.inferred else ""
+        yield from ("", f"### {finding.id} {_code(finding.rule)} ({finding.severity}{inferred})", "")
+        yield _escaped(finding.sentence)
+        yield from [""] * bool(finding.evidence)
+        for proof in finding.evidence:
+            yield f"- {_escaped(proof.source)}: {_code(proof.text)}{f' at {proof.at}' if proof.at else ''}"
+        if finding.next:
+            yield from ("", "Next:", "", *[f"- {_escaped(step)}" for step in finding.next])
+    yield from _markdown_stacks(report)
+    limits = [limit for limit in report.limits if limit.sentence and limit.health != "ended"]
+    if limits:
+        yield from ("", "## Could not be seen", "")
+        for limit in limits:
+            yield f"- {_escaped(limit.sentence)}{f' ({_escaped(limit.remedy)})' if limit.remedy else ''}"
+
+
+def _tree(report: ReportDocument) -> Iterator[str]:
+    rows = wait_tree(report)
+    if rows:
+        yield from ("", "## Who waits for whom", "")
+    for row in rows:
+        text = _escaped(label(row.entity, report)) if row.entity else ""
+        known = report.entities.get(row.entity)
+        if known is not None and isinstance(known.at, FrameOut):
+            text += f" at {_escaped(place_text(known.at))}"
+        yield f"{'  ' * row.depth}- {text}{' ' if text and row.note else ''}{row.note}"
+
+
+def _markdown_stacks(report: ReportDocument) -> Iterator[str]:
+    if report.stacks:
+        yield from ("", "## Stacks")
+    for heading, frames in group_lines(report.stacks[:_MARKDOWN_STACKS], report):
+        yield from ("", _escaped(heading), "")
+        yield from (f"    {frame}" for frame in frames)
+    notes = [(name, known.stack_note) for name, known in report.entities.items() if isinstance(known.stack_note, str)]
+    if notes:
+        yield ""
+    for name, note in notes[:_MARKDOWN_STACKS]:
+        yield f"({_escaped(label(name, report))}: {_escaped(note)})"
+    if len(report.stacks) > _MARKDOWN_STACKS:
+        yield from ("", f"{len(report.stacks) - _MARKDOWN_STACKS} more stacks are left out")

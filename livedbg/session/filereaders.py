@@ -13,8 +13,7 @@ from livedbg.values.readers import Readers, TensorFormat, written_as
 if TYPE_CHECKING:
     from livedbg.graphs.declared import GraphReader
     from livedbg.logs.formats import LogFormats
-    from livedbg.values.dtypes import Array
-    from livedbg.values.tensor import Tensor
+    from livedbg.values.tensor import Array, Tensor
 
 T = TypeVar("T")
 

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
     from livedbg.session.adapter import Adapter
     from livedbg.session.guide import GuideOption, GuideStep, StepAsk, StepFound, StepRun
     from livedbg.unwind.modules import CodeNamer, Labeller
-    from livedbg.values.dtypes import Array
     from livedbg.values.readers import DumpReader
-    from livedbg.values.tensor import Tensor
+    from livedbg.values.tensor import Array, Tensor
 
 T = TypeVar("T")
 

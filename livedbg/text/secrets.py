@@ -328,27 +328,15 @@ def _in_parameter(match: re.Match[str]) -> str:
     return match[0][: -len(value)] + _masked(value)
 
 
-def _mask_headers(text: str) -> str:
-    return _HEADER.sub(_in_header, text)
-
-
 def _in_header(match: re.Match[str]) -> str:
     scheme, value = match["scheme"] or "", match["value"]
     return f"{match['name']}{scheme}{_masked(value)}" if scheme or _random(value) else match[0]
-
-
-def _mask_bearers(text: str) -> str:
-    return _BEARER.sub(_after_bearer, text)
 
 
 def _after_bearer(match: re.Match[str]) -> str:
     value = match["value"]
     secret = len(value) >= 24 or any(c.isdigit() for c in value)
     return f"{match['name']}{_masked(value)}" if secret else match[0]
-
-
-def _mask_basic(text: str) -> str:
-    return _BASIC.sub(lambda match: _but(match, _masked(match["value"])) if _is_basic(match) else match[0], text)
 
 
 def _is_basic(match: re.Match[str] | None) -> bool:
@@ -361,10 +349,6 @@ def _is_basic(match: re.Match[str] | None) -> bool:
     except (binascii.Error, ValueError):
         return False
     return sign != "" and (user + password).isprintable() and user.isascii() and len(password) > 1
-
-
-def _mask_cookies(text: str) -> str:
-    return _COOKIE.sub(lambda match: match["name"] + _PAIR.sub(lambda pair: _masked(pair[0]), match["pairs"]), text)
 
 
 def _mask_keys(text: str) -> str:
@@ -386,29 +370,17 @@ def _mask_logins(text: str) -> str:
     return _HEX_KEY.sub(lambda match: _masked(match[0]), text) if _LOGIN.search(text) else text
 
 
-def _mask_netrc(text: str) -> str:
-    return _NETRC.sub(lambda match: _but(match, _masked(match["value"])), text)
-
-
-def _mask_pass_file(text: str) -> str:
-    return _PASS_FILE.sub(lambda match: _but(match, _masked(match["value"])), text)
-
-
 def _but(match: re.Match[str], value: str) -> str:
     begin, end = (place - match.start() for place in match.span("value"))
     return match[0][:begin] + value + match[0][end:]
 
 
-def _mask_oracle(text: str) -> str:
-    return _ORACLE.sub(lambda match: _but(match, _masked(match["value"])), text)
+def _by(pattern: re.Pattern[str], replace: Callable[[re.Match[str]], str]) -> Callable[[str], str]:
+    return lambda text: pattern.sub(replace, text)
 
 
-def _mask_elements(text: str) -> str:
-    return _ELEMENT.sub(lambda match: _but(match, _value(match["name"], match["value"])), text)
-
-
-def _mask_auth_commands(text: str) -> str:
-    return _AUTH_COMMAND.sub(lambda match: _but(match, _masked(match["value"])), text)
+def _by_value(pattern: re.Pattern[str]) -> Callable[[str], str]:
+    return _by(pattern, lambda match: _but(match, _masked(match["value"])))
 
 
 def _mask_programs(text: str) -> str:
@@ -463,19 +435,16 @@ def _mask_issued(pattern: re.Pattern[str], text: str) -> str:
 _BY_PLACE: Final[tuple[tuple[str, Callable[[str], str]], ...]] = (
     ("://", _mask_urls),
     ("private key", _mask_keys),
-    ("authorization", _mask_headers),
-    ("bearer", _mask_bearers),
-    ("basic ", _mask_basic),
-    ("cookie", _mask_cookies),
-    ("password", _mask_netrc),
-    ("jdbc:oracle", _mask_oracle),
-    ("</", _mask_elements),
-    ('auth" "', _mask_auth_commands),
+    ("authorization", _by(_HEADER, _in_header)),
+    ("bearer", _by(_BEARER, _after_bearer)),
+    ("basic ", _by(_BASIC, lambda match: _but(match, _masked(match["value"])) if _is_basic(match) else match[0])),
+    ("cookie", _by(_COOKIE, lambda match: match["name"] + _PAIR.sub(lambda pair: _masked(pair[0]), match["pairs"]))),
+    ("password", _by_value(_NETRC)),
+    ("jdbc:oracle", _by_value(_ORACLE)),
+    ("</", _by(_ELEMENT, lambda match: _but(match, _value(match["name"], match["value"])))),
+    ('auth" "', _by_value(_AUTH_COMMAND)),
     ("wandb", _mask_logins),
-    (":5432:", _mask_pass_file),
-    (":5433:", _mask_pass_file),
-    (":6432:", _mask_pass_file),
-    (":*:", _mask_pass_file),
+    *((f":{port}:", _by_value(_PASS_FILE)) for port in ("5432", "5433", "6432", "*")),
     *((f"{program} ", _mask_programs) for program in PROGRAMS),
 )
 """What masks a text, by a literal that it needs, in lower case."""

@@ -31,9 +31,8 @@ import drgn
 from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile, FileBytes, SectionPlace, read_build_id
 from livedbg.probes.newest import Newest
-from livedbg.text.demangling import demangled_symbol
+from livedbg.text.demangling import demangled_rust, demangled_symbol
 from livedbg.text.patterns import lazy_re
-from livedbg.text.rust_demangling import demangled_rust
 from livedbg.unwind.code_heights import Depth
 from livedbg.unwind.drgn_files import add_file, new_program
 from livedbg.unwind.dwarf_functions import DwarfFunctions, Function, FunctionSymbols

@@ -4,9 +4,9 @@ What a screen or a command needs:
 
 - `readers.Readers`: finds and opens dumps of every system that declares a reader. It doesn't import numpy.
 - `dump.Dump`: `entries`, `problems`, `task_name`, `tensor(entry)`.
-- `tensor.Tensor`: read piece by piece, by `block(first, count)` and `window(tensor, row, rows, column, columns)`.
-- `statistics`, `pictures`, `numbers`, `tensor_files`: what a tensor holds, and files of it.
+- `tensor.Tensor`: read piece by piece, by `block(first, count)`.
+- `statistics`, `tensor_files`: what a tensor holds, and files of it.
 - `divergence`: compares a dump with a second one; `program`: with golden tensors of the whole program.
 
-Only `readers` and `payload` can be imported without numpy and ml_dtypes; the others are imported where values are read.
+Only `readers` can be imported without numpy and ml_dtypes; the others are imported where values are read.
 """

@@ -29,9 +29,8 @@ from livedbg.graphs.buffers import Buffers
 from livedbg.graphs.declared import WRITES, Access, LostOrder, TaskGraph
 from livedbg.graphs.lost import lost_orders
 from livedbg.values.compare import Difference, Tolerance, compare, outside
-from livedbg.values.dtypes import ElementType
 from livedbg.values.dump import Dump, Entry
-from livedbg.values.tensor import Held, index_of
+from livedbg.values.tensor import ElementType, Held, index_of
 
 
 @dataclass(slots=True)
@@ -53,11 +52,11 @@ class Wiring:
         for edge in self.graph.dependencies:
             self._by_arg.setdefault((edge.succ, edge.arg), []).append(edge.pred)
         for place, task in enumerate(self.graph.tasks.values()):
-            self._place[task.task_id] = place
+            self._place[task.raw] = place
             for access in task.args:
-                self._access[task.task_id, access.idx] = access
+                self._access[task.raw, access.idx] = access
                 if access.tensor_id is not None and access.type in WRITES:
-                    self._writers.setdefault(access.tensor_id, []).append(task.task_id)
+                    self._writers.setdefault(access.tensor_id, []).append(task.raw)
 
     def order(self, dump: Dump) -> list[int]:
         """Return all tasks of the dump, each behind those that it depends on, as far as that is known."""

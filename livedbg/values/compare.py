@@ -2,7 +2,7 @@
 
 An element is inside when `|actual - expected| <= atol + rtol * |expected|` (as numpy.isclose has it), when both are
 NaN, or when both are the same infinity. Unless it is given, the tolerance is that of the looser of the two types
-(livedbg.values.dtypes).
+(livedbg.values.tensor).
 
 Scalar arguments are numbers that a manifest holds as text: floats with six digits, NaN as null, infinities as `$Inf`
 and `-$Inf`, or only the UINT64 of their bits.
@@ -18,9 +18,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from livedbg.values.dtypes import Array, ElementType, Floats, as_floats, element_type
 from livedbg.values.dump import Entry
-from livedbg.values.tensor import BLOCK, Tensor, index_of
+from livedbg.values.tensor import BLOCK, Array, ElementType, Floats, Tensor, as_floats, element_type, index_of
 
 _PRINTED: Final = 1e-5  # six digits
 

@@ -19,14 +19,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from livedbg.graphs.declared import LostOrder
 from livedbg.values.buffers import Wiring
 from livedbg.values.compare import Difference, Tolerance, compare, compare_scalars
-from livedbg.values.dtypes import ElementType
 from livedbg.values.dump import Dump, Entry
+from livedbg.values.tensor import ElementType
 
 CAUSES = ("culprit", "order", "given", "shape")
 """Verdicts that are no consequence of another task's."""
@@ -128,7 +127,8 @@ def diverge(
         if len(spoilt) < CANDIDATES and any(one.difference.differs for one in verdict.outputs):
             spoilt.append(task)
         _say_kernel(verdict, dump, golden)
-        found.elements |= _elements(dump, verdict)
+        compared = (one for one in (*verdict.inputs, *verdict.outputs) if one.difference.compared)
+        found.elements |= {dump.element(one.entry) for one in compared}
         left[task] = verdict
         found.verdicts.append(verdict)
     if found.first is not None:
@@ -179,11 +179,6 @@ def _compare_entries(one: Comparison, dump: Dump, golden: Dump, tolerance: Toler
             one.skipped = "nothing of it is there"
 
 
-def _elements(dump: Dump, verdict: TaskVerdict) -> set[ElementType]:
-    compared = (one for one in (*verdict.inputs, *verdict.outputs) if one.difference.compared)
-    return {dump.element(one.entry) for one in compared}
-
-
 def _judge(
     verdict: TaskVerdict, left: dict[int, TaskVerdict], spoilt: list[int], wirings: tuple[Wiring, Wiring]
 ) -> None:
@@ -199,7 +194,11 @@ def _judge(
     elif outputs:
         verdict.producers = _spoilt(verdict, left, wirings)
         verdict.verdict = "inherited" if verdict.producers else "culprit"
-    elif any(one.difference.compared or not one.difference.total for one in _compared(verdict)):
+    elif any(
+        one.difference.compared or not one.difference.total
+        for one in (*verdict.inputs, *verdict.outputs)
+        if not one.skipped
+    ):
         verdict.verdict = "equal"
 
 
@@ -210,10 +209,6 @@ def _spoilt(verdict: TaskVerdict, left: dict[int, TaskVerdict], wirings: tuple[W
         verdict.certain = False
         before = {task for wiring in wirings for task in wiring.before(verdict.task)}
     return sorted(task for task in before if task in left and any(o.difference.differs for o in left[task].outputs))
-
-
-def _compared(verdict: TaskVerdict) -> Iterator[Comparison]:
-    return (one for one in (*verdict.inputs, *verdict.outputs) if not one.skipped)
 
 
 def _origin(verdict: TaskVerdict, args: list[int], left: dict[int, TaskVerdict], wirings: tuple[Wiring, Wiring]) -> str:

@@ -24,9 +24,8 @@ import numpy as np
 from livedbg.graphs.declared import TaskGraph
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
-from livedbg.values.dtypes import ElementType, as_floats, element_type, raw_bytes
 from livedbg.values.statistics import histogram, statistics
-from livedbg.values.tensor import Payload, Stored, Tensor
+from livedbg.values.tensor import ElementType, Payload, Stored, Tensor, as_floats, element_type, raw_bytes
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

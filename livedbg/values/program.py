@@ -69,140 +69,123 @@ class ProgramComparison:
 
 
 def compare_program(
-    dump: Dump,
-    wiring: Wiring,
-    files: Sequence[GoldenFile],
-    tolerance: Tolerance,
-    formats: Sequence[TensorFormat],
+    dump: Dump, wiring: Wiring, files: Sequence[GoldenFile], tolerance: Tolerance, formats: Sequence[TensorFormat]
 ) -> ProgramComparison:
-    """Match golden tensors with a program's dump, and compare them."""
-    buffers = buffers_of(dump, wiring)
-    found = ProgramComparison(ordered=wiring.graph is not None)
-    given: dict[str, GoldenMatch] = {}
-    kinds: dict[int, _Kind] = {}
-    for file in files:
-        match = GoldenMatch(file)
-        found.matches.append(match)
-        try:
-            golden = load(file.path, formats)
-        except LivedbgError as error:
-            match.note = str(error).replace("\n", "; ")
-            continue
-        kinds[id(match)] = (file.output, golden.element.name, golden.total)
-        if golden.total > ELEMENTS:
-            match.note = f"it has more than {ELEMENTS} elements"
-        elif file.output:
-            _match_output(match, golden, (dump, buffers), given, tolerance)
-        else:
-            _match_input(match, golden, (dump, buffers), tolerance)
-            given[file.name] = match
-    _match_what_is_left(found.matches, kinds, (dump, buffers), given, tolerance, formats=formats)
+    """Match golden tensors with what a program's tasks dumped, and compare them."""
+    matcher = _Matcher(dump, buffers_of(dump, wiring), tolerance, formats)
+    found = ProgramComparison([GoldenMatch(file) for file in files], wiring.graph is not None)
+    for match in found.matches:
+        matcher.match(match)
+    matcher.match_what_is_left([match for match in found.matches if not match.by and not match.note])
     for match in found.matches:
         _judge(match, found, wiring)
     return found
 
 
-def _alike(golden: Held, buffers: Sequence[Buffer]) -> list[Buffer]:
-    return [buffer for buffer in buffers if buffer.count == golden.total and buffer.element.name == golden.element.name]
+class _Matcher:
+    """Matches golden tensors with the buffers of a dump."""
 
+    def __init__(
+        self, dump: Dump, buffers: Sequence[Buffer], tolerance: Tolerance, formats: Sequence[TensorFormat]
+    ) -> None:
+        self._dump = dump
+        self._buffers = buffers
+        self._tolerance = tolerance
+        self._formats = formats
+        self._given: dict[str, GoldenMatch] = {}
+        self._kinds: dict[int, _Kind] = {}
+        self._taken: set[int] = set()
 
-def _match_input(match: GoldenMatch, golden: Held, place: tuple[Dump, list[Buffer]], tolerance: Tolerance) -> None:
-    if golden.shape == ():
-        _match_scalar(match, golden, place[0])
-    alike = [buffer for buffer in _alike(golden, place[1]) if buffer.read]
-    exact = [(b, d) for b in alike if (d := b.initial(place[0], golden, Tolerance(0, 0))).compared and not d.outside]
-    if exact:
-        match.by, match.difference = "values", exact[0][1]
-        match.buffer = exact[0][0] if len(exact) == 1 else None
-        if len(exact) > 1:
-            match.note = f"{len(exact)} buffers hold these values"
-
-
-def _match_scalar(match: GoldenMatch, golden: Held, dump: Dump) -> None:
-    value = float(golden.block(0, 1).astype("f8")[0])
-    numbers = [number for entry in dump.entries if entry.scalar and (number := scalar_value(entry)) is not None]
-    if any(math.isclose(value, number, rel_tol=1e-5) for number in numbers):
-        match.by, match.difference = "values", Difference(compared=1, total=1)
-    else:
-        match.note = "no task was given this scalar"
-
-
-def _match_output(
-    match: GoldenMatch,
-    golden: Held,
-    place: tuple[Dump, list[Buffer]],
-    given: dict[str, GoldenMatch],
-    tolerance: Tolerance,
-) -> None:
-    if _same_name(match, golden, place[0], given, tolerance):
-        return
-    alike = [buffer for buffer in _alike(golden, place[1]) if buffer.writers]
-    near = [(b, d) for b in alike if (d := b.final(place[0], golden, tolerance).difference).compared and not d.outside]
-    if near:
-        match.by, match.difference = "values", near[0][1]
-        match.buffer = near[0][0] if len(near) == 1 else None
-        if len(near) > 1:
-            match.note = f"{len(near)} buffers hold these values"
-
-
-def _same_name(
-    match: GoldenMatch, golden: Held, dump: Dump, given: dict[str, GoldenMatch], tolerance: Tolerance
-) -> bool:
-    """Match an output that has an initial value with the buffer of its input."""
-    same = given.get(match.file.name)
-    if same is None or same.buffer is None:
-        return False
-    match.by, match.buffer = "name", same.buffer
-    match.difference, match.writers, match.later = same.buffer.final(dump, golden, tolerance)
-    if not match.difference.compared:
-        match.note = "no dumped task wrote it"
-    return True
-
-
-def _match_what_is_left(
-    matches: Sequence[GoldenMatch],
-    kinds: dict[int, _Kind],
-    place: tuple[Dump, list[Buffer]],
-    given: dict[str, GoldenMatch],
-    tolerance: Tolerance,
-    *,
-    formats: Sequence[TensorFormat],
-) -> None:
-    """Match the tensors that no buffer holds, inputs first, so that outputs of the same name follow."""
-    taken = {id(match.buffer) for match in matches if match.buffer is not None}
-    left = [match for match in matches if not match.by and not match.note]
-    alike = Counter(kinds[id(match)] for match in left)
-    for match in left:
-        golden = load(match.file.path, formats)  # again: not all of them are kept
-        if match.file.output and _same_name(match, golden, place[0], given, tolerance):
-            continue
-        if alike[kinds[id(match)]] > 1:
-            match.note = "other golden tensors of its type and size are not matched either"
-            continue
-        _match_rest(match, golden, place, taken, tolerance)
-        taken.add(id(match.buffer))
-
-
-def _match_rest(
-    match: GoldenMatch, golden: Held, place: tuple[Dump, list[Buffer]], taken: set[int], tolerance: Tolerance
-) -> None:
-    """Match with the only buffer left of its type and size."""
-    output = match.file.output
-    alike = [b for b in _alike(golden, place[1]) if id(b) not in taken and (b.writers if output else b.read)]
-    kind = f"{golden.element.name} and {many(golden.total, 'element')}"
-    if not alike:
-        match.note = f"no further tensor of {kind} was {'left by a task' if output else 'found before it was written'}"
-    elif len(alike) > 1:
-        match.note = f"none of the {len(alike)} tensors of {kind} holds its values"
-        if output:  # it should be there, whichever it is
-            match.writers = list(dict.fromkeys(task for buffer in alike for task in buffer.writers))
-            match.difference = Difference(total=golden.total, reason="no tensor holds these values")
-    else:
-        match.by, match.buffer = "type and size", alike[0]
-        if output:
-            match.difference, match.writers, match.later = alike[0].final(place[0], golden, tolerance)
+    def match(self, match: GoldenMatch) -> None:
+        """Match a tensor by its name or its values."""
+        file = match.file
+        try:
+            golden = load(file.path, self._formats)
+        except LivedbgError as error:
+            match.note = str(error).replace("\n", "; ")
+            return
+        self._kinds[id(match)] = (file.output, golden.element.name, golden.total)
+        if golden.total > ELEMENTS:
+            match.note = f"it has more than {ELEMENTS} elements"
+        elif file.output:
+            if not self._same_name(match, golden):
+                alike = [buffer for buffer in self._alike(golden) if buffer.writers]
+                finals = ((buffer, buffer.final(self._dump, golden, self._tolerance)) for buffer in alike)
+                self._by_values(match, [(buffer, left.difference) for buffer, left in finals])
         else:
-            match.difference = alike[0].initial(place[0], golden, tolerance)
+            if golden.shape == ():
+                self._match_scalar(match, golden)
+            alike = [buffer for buffer in self._alike(golden) if buffer.read]
+            exact = Tolerance(0, 0)
+            self._by_values(match, [(buffer, buffer.initial(self._dump, golden, exact)) for buffer in alike])
+            self._given[file.name] = match
+        self._taken.add(id(match.buffer))
+
+    def match_what_is_left(self, left: Sequence[GoldenMatch]) -> None:
+        """Match what no buffer holds, inputs first, so that outputs of the same name follow."""
+        alike = Counter(self._kinds[id(match)] for match in left)
+        for match in left:
+            golden = load(match.file.path, self._formats)  # again: not all of them are kept
+            if match.file.output and self._same_name(match, golden):
+                continue
+            if alike[self._kinds[id(match)]] > 1:
+                match.note = "other golden tensors of its type and size are not matched either"
+                continue
+            self._match_rest(match, golden)
+            self._taken.add(id(match.buffer))
+
+    def _alike(self, golden: Held) -> list[Buffer]:
+        kind = golden.total, golden.element.name
+        return [buffer for buffer in self._buffers if (buffer.count, buffer.element.name) == kind]
+
+    def _by_values(self, match: GoldenMatch, compared: Sequence[tuple[Buffer, Difference]]) -> None:
+        """Match with the buffer that holds the values, if one does."""
+        holding = [(buffer, found) for buffer, found in compared if found.compared and not found.outside]
+        if holding:
+            match.by, match.difference = "values", holding[0][1]
+            match.buffer = holding[0][0] if len(holding) == 1 else None
+            if len(holding) > 1:
+                match.note = f"{len(holding)} buffers hold these values"
+
+    def _match_scalar(self, match: GoldenMatch, golden: Held) -> None:
+        value = float(golden.block(0, 1).astype("f8")[0])
+        numbers = (scalar_value(entry) for entry in self._dump.entries if entry.scalar)
+        if any(number is not None and math.isclose(value, number, rel_tol=1e-5) for number in numbers):
+            match.by, match.difference = "values", Difference(compared=1, total=1)
+        else:
+            match.note = "no task was given this scalar"
+
+    def _same_name(self, match: GoldenMatch, golden: Held) -> bool:
+        """Match an output that has an initial value with the buffer of its input."""
+        same = self._given.get(match.file.name)
+        if same is None or same.buffer is None:
+            return False
+        match.by, match.buffer = "name", same.buffer
+        match.difference, match.writers, match.later = same.buffer.final(self._dump, golden, self._tolerance)
+        if not match.difference.compared:
+            match.note = "no dumped task wrote it"
+        return True
+
+    def _match_rest(self, match: GoldenMatch, golden: Held) -> None:
+        """Match with the only buffer left of its type and size."""
+        output = match.file.output
+        alike = [b for b in self._alike(golden) if id(b) not in self._taken and (b.writers if output else b.read)]
+        kind = f"{golden.element.name} and {many(golden.total, 'element')}"
+        if not alike:
+            how = "left by a task" if output else "found before it was written"
+            match.note = f"no further tensor of {kind} was {how}"
+        elif len(alike) > 1:
+            match.note = f"none of the {len(alike)} tensors of {kind} holds its values"
+            if output:  # it should be there, whichever it is
+                match.writers = list(dict.fromkeys(task for buffer in alike for task in buffer.writers))
+                match.difference = Difference(total=golden.total, reason="no tensor holds these values")
+        else:
+            match.by, match.buffer = "type and size", alike[0]
+            if output:
+                final = alike[0].final(self._dump, golden, self._tolerance)
+                match.difference, match.writers, match.later = final
+            else:
+                match.difference = alike[0].initial(self._dump, golden, self._tolerance)
 
 
 def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None:

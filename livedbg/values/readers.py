@@ -16,9 +16,8 @@ from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from livedbg.values.dtypes import Array
     from livedbg.values.dump import Dump
-    from livedbg.values.tensor import Tensor
+    from livedbg.values.tensor import Array, Tensor
 
 _DEPTH: Final = 6
 _FOLDERS: Final = 10_000
@@ -185,7 +184,7 @@ class Readers:
         try:
             return int(word, 0)
         except ValueError:
-            raise UsageError(f"{word} names no task.", "r1t2, 4294967298 or 0x100000002", "task") from None
+            raise UsageError(f"{word} names no task.", "r1t2, 4294967298 or 0x100000002") from None
 
     def golden_files(self, folder: Path) -> Sequence[GoldenFile]:
         """Return the golden data in a folder."""

@@ -165,18 +165,8 @@ def summary(dump: Dump, found: Divergence, tolerance: Tolerance) -> Iterator[str
 
 
 def difference_json(found: Difference) -> Json:
-    return {
-        "compared": found.compared,
-        "total": found.total,
-        "outside": found.outside,
-        "nans": found.nans,
-        "first": None if found.first is None else list(found.first),
-        "actual": None if found.actual is None else number(found.actual),
-        "expected": None if found.expected is None else number(found.expected),
-        "largest": number(found.largest),
-        "relative": number(found.relative),
-        "reason": found.reason,
-    }
+    values = {name: getattr(found, name) for name in found.__slots__}
+    return {name: number(value) if isinstance(value, float | int) else value for name, value in values.items()}
 
 
 def _comparison_json(one: Comparison) -> Json:

@@ -18,8 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from livedbg.values.dtypes import Array, ElementType, Floats, as_floats
-from livedbg.values.tensor import Tensor, blocks, index_of
+from livedbg.values.tensor import Array, ElementType, Floats, Tensor, as_floats, blocks, index_of
 
 BINS: Final = 16
 

@@ -19,10 +19,9 @@ from livedbg.linux import target_files
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
-from livedbg.values.dtypes import Array
 from livedbg.values.readers import TensorFormat, written_as
 from livedbg.values.statistics import element_text
-from livedbg.values.tensor import Held, Tensor, blocks, go_on, index_of
+from livedbg.values.tensor import Array, Held, Tensor, blocks, go_on, index_of
 
 _NPY_REMEDY: Final = "save one tensor a file: numpy.save(path, array)"
 
@@ -81,7 +80,7 @@ def export(tensor: Tensor, path: Path, head: dict[str, str], formats: Sequence[T
     """
     form = path.suffix.removeprefix(".")
     if form not in (forms := written_as(formats)):
-        raise UsageError(f"{path.name} has no suffix of a known format.", f"end it with .{', .'.join(forms)}", "form")
+        raise UsageError(f"{path.name} has no suffix of a known format.", f"end it with .{', .'.join(forms)}")
     try:
         if form == "txt":
             _write_text(tensor, path, head)

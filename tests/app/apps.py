@@ -10,11 +10,10 @@ import textual.pilot
 from textual.command import CommandList, CommandPalette
 from textual.pilot import Pilot
 
-from livedbg.app import asking
+from livedbg.app import overlays
 from livedbg.app.application import LivedbgApp
-from livedbg.app.asking import QuestionScreen
 from livedbg.app.options import AppOptions, Colours
-from livedbg.app.overlays import Prompt
+from livedbg.app.overlays import Prompt, QuestionScreen
 from livedbg.panels.logs import LogsPanel
 from tests.app.fakes import T0_WALL, FakeView, S
 from tests.app.rest import at_rest
@@ -24,7 +23,7 @@ from tests.waiting import Bound
 NOTICES_STAY_S = 3600.0
 """A notice that has gone before a slow test looks was never there."""
 
-asking.PAUSE_S = 0.0  # a pilot presses the next key as soon as it may
+overlays.PAUSE_S = 0.0  # a pilot presses the next key as soon as it may
 
 _IDLE = "wait_for_idle"
 for _module in (textual.app, textual.pilot):

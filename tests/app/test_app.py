@@ -16,9 +16,9 @@ from livedbg.app.overlays import SheetScreen
 from livedbg.model import Frame, LogRecord, Stack
 from livedbg.model.events import LogsSeen, StacksSeen, Tick
 from livedbg.model.intents import Refresh, WantStacks
+from livedbg.panels.base import Picked
 from livedbg.panels.graph import GraphPanel
 from livedbg.panels.logs import LogsPanel
-from livedbg.panels.messages import Picked
 from livedbg.panels.neighbourhood import MAX_NODES
 from livedbg.panels.stack import StackPanel
 from livedbg.panels.tasks import TasksPanel

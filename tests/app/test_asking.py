@@ -9,9 +9,9 @@ import pytest
 from textual import events
 from textual.app import App
 
-from livedbg.app import asking
-from livedbg.app.asking import QuestionScreen, to_ask
+from livedbg.app import overlays
 from livedbg.app.options import LEFT_RUNNING, Started
+from livedbg.app.overlays import QuestionScreen, to_ask
 from livedbg.model import intents
 from livedbg.model.intents import Catch, DumpDevice, Glance, Resume
 from tests.app.apps import answer, make_app, ready, text_of, until, view_of
@@ -83,7 +83,7 @@ async def test_K2_a_yes_on_the_heels_of_another_key_is_none(monkeypatch: pytest.
         await until(pilot, lambda: isinstance(app.screen, QuestionScreen) and app.screen._typed_s is not None)
         question = app.screen
         assert isinstance(question, QuestionScreen) and question._typed_s is not None
-        monkeypatch.setattr(asking, "PAUSE_S", 100.0)
+        monkeypatch.setattr(overlays, "PAUSE_S", 100.0)
 
         async def press(key: str, after_s: float) -> None:
             assert question._typed_s is not None

@@ -8,10 +8,10 @@ from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.logs.tracebacks import innermost_raised
 from livedbg.model import Evidence, ExceptionHit, LogSource, Severity, ThreadState
 from livedbg.model import events as ev
-from livedbg.panels.code import CodePanel
-from livedbg.panels.culprit import culprit
 from livedbg.panels.details import AboutPanel
 from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.stack import CodePanel
+from livedbg.panels.verdict import code_place
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import FakeView, stamp
 from tests.app.scenarios import scenario
@@ -51,17 +51,17 @@ async def test_no_code_where_nothing_is_wrong() -> None:
         await ready(pilot)
         running = scenario("idle")
         running.start()
-        assert culprit(DrawContext(update=running.latest())) is None
-        assert app.query_one(CodePanel).has_class("hidden") == (culprit(app.context) is None)
+        assert code_place(DrawContext(update=running.latest())) is None
+        assert app.query_one(CodePanel).has_class("hidden") == (code_place(app.context) is None)
 
 
 def test_the_culprit_is_the_first_root_with_a_stack() -> None:
     view = job()
     view.start()
-    assert culprit(DrawContext(update=view.latest())) == ROOT
+    assert (place := code_place(DrawContext(update=view.latest()))) is not None and place.entity == ROOT
     view = scenario("deadlock")
     view.start()
-    assert culprit(DrawContext(update=view.latest())) == tid(4712)
+    assert (place := code_place(DrawContext(update=view.latest()))) is not None and place.entity == tid(4712)
 
 
 _TRACEBACK = """Traceback (most recent call last):
@@ -142,7 +142,7 @@ async def test_V1_what_has_ended_shows_no_older_stack_where_no_traceback_is_name
     app = make_app(_crash(named=False))
     async with app.run_test(size=(120, 50)) as pilot:
         await ready(pilot)
-        assert culprit(app.context) is None
+        assert code_place(app.context) is None
         assert app.query_one(CodePanel).has_class("hidden")
 
 

@@ -16,11 +16,9 @@ from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.errors import UsageError
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, ProcessSeen
 from livedbg.model.intents import Catch, Resume, Uncatch
-from livedbg.panels.catchpoints import CatchpointsPanel, process_to_catch_in
-from livedbg.panels.draw_context import DrawContext
+from livedbg.panels.catchpoints import CatchpointsPanel, group_of, merged, process_to_catch_in, sparkline
+from livedbg.panels.draw_context import ASCII, CATCH_MARKS, UNICODE, DrawContext
 from livedbg.panels.exceptions import HitsPanel, HitStackPanel
-from livedbg.panels.hits import group_of, merged, sparkline
-from livedbg.panels.marks import ASCII, UNICODE, catch_mark
 from livedbg.session.catch_options import presets, typed_catch
 from tests.app.apps import answer, make_app, pressing, ready, text_of, until, view_of
 from tests.app.fakes import S, stamp
@@ -79,7 +77,7 @@ def test_sparkline_shows_the_newest_seconds_and_every_number_above_none() -> Non
 
 
 def test_every_state_of_a_catchpoint_has_a_mark() -> None:
-    assert {catch_mark(state).word for state in CatchpointState} == {state.value for state in CatchpointState}
+    assert {CATCH_MARKS[state].word for state in CatchpointState} == {state.value for state in CatchpointState}
 
 
 @pytest.mark.parametrize(

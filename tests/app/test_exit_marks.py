@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from livedbg.panels.marks import exit_mark
+from livedbg.panels.draw_context import exit_mark
 
 
 def test_only_status_0_is_a_tick() -> None:

@@ -12,9 +12,9 @@ from livedbg.model import Frame
 from livedbg.model import events as ev
 from livedbg.model.intents import SampleFaster
 from livedbg.model.launches import ProfileSlice, SampledStack
+from livedbg.panels.base import Opened
 from livedbg.panels.cells import wrap
-from livedbg.panels.functions import FunctionsPanel
-from livedbg.panels.messages import Opened
+from livedbg.panels.measured import FunctionsPanel
 from tests.app.apps import make_app, ready, text_of, until
 from tests.app.fakes import T0_MONO, S, stamp
 from tests.app.scenarios import scenario

@@ -10,10 +10,10 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import Line
 from livedbg.logs.records import RecordAssembler
 from livedbg.model import LogRecord, Severity
+from livedbg.panels.log import message_of
 from livedbg.panels.logrows import by_time, folded
 from livedbg.panels.logs import _marked, cells_of
 from livedbg.panels.logsearch import Places
-from livedbg.panels.records import message_of
 from livedbg.session.filereaders import known_log_formats
 from tests.app.fakes import MemoryLogs
 

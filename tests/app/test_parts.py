@@ -16,17 +16,16 @@ from rich.style import Style
 from textual.color import Color
 
 from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
-from livedbg.app.appkeys import key_reference
-from livedbg.app.filters import AsciiOnly, FewColours, Guard, to_ascii
+from livedbg.app.cell_updates import AsciiOnly, FewColours, Guard, to_ascii
+from livedbg.app.commands import key_reference
 from livedbg.app.options import AppOptions, Colours, check_terminal, colours_of, interval_of, wants_ascii
 from livedbg.app.views import VIEWS
 from livedbg.model import Edge, EdgeKey, EdgeKind, LogRecord, Severity
 from livedbg.model.errors import UsageError
 from livedbg.panels.cells import Line, fit, wrap
 from livedbg.panels.draw_context import ink_of
-from livedbg.panels.logsearch import Places
+from livedbg.panels.logsearch import PAGE, PAGES, LogPages, Places, Search
 from livedbg.panels.neighbourhood import MAX_NODES, Scope, around, arrange
-from livedbg.panels.pages import PAGE, PAGES, LogPages, Search
 from livedbg.panels.table import Column, layout
 from livedbg.panels.waits import FAN, MAX_ROWS, tree_rows
 from livedbg.text.quantities import elapsed, rate, stopwatch
@@ -67,7 +66,7 @@ def test_wrapped_lines_fit_and_lose_no_word(value: str, width: int, first: int) 
 
 
 @given(st.lists(text, max_size=5))
-@pytest.mark.invariant("filters.L1", "filters.L2")
+@pytest.mark.invariant("cell_updates.L1", "cell_updates.L2")
 def test_L1_L2_nothing_but_ascii_leaves(values: list[str]) -> None:
     segments = [Segment(value) for value in values]
     guarded = Guard().apply(segments, Color(0, 0, 0))
@@ -79,7 +78,7 @@ def test_L1_L2_nothing_but_ascii_leaves(values: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", PALETTES)
-@pytest.mark.invariant("filters.L3")
+@pytest.mark.invariant("cell_updates.L3")
 def test_L3_without_colours_selection_is_reversed(name: str) -> None:
     ink = ink_of(name)
     (drawn,) = FewColours(PALETTES[name], none=True).apply([Segment("x", ink.selected)], Color(0, 0, 0))

@@ -14,8 +14,7 @@ from livedbg.model.intents import CompareValues, PreviewValues
 from livedbg.recording.recorder import Recorder
 from livedbg.session.filereaders import dump_readers
 from livedbg.session.replay import ReplayView
-from livedbg.values.preview import Previewer
-from livedbg.values.state import compared, listed
+from livedbg.values.state import Previewer, compared, listed
 from tests.app.apps import NOTICES_STAY_S, make_app, ready, text_of, until
 from tests.app.fakes import FakeView, stamp
 from tests.app.scenarios import scenario

@@ -8,7 +8,7 @@ from livedbg.app.application import LivedbgApp
 from livedbg.model import Stack
 from livedbg.model import events as ev
 from livedbg.model.intents import WantStacks
-from livedbg.panels.messages import Picked
+from livedbg.panels.base import Picked
 from livedbg.panels.stack import StackPanel
 from tests.app.apps import make_app, ready, text_of, until, view_of
 from tests.app.fakes import T0_MONO, S, stamp

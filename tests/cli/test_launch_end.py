@@ -18,13 +18,13 @@ from tests.conftest import eventually
 
 _LIVEDBG = """
 import sys
-from livedbg.app import asking
+from livedbg.app import overlays
 from livedbg.cli import main
-asking.PAUSE_S = 0.0
+overlays.PAUSE_S = 0.0
 sys.exit(main(sys.argv[1:]))
 """
 _BROKEN = _LIVEDBG.replace(
-    "asking.PAUSE_S = 0.0",
+    "overlays.PAUSE_S = 0.0",
     "from livedbg.panels.verdict import VerdictPanel\\n"
     "def broken(self, index, line): raise RuntimeError('broken on purpose')\\n"
     "VerdictPanel.draw = broken",

@@ -18,8 +18,7 @@ from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
 from livedbg.cli.catch import after_the_limit
 from livedbg.cli.watch import OnStall
 from livedbg.commands.command_clock import clock, go_first
-from livedbg.commands.signals import started
-from livedbg.commands.time_limit import TimeLimit, queued_s
+from livedbg.commands.signals import TimeLimit, queued_s, started
 from livedbg.linux.procfs import child_pids, command_line
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.snapshot import Snapshot
@@ -112,7 +111,7 @@ class Abandoned:
 def test_a_session_that_the_limit_gave_no_time_to_detach_is_no_bug(
     seconds: float | None, said: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("livedbg.commands.time_limit._leave", lambda: None)
+    monkeypatch.setattr("livedbg.commands.signals._leave", lambda: None)
     clock.begin()
     with started(cast(LiveView, Abandoned()), TimeLimit(seconds)):
         pass
@@ -134,7 +133,7 @@ def test_T3_a_limit_that_nobody_named_waits_for_a_cpu(monkeypatch: pytest.Monkey
     clock.begin()
     clock.began_s -= 40.0
     for waited_s, left_s in ((0.0, 0.0), (25.0, 15.0), (1000.0, 80.0)):
-        monkeypatch.setattr("livedbg.commands.time_limit.queued_s", lambda waited_s=waited_s: waited_s)
+        monkeypatch.setattr("livedbg.commands.signals.queued_s", lambda waited_s=waited_s: waited_s)
         assert TimeLimit.of_look(None).left_s == pytest.approx(left_s, abs=1.0)
         assert TimeLimit.of_look(30.0).left_s == 0
 

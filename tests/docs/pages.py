@@ -7,7 +7,7 @@ import inspect
 import click
 
 from livedbg.analysis.behaviour import TABLE
-from livedbg.app.appkeys import key_reference
+from livedbg.app.commands import key_reference
 from livedbg.cli.group import EXIT_CODES, commands, livedbg
 from livedbg.session.rulebook import rules_page
 from livedbg.session.systems import Command

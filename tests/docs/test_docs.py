@@ -14,7 +14,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.verdict import exit_code
-from livedbg.app.appkeys import APP_KEYS, REPLAY_KEYS
+from livedbg.app.commands import APP_KEYS, REPLAY_KEYS
 from livedbg.app.views import VIEWS
 from livedbg.cli.group import EXIT_CODES, commands, livedbg
 from livedbg.commands.output import TIME_LIMIT

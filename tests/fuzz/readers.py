@@ -55,16 +55,17 @@ from livedbg.model import events as ev
 from livedbg.model.errors import LivedbgError, RecordingError
 from livedbg.model.request import Request
 from livedbg.probes import perf_records, tracefs
-from livedbg.recipes import load as recipe_files
+from livedbg.recipes import model as recipe_files
 from livedbg.recording.file import MAGIC, Header, RecordingReader
 from livedbg.repeats.marking import compared, known_pairs, last_open, lines_of
 from livedbg.report.build import build
-from livedbg.report.lines import from_json, to_json
+from livedbg.report.document import ReportDocument
 from livedbg.report.text import to_text
 from livedbg.session.filereaders import dump_readers, graph_readers, known_log_formats, tensor_formats
 from livedbg.session.live import adapters_for
 from livedbg.session.replay import last_update
 from livedbg.text.demangling import demangled_symbol, demangled_type
+from livedbg.text.json_text import json_bytes
 from livedbg.text.sanitize import clean, clean_line, is_clean
 from livedbg.touch import config
 from livedbg.touch.source import with_source
@@ -460,7 +461,7 @@ def _recording(data: bytes, folder: Path) -> None:
     head = msgspec.json.encode(Header(MAGIC, ev.SCHEMA_VERSION, "1", "box", "t", 1)) + b"\n"
     update, _ = last_update(_written(zstandard.compress(head + data, 1), folder, "r.livedbg"))
     report = build(update)
-    assert is_clean(to_text(report)) and is_clean(to_json(report).decode())
+    assert is_clean(to_text(report)) and is_clean(json_bytes(report).decode())
 
 
 def _recording_file(data: bytes, folder: Path) -> None:
@@ -568,8 +569,10 @@ READERS: Final[dict[str, Reader]] = {
     "recorded events": Reader(_recording, _recording_seeds, (RecordingError,)),
     "recordings": Reader(_recording_file, _recordings, (RecordingError,)),
     "reports": Reader(
-        lambda data, _: from_json(data),
-        lambda: [to_json(build(last_update(path)[0])) for path in sorted((FIXTURES / "recordings").glob("*.livedbg"))],
+        lambda data, _: msgspec.json.decode(data, type=ReportDocument),
+        lambda: [
+            json_bytes(build(last_update(path)[0])) for path in sorted((FIXTURES / "recordings").glob("*.livedbg"))
+        ],
         (msgspec.DecodeError, UnicodeDecodeError, RecursionError),
     ),
     "recipes": Reader(

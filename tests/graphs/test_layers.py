@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from livedbg.graphs import layout
 from livedbg.graphs.ashtml import laid_out, to_html
 from livedbg.graphs.drawing import Arrow, Drawing, Node, around, to_dot, to_text
-from livedbg.graphs.layout import Link, Spacing, placed
-from livedbg.graphs.paths import Ends, layered
+from livedbg.graphs.layout import Ends, Link, Spacing, layered, placed
 from livedbg.panels.neighbourhood import arrange
 from tests.graphs.dot import read_ranks
 

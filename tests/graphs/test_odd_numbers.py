@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from livedbg.adapters.ascend.dumps.graphs import parse_graph
 from livedbg.adapters.ascend.names import task_name
 from livedbg.graphs.ashtml import to_html
-from livedbg.graphs.compare import compared
 from livedbg.graphs.declared import Terms
 from livedbg.graphs.drawing import to_dot, to_json, to_text
-from livedbg.graphs.fromdeclared import drawing_of
+from livedbg.graphs.fromdeclared import compared, drawing_of
 from livedbg.graphs.lost import lost_orders
 from tests.graphs.dot import read_dot
 

@@ -16,9 +16,9 @@ from livedbg.model.gate import gated, gated_line
 from livedbg.recording.file import RecordingReader
 from livedbg.recording.recorder import Recorder
 from livedbg.report.build import build
-from livedbg.report.lines import to_json
 from livedbg.report.text import to_text
 from livedbg.session.replay import last_update
+from livedbg.text.json_text import json_bytes
 from livedbg.text.sanitize import is_clean
 from tests.app.hostile_strings import HOSTILE
 from tests.state.strategies import streams
@@ -120,7 +120,7 @@ def test_G1_a_recording_made_by_hand_sends_nothing_to_the_terminal(tmp_path: Pat
     update, said = last_update(tmp_path / "r")
     assert "3 events are of a kind" in said
     report = build(update)
-    assert is_clean(to_text(report)) and is_clean(to_json(report).decode())
+    assert is_clean(to_text(report)) and is_clean(json_bytes(report).decode())
     reader = RecordingReader(tmp_path / "r")
     assert reader.header.title == "t"
     assert all(is_clean(text) for event in reader.events() for text in _strings(msgspec.to_builtins(event)))

@@ -16,8 +16,7 @@ from livedbg.adapters.cuda.checks import checks
 from livedbg.linux import procfs
 from livedbg.model.errors import UsageError
 from livedbg.recipes import Effect, Ended, Part, Preload, Recipe, chosen, plan, recipes, without_effect
-from livedbg.recipes.load import each_option, parse
-from livedbg.recipes.model import After
+from livedbg.recipes.model import After, each_option, parse
 from livedbg.recipes.plan import possible
 from livedbg.recipes.watching import summaries
 from livedbg.session.tools import find_tool
@@ -154,7 +153,7 @@ def test_E1_a_file_with_an_unknown_key_or_a_broken_expression_is_refused() -> No
             parse(name, text.encode())
 
 
-@pytest.mark.invariant("load.E2")
+@pytest.mark.invariant("model.E2")
 def test_E2_a_users_own_recipe_wins_and_a_broken_one_is_named(home: dict[str, str]) -> None:
     own(home, "cuda-blocking", MINE)
     own(home, "broken", "question =\x1b[31m")

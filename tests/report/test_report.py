@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from livedbg.analysis import NO_DIAGNOSIS
@@ -15,11 +16,10 @@ from livedbg.model.facts import LockFacts
 from livedbg.model.snapshot import EMPTY
 from livedbg.report.build import build, report_of
 from livedbg.report.document import ReportDocument
-from livedbg.report.lines import from_json, to_json
-from livedbg.report.markdown import to_markdown
-from livedbg.report.text import to_text
+from livedbg.report.text import to_markdown, to_text
 from livedbg.session.view import NOTHING_YET, Update
 from livedbg.state.retention import EXITED_PROCESSES, TOUCH_WINDOW
+from livedbg.text.json_text import json_bytes
 from livedbg.text.quantities import timestamp
 from tests.analysis.world import SECOND, World, two_locks
 
@@ -29,7 +29,7 @@ def report(world: World) -> ReportDocument:
 
 
 def plain(world: World) -> Any:
-    return json.loads(to_json(report(world)))
+    return json.loads(json_bytes(report(world)))
 
 
 def full() -> World:
@@ -158,9 +158,9 @@ def test_several_alternatives_are_a_list() -> None:
 
 def test_json_comes_back_as_it_was() -> None:
     made = report(full())
-    assert from_json(to_json(made)) == made
-    assert from_json(to_json(made, pretty=True)) == made
-    assert b"\n" not in to_json(made)
+    assert msgspec.json.decode(json_bytes(made), type=ReportDocument) == made
+    assert msgspec.json.decode(json_bytes(made, pretty=True), type=ReportDocument) == made
+    assert b"\n" not in json_bytes(made)
 
 
 def test_a_report_of_nothing() -> None:

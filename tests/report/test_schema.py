@@ -16,8 +16,8 @@ from livedbg.cli.hits import FindingsPrinter, HitPrinter
 from livedbg.model import ExceptionHit, Severity, TaskState, Thread
 from livedbg.model import events as ev
 from livedbg.model.snapshot import Snapshot
+from livedbg.report import build
 from livedbg.report import document as doc
-from livedbg.report import lines
 from livedbg.report.entities import entity_out
 from livedbg.session.replay import last_update
 from tests.analysis.world import World
@@ -39,8 +39,8 @@ SECTIONS = {
     "touch": doc.TouchOut,
     "log": doc.LogOut,
     "limit": doc.LimitOut,
-    "verdict line": lines.VerdictLine,
-    "finding line": lines.FindingLine,
+    "verdict line": build.VerdictLine,
+    "finding line": build.FindingLine,
 }
 KINDS = "Lines of watch and catch"
 
@@ -62,14 +62,14 @@ def test_every_part_of_the_schema_has_a_section() -> None:
     assert set(re.findall(r"^## (.+)$", PAGE, re.MULTILINE)) == {*SECTIONS, KINDS}
     assert set(SECTIONS.values()) == {
         *(part for part in vars(doc).values() if getattr(part, "__module__", "") == doc.__name__),
-        *lines.LINES.values(),
+        *build.LINES.values(),
     }
 
 
 @pytest.mark.invariant("report_lines.P3")
 def test_P3_documented_kinds_of_lines_are_the_kinds_printed() -> None:
-    assert documented(KINDS) == set(lines.LINES)
-    for kind, line in lines.LINES.items():
+    assert documented(KINDS) == set(build.LINES)
+    for kind, line in build.LINES.items():
         assert line is doc.ExceptionOut or line.__struct_config__.tag == kind
 
 
@@ -90,10 +90,10 @@ def test_P3_each_line_has_a_kind_and_all_keys_of_it(capsys: pytest.CaptureFixtur
 def test_P3_a_finding_that_decides_nothing_has_a_state_too() -> None:
     """A reader of the lines can ask each one for its state."""
     finding = Finding(rule="cant-see", severity=Severity.INFO, sentence="A part was not seen.")
-    line = msgspec.to_builtins(lines.finding_line("F1", finding, 0))
+    line = msgspec.to_builtins(build.finding_line("F1", finding, 0))
     assert line["kind"] == "finding" and line["state"] is None and set(line) == documented("finding line")
     verdict = Verdict(state=VerdictState.UNKNOWN, sentence="Inconclusive.")
-    assert set(msgspec.to_builtins(lines.verdict_line(verdict, 0))) == documented("verdict line")
+    assert set(msgspec.to_builtins(build.verdict_line(verdict, 0))) == documented("verdict line")
 
 
 ALWAYS = {"kind", "name", "state", "waits_for", "waiters"}

@@ -11,10 +11,9 @@ from livedbg.model import Frame, Stack
 from livedbg.model import events as ev
 from livedbg.report.build import brief, report_of
 from livedbg.report.document import FrameOut, ReportDocument
-from livedbg.report.lines import to_json
-from livedbg.report.markdown import to_markdown
-from livedbg.report.stacks import frame_line
-from livedbg.report.text import to_text
+from livedbg.report.entities import frame_line
+from livedbg.report.text import to_markdown, to_text
+from livedbg.text.json_text import json_bytes
 from tests.analysis.world import World
 
 FUTEX = Frame(function="__futex_wait", module="libc.so.6")
@@ -123,9 +122,9 @@ def test_brief_keeps_the_verdict_its_finding_and_the_first_stacks() -> None:
     assert {edge.source for edge in short.edges} <= set(short.entities)
     assert short.omitted["entities"] == len(whole.entities) - len(short.entities) > 290
     assert all(not known.stack for known in short.entities.values())
-    data = to_json(short, pretty=True)
+    data = json_bytes(short, pretty=True)
     assert json.loads(data)["stacks"][0]["threads"] == ["thread:box/1/11"]
-    assert len(data) < len(to_json(whole, pretty=True)) / 5
+    assert len(data) < len(json_bytes(whole, pretty=True)) / 5
     assert len(to_text(short)) <= len(to_text(whole))
     assert "300 threads at one place" in to_markdown(short).replace("\\", "")
 

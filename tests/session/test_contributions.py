@@ -9,7 +9,7 @@ import pytest
 
 from livedbg.cli import group
 from livedbg.model.errors import SourceError, ToolMissing, UsageError
-from livedbg.recipes import load as recipes_load
+from livedbg.recipes import model as recipes_model
 from livedbg.repeats import compare, marking
 from livedbg.repeats.outcome import RunEnd
 from livedbg.session import filereaders, systems, targets
@@ -46,7 +46,7 @@ def write_toy(tensor: Tensor, path: Path) -> None:
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> System:
     """The only system."""
-    for module in (group, recipes_load, compare, marking, filereaders, filereaders, targets):
+    for module in (group, recipes_model, compare, marking, filereaders, filereaders, targets):
         monkeypatch.setattr(module, "systems", lambda: (TOY,))
     monkeypatch.setattr(systems, "_problems", {})
     return TOY
@@ -72,7 +72,7 @@ def test_a_launcher_is_a_form_of_target(toy: System) -> None:
 
 
 def test_a_recipe_is_for_the_systems_that_share_it(toy: System) -> None:
-    known, wrong = recipes_load.recipes()
+    known, wrong = recipes_model.recipes()
     assert known["asan-gcc"].systems == ("toy", "c++") and known["asan-clang"].systems == ("c++",)
     assert known["asan-gcc"].note.startswith("Toys need no shadow. Leaks are not looked for")
     assert wrong == [] and any("shares recipe nonsense, which is none" in sentence for sentence in _problems())
@@ -120,7 +120,7 @@ def test_what_the_built_in_systems_contribute() -> None:
     assert "livedbg recipes nvfuser-dump" in lines["recipes"]
     assert "livedbg demo ascend" in lines["demo"]
     assert targets.target_forms() == "a PID, a process NAME that is unique on this host, or torchrun:PID"
-    known, _ = recipes_load.recipes()
+    known, _ = recipes_model.recipes()
     assert known["asan-gcc"].systems == known["asan-clang"].systems == ("nvfuser", "cuda", "c++")
     assert known["cpu-profile"].systems == known["heap-profile"].systems == ("nvfuser", "c++", "python")
     assert known["asan-gcc"].note.startswith("protect_shadow_gap=0: the CUDA driver maps memory in the gap. Leaks")
@@ -128,4 +128,4 @@ def test_what_the_built_in_systems_contribute() -> None:
     assert filereaders.tensor_suffixes() == ("npy", "pt", "txt")
     for system in systems.systems():
         for name in system.sanitizers:
-            recipes_load.chosen(name, known)
+            recipes_model.chosen(name, known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.text.rust_demangling import demangled_rust
+from livedbg.text.demangling import demangled_rust
 
 STEP = "_RNvXNtCsc0W65ysIEon_5waits6engineINtB2_5InputNtB4_3RawENtB2_4Step4stepB4_"
 
@@ -44,7 +44,7 @@ def test_what_is_no_such_symbol_has_none(symbol: str) -> None:
     assert demangled_rust(symbol) is None
 
 
-@pytest.mark.invariant("rust_demangling.R1")
+@pytest.mark.invariant("demangling.R1")
 def test_R1_a_hostile_symbol_costs_little() -> None:
     deep = "_RINvC1a1f" + "T" * 5000 + "E" * 5000
     assert demangled_rust(deep) is None

@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as npst
 
 from livedbg.session.filereaders import dump_readers
 from livedbg.values.statistics import heat_map, histogram, histogram_lines, number_lines
-from livedbg.values.tensor import Held, window
+from livedbg.values.tensor import Held
 from tests.values.conftest import tensor, write_deps, write_dump
 
 
@@ -52,13 +52,6 @@ def test_a_heat_map_shows_where() -> None:
         assert picture.lines[0][0] == "N" and picture.lines[7][0] == "I"
         assert picture.lines[3][:12] == low * 12 and all(len(line) == 16 for line in picture.lines)
         assert "N: has NaN" in picture.legend and picture.legend.isascii() == plain
-
-
-@given(npst.arrays(np.int16, (5, 7)), st.integers(0, 6), st.integers(0, 7), st.integers(0, 8), st.integers(0, 9))
-def test_a_window_is_a_slice(array: Any, row: int, rows: int, column: int, columns: int) -> None:
-    cut = [piece.tolist() for piece in window(Held(array), row, rows, column, columns)]
-    expected = array[row : row + rows, column : column + columns].tolist()
-    assert cut == [line for line in expected if line]
 
 
 def test_kernels_come_from_deps_where_the_dump_has_none(tmp_path: Path) -> None:

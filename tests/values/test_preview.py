@@ -16,11 +16,10 @@ import pytest
 
 from livedbg.model.dumps import ValuePreview
 from livedbg.session.filereaders import dump_readers
-from livedbg.values import preview, state
+from livedbg.values import state
 from livedbg.values.dump import Dump
-from livedbg.values.preview import Previewer
 from livedbg.values.readers import Readers
-from livedbg.values.state import compared, listed
+from livedbg.values.state import Previewer, compared, listed
 from livedbg.values.tensor import GivenUp, until
 from tests.text.hostile import FORBIDDEN, strings
 from tests.values.conftest import Arg, scalar, tensor, write_dump
@@ -54,7 +53,7 @@ def test_of_a_large_tensor_a_sample_comes_first_and_says_so(tmp_path: Path) -> N
 def test_of_a_huge_one_the_sample_is_all_and_the_remedy_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preview, "WHOLE", LARGE - 1)
+    monkeypatch.setattr(state, "WHOLE", LARGE - 1)
     (only,) = looks(large(tmp_path, (2, LARGE // 2)))
     assert not only.goes_on and "`livedbg values DUMP --stats` reads all" in only.sample
 

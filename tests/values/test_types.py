@@ -14,10 +14,9 @@ from hypothesis.extra import numpy as npst
 
 from livedbg.session.filereaders import dump_readers, tensor_formats
 from livedbg.values.buffers import places_of
-from livedbg.values.dtypes import element_type
 from livedbg.values.dump import Entry, Selection
 from livedbg.values.statistics import statistics
-from livedbg.values.tensor import Held, Payload, Stored, blocks, index_of
+from livedbg.values.tensor import Held, Payload, Stored, blocks, element_type, index_of
 from livedbg.values.tensor_files import export, load
 from tests.values.conftest import Arg, tensor, write_dump
 

@@ -159,7 +159,7 @@ def _declared_kernels(path: Path) -> dict[int, tuple[int, ...]]:
         tasks = parse_graph(target_files.read_bytes(deps)).tasks.values()
     except (OSError, ValueError):  # names are an extra
         return {}
-    return {task.task_id: tuple(kernel for kernel in task.kernel_ids if kernel >= 0) for task in tasks}
+    return {task.raw: tuple(kernel for kernel in task.kernels if kernel >= 0) for task in tasks}
 
 
 def _graph_beside(dump: Path) -> tuple[TaskGraph | None, str]:

@@ -18,7 +18,7 @@ from ascend_replay import Replay, replay_folder
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.model.snapshot import Snapshot
-from livedbg.recipes.load import chosen, recipes
+from livedbg.recipes.model import chosen, recipes
 from livedbg.session.rulebook import diagnose
 from tests.cli.zygote import run_livedbg
 

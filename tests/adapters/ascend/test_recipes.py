@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.recipes import Ended, Plan, plan, recipes, without_effect
-from livedbg.recipes.sources import folders_above
+from livedbg.recipes.plan import folders_above
 from livedbg.recipes.watching import summaries
 from tests.cli.conftest import livedbg
 

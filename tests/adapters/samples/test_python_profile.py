@@ -61,7 +61,7 @@ def denied(*_):
 
 clock_samples.open_clock = denied
 from livedbg.cli.stacks import ProfileOptions, print_profile
-from livedbg.commands.time_limit import TimeLimit
+from livedbg.commands.signals import TimeLimit
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import check_target
 

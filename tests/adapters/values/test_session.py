@@ -27,7 +27,7 @@ from livedbg.session.filereaders import dump_readers
 from livedbg.session.live import LiveView
 from livedbg.session.replay import ReplayView
 from livedbg.session.view import SessionView
-from livedbg.values import preview, state
+from livedbg.values import state
 from livedbg.values.tensor import go_on
 from tests.conftest import seen_when
 from tests.values.conftest import tensor, write_deps, write_dump
@@ -118,16 +118,16 @@ def test_a_dump_that_is_written_later_or_again_or_is_damaged(tmp_path: Path) -> 
 @pytest.mark.invariant("values_adapter.V1")
 def test_a_cursor_that_moves_leaves_no_queue_of_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, gate, looked = threading.Event(), threading.Event(), []
-    really = preview.Previewer.previews
+    really = state.Previewer.previews
 
-    def slow(looker: preview.Previewer, path: Path, name: str, number: int) -> Iterator[ValuePreview]:
+    def slow(looker: state.Previewer, path: Path, name: str, number: int) -> Iterator[ValuePreview]:
         looked.append(number)
         begun.set()
         assert gate.wait(100)
         go_on()
         yield from really(looker, path, name, number)
 
-    monkeypatch.setattr(preview.Previewer, "previews", slow)
+    monkeypatch.setattr(state.Previewer, "previews", slow)
     name = str(write_dump(tmp_path, [tensor(task, 0, "output", [task]) for task in range(60)]))
     with session(tmp_path) as view:
         seen(view, lambda shot: shot.dumps)
@@ -295,7 +295,7 @@ def test_a_bug_leaves_no_screen_that_waits(tmp_path: Path, monkeypatch: pytest.M
     def wrong(*_: object) -> None:
         raise KeyError("\x1b[31m")
 
-    monkeypatch.setattr(preview, "statistics", wrong)
+    monkeypatch.setattr(state, "statistics", wrong)
     monkeypatch.setattr(state, "compared", wrong)
     name = str(write_dump(tmp_path, [tensor(0, 0, "output", [1])]))
     with session(tmp_path) as view:
