@@ -19,6 +19,7 @@ from msgspec import Struct, field, structs
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number, read_data
 from livedbg.linux.last_ran import Load
+from livedbg.text.wording import listing
 
 
 class Watchdog(Struct, frozen=True):
@@ -120,8 +121,7 @@ def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None
     if not later:
         return ""
     device = " (on a device only)" if simulator is None and key != "op-execute" else ""
-    names = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
-    return f"Later limits: {names}{device}."
+    return f"Later limits: {listing(later)}{device}."
 
 
 class Fired(Struct, frozen=True):
@@ -210,10 +210,6 @@ class Timeouts(Struct):
         """Process `HandleTaskTimeout`: CANN ended the operation."""
         self.simulator = False
         self.add("op-execute", mark, self._operation)
-
-    def refused(self, why: str, mark: Mark) -> None:
-        """Note a setting that the runtime doesn't accept."""
-        self.ignored, self.ignored_mark = why, mark
 
 
 class LoadHistory:

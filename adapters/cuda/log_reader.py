@@ -14,11 +14,11 @@ from pathlib import PurePath
 from typing import Final
 
 from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, device_assert, torch_asserts
-from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts, Place
+from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts
 from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import RULE, Statement, by_name, by_number
 from livedbg.logs.tracebacks import plain_form
-from livedbg.model import LogRecord, LogSource, Severity
+from livedbg.model import Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
 from livedbg.text.patterns import lazy_re
 
@@ -117,7 +117,7 @@ class _Stream:
     core_dump: CoreDump = field(default_factory=CoreDump)
     stops: DeviceStops = field(default_factory=DeviceStops)
     driver: DriverLog = field(default_factory=DriverLog)
-    begun: dict[str, Place] = field(default_factory=dict)  # where what is open began
+    begun: dict[str, Evidence] = field(default_factory=dict)  # where what is open began
     asserts: dict[tuple[str, str], str] = field(default_factory=dict)  # the text around the numbers -> its name
 
 
@@ -188,11 +188,11 @@ class CudaReader:
             stream = self._streams[key] = _Stream(Context(record.source, owner, process))
         return stream
 
-    def _place(self, record: LogRecord, number: int, line: str) -> Place:
+    def _place(self, record: LogRecord, number: int, line: str) -> Evidence:
         name = self._names.get(record.source) or record.source.rpartition("/")[2]
-        return Place(name, line[:2_000], record.line_at(number), record.wall_ns, record.source)
+        return Evidence.of_record(record, name, line[:2_000], number)
 
-    def _line(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+    def _line(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...] | None:
         """Process a single line; None if no parser takes it."""
         if line.startswith(RULE):
             return self._ruled(stream, line, place)
@@ -211,7 +211,7 @@ class CudaReader:
             return self._said(stream, statement, place)
         return None
 
-    def _again(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+    def _again(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...] | None:
         """Count a known assert, of another thread: only its numbers are read."""
         points = _POINTS.search(line)
         name = stream.asserts.get((line[: points.start()], line[points.end() :])) if points is not None else None
@@ -220,14 +220,14 @@ class CudaReader:
         x, y, z, tx, ty, tz = map(int, points.groups())
         return self.errors.again(name, (x, y, z), (tx, ty, tz), place)
 
-    def _asserted(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+    def _asserted(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...] | None:
         ids = self._said(stream, device_assert(line), place)
         points = _POINTS.search(line)
         if ids and points is not None and len(stream.asserts) < _ASSERTS:
             stream.asserts[line[: points.start()], line[points.end() :]] = ids[0]
         return ids
 
-    def _ruled(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...]:
+    def _ruled(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...]:
         done = stream.sanitizer.line(line)
         ids = self._add(stream, _one(done), stream.begun.pop("sanitizer", place)) if done is not None else ()
         if stream.sanitizer.opened:
@@ -235,7 +235,7 @@ class CudaReader:
         return ids
 
     def _opened(
-        self, stream: _Stream, what: str, reader: CoreDump | DeviceStops, line: str, place: Place
+        self, stream: _Stream, what: str, reader: CoreDump | DeviceStops, line: str, place: Evidence
     ) -> tuple[str, ...]:
         """Process a line of a multi-line error, whose place is its first line."""
         done = reader.line(line)
@@ -252,14 +252,15 @@ class CudaReader:
         number = text.count("\n", 0, text.find("GPU assertion failure message"))
         return self._add(stream, torch_asserts(text), self._place(record, number, record.text.split("\n")[number]))
 
-    def _said(self, stream: _Stream, statement: Statement | None, place: Place) -> tuple[str, ...] | None:
+    def _said(self, stream: _Stream, statement: Statement | None, place: Evidence) -> tuple[str, ...] | None:
         return None if statement is None else self._add(stream, [statement], place)
 
-    def _add(self, stream: _Stream, statements: Iterable[Statement], place: Place | None) -> tuple[str, ...]:
+    def _add(self, stream: _Stream, statements: Iterable[Statement], place: Evidence | None) -> tuple[str, ...]:
         ids: list[str] = []
         for statement in statements:
-            at = place or stream.begun.pop(_KEPT.get(statement.code, ""), None) or Place(stream.context.source, "")
-            ids += self.errors.add(statement, stream.context, at)
+            at = place or stream.begun.pop(_KEPT.get(statement.code, ""), None)
+            nowhere = Evidence(kind="log", text="", file=stream.context.source)
+            ids += self.errors.add(statement, stream.context, at or nowhere)
         return tuple(ids)
 
 

@@ -25,7 +25,7 @@ from livedbg.adapters.nvfuser.dumps.statements import (
     Statement,
     Whole,
 )
-from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark, Place
+from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark
 
 _FUSIONS: Final = 2_000  # of one job that are kept
 _CONSIDERED: Final = 5_000
@@ -46,7 +46,7 @@ class Job:
         self._considered: dict[tuple[frozenset[int], str], Considered] = {}
         self._uncut: Considered | None = None
 
-    def take(self, statement: Statement, place: Place) -> None:
+    def take(self, statement: Statement, place: Mark) -> None:
         """Process one statement, in log order."""
         self.changed = True
         mark = place.at(statement.line)
@@ -163,7 +163,7 @@ class Job:
 
     # failing
 
-    def _failed(self, failure: Failure, mark: Mark, place: Place) -> None:
+    def _failed(self, failure: Failure, mark: Mark, place: Mark) -> None:
         option = "failed. Invalid option" in failure.message
         if option and self.bad_options:
             known = next((line for line in failure.lines if line.startswith("Available options: ")), "")
@@ -171,7 +171,7 @@ class Job:
             said, _, at = self.bad_options[-1]
             self.bad_options[-1] = (said, words, at)
             return
-        parts = list(parts_of(failure))
+        parts = parts_of(failure)
         groups = [part.group for part in parts if part.group is not None]
         record = self._of_failure(groups) or self._new(mark)
         record.changed = True

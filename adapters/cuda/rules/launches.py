@@ -25,7 +25,7 @@ from livedbg.text.wording import sentence_case
 HABIT: Final = 4
 """Number of half seconds with launches that show a regular rate."""
 
-_LAUNCH_RATES_SECOND_NS: Final = 1_000_000_000
+_SECOND_NS: Final = 1_000_000_000
 
 
 def traced_span(process: Process, snapshot: Snapshot) -> tuple[int, int] | None:
@@ -34,7 +34,7 @@ def traced_span(process: Process, snapshot: Snapshot) -> tuple[int, int] | None:
     if traced is None or not traced.value:
         return None
     now, to = snapshot.now(process.host).mono_ns, snapshot.counters.get(CounterKey(process.id, TRACED_TO))
-    return traced.changed_mono_ns, now if to is None else min(now, int(to.value * _LAUNCH_RATES_SECOND_NS))
+    return traced.changed_mono_ns, now if to is None else min(now, int(to.value * _SECOND_NS))
 
 
 def often(per_s: float) -> str:
@@ -49,9 +49,6 @@ def next_steps(process: str) -> tuple[str, ...]:
         f"livedbg stacks {pid}   (stacks of all threads, also of those that spin)",
         f"livedbg device {pid} --dump   (which kernel runs, and where its warps are)",
     )
-
-
-_LAUNCH_THREADS_SECOND_NS: Final = 1_000_000_000
 
 
 class SilentThread(NamedTuple):
@@ -75,7 +72,7 @@ def silent_threads(snapshot: Snapshot, settings: Settings) -> Iterator[SilentThr
         span = max(trail.last[-1].mono_ns - trail.first_mono_ns, 1)
         lasted = min(traced[1] - since, waited)
         if lasted >= max(settings.task_stall_ns, settings.slow_factor * span / trail.beats):
-            yield SilentThread(thread, lasted, trail.count * _LAUNCH_THREADS_SECOND_NS / span)
+            yield SilentThread(thread, lasted, trail.count * _SECOND_NS / span)
 
 
 class ThreadLaunchesStopped:
@@ -134,9 +131,6 @@ def _others_go_on(silent: SilentThread, state: RuleInput) -> bool:
     newest = max(t.last[-1].mono_ns for t in snapshot.launches.values() if t.process == process.id and t.last)
     lately = min(silent.lasted_ns // 2, state.settings.task_stall_ns)
     return traced is not None and traced[1] - newest < lately
-
-
-_SECOND_NS: Final = 1_000_000_000
 
 
 class _Silence(Struct, frozen=True):

@@ -9,9 +9,10 @@ for the first line after it; `end` returns the statement, also for a truncated b
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from livedbg.adapters.nvfuser.dumps.failures import FailureReader, begins
 from livedbg.adapters.nvfuser.dumps.ir import parse_tensor
@@ -47,30 +48,26 @@ _DOMAIN: Final = lazy_re(r"^  (root|logical|allocation|contiguity)(?: domain)?: 
 _DOMAINS_END: Final = "} // {Re-written complete fusion}"
 
 
-class Block(Protocol):
+class Block(ABC):
     """A statement being read."""
 
+    stops: ClassVar[tuple[str, ...]] = ()
+    """Of a block of many lines: what a line begins with that is to be fed; those before it may be taken at once."""
+
+    @abstractmethod
     def feed(self, line: str, number: int | None) -> bool:
         """Process a line; return False if it is not of this statement."""
-        ...
 
+    @abstractmethod
     def end(self) -> Statement | None:
         """Return the statement, as far as read; None if it turned out to be none."""
-        ...
-
-
-class LongBlock(Block, Protocol):
-    """A block of many lines, most of which it takes unparsed."""
-
-    stops: ClassVar[tuple[str, ...]]
-    """What a line begins with that is to be fed; those before it may be taken at once."""
 
     def take(self, lines: list[str]) -> int:
         """Take lines that need no `feed`; return how many were taken."""
-        ...
+        return 0
 
 
-class SegmentedBlock:
+class SegmentedBlock(Block):
     """From `Segmented_Fusion{` to `} //Segmented_Fusion`."""
 
     stops: ClassVar[tuple[str, ...]] = (BEGIN, END)
@@ -97,7 +94,7 @@ class SegmentedBlock:
         return Segmented(fusion, self._line) if fusion.groups else None
 
 
-class ConsideredBlock:
+class ConsideredBlock(Block):
     """From `**Segmenter** Considering fusion:` (or the uncut fusion) to `***Accepted*** as:` or the next."""
 
     def __init__(self, number: int | None) -> None:
@@ -142,7 +139,7 @@ def _of_fusion(line: str) -> bool:
     return not line.strip() or line[0] in " (%}T" or " = " in line
 
 
-class WholeBlock:
+class WholeBlock(Block):
     """`Segment the fusion (Original Fusion Un-modified): `, and the inputs below it."""
 
     def __init__(self, number: int | None) -> None:
@@ -163,7 +160,7 @@ class WholeBlock:
         return self._said if self._said.inputs else None
 
 
-class DomainsBlock:
+class DomainsBlock(Block):
     """`Segmented_Fusion Dump: -- Re-written complete fusion:{`, of which the transforms are read."""
 
     stops: ClassVar[tuple[str, ...]] = (BEGIN, _DOMAINS_END)
@@ -205,7 +202,7 @@ class DomainsBlock:
         return self._said if self._said.tensors else None
 
 
-class ArgumentsBlock:
+class ArgumentsBlock(Block):
     """`Arguments for fusion 0 group 2:` and the lists below it."""
 
     def __init__(self, said: Arguments) -> None:
@@ -230,7 +227,7 @@ class ArgumentsBlock:
         return self._said
 
 
-class FailedBlock:
+class FailedBlock(Block):
     """An error text (livedbg.adapters.nvfuser.dumps.failures)."""
 
     def __init__(self, number: int | None, before: list[str]) -> None:
@@ -263,7 +260,7 @@ _VERSION: Final = lazy_re(r"^# (torch|cuda|nvfuser) version: (.*)$")
 _DEVICE: Final = lazy_re(r"^#\s+\d{1,18}: (.*)$")
 
 
-class ScriptBlock:
+class ScriptBlock(Block):
     """A reproduction script with or without its imports, or a definition alone, maybe of a segment."""
 
     def __init__(self, number: int | None, group: int | None = None) -> None:
@@ -336,9 +333,9 @@ class Scanner:
         return self._block is None and self._group is None
 
     @property
-    def long(self) -> LongBlock | None:
+    def long(self) -> Block | None:
         """Return the current statement if it takes most lines unparsed."""
-        return self._block if isinstance(self._block, SegmentedBlock | DomainsBlock) else None
+        return self._block if self._block is not None and self._block.stops else None
 
     def feed(self, line: str, number: int | None = None) -> Sequence[Statement]:
         """Process a line (without its end or a launcher's prefix); return the completed statements."""
