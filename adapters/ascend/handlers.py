@@ -10,9 +10,17 @@ from msgspec import Struct
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
-from livedbg.adapters.ascend.trouble import Crash
+from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
+from livedbg.adapters.ascend.trouble import RESOURCES, Crash, Fatal, Full, RingFull, TensorWait
+from livedbg.adapters.ascend.watchdogs import Limit, built_in
+from livedbg.text.patterns import lazy_re
 
 _PLACES: Final = ("aic", "aiv0", "aiv1")  # of a cluster's three cores, by offset
+_RING: Final = lazy_re(r"ring[= ](\d{1,18})")
+_A2A3_HZ: Final = 50_000_000
+_A5_HZ: Final = 1_000_000_000
+"""PLATFORM_PROF_SYS_CNT_FREQ of simpler src/{a2a3,a5}/platform/include/common/platform_config.h."""
+_MANY_CYCLES: Final = 5_000_000_000  # more than any limit has at a2a3's frequency
 _OF_A_RUN: Final = frozenset(
     {"stall_task", "stall_summary", "stall_cluster", "stall_round", "timeout", "resolution_stall"}
     | {"fatal_code", "fatal", "failed"}
@@ -189,34 +197,90 @@ class _Handled(Struct, frozen=True):
     # failures of the orchestrator and the scheduler
 
     def fatal_code(self) -> Entities:
-        job = self.job
-        job.trouble.fatal_code(self.fields, self.func, self.mark, job.run)
-        job.timeouts.tensor_wait(self._text("text"), self.mark)
-        return (job.names.task(job.trouble.tensor.task),) if job.trouble.tensor is not None else ()
+        """Handle `FATAL(code=N): text`, where the text may be `Timeout (N cycles): producer …`."""
+        job, trouble, text = self.job, self.job.trouble, self._text("text")
+        trouble.fatal = trouble.fatal or Fatal(self._number("code"), text, self.func, self.mark)
+        if "local" in self.fields:
+            task, consumers = raw_id(self._number("ring"), self._number("local")), bool(self.fields["consumers"])
+            trouble.tensor = TensorWait(task, consumers, self.mark)
+            if not consumers:
+                job.run.confirm_open(task)
+            job.run.task(task)
+        digits = text.partition("(")[2].partition(" ")[0]
+        if digits.isdecimal() and len(digits) < 20 and text.startswith("Timeout ("):
+            seconds = int(digits) / (_A5_HZ if int(digits) >= _MANY_CYCLES else _A2A3_HZ)
+            job.timeouts.add("tensor-wait", self.mark, built_in("tensor-wait", seconds))
+        return (job.names.task(trouble.tensor.task),) if trouble.tensor is not None else ()
 
     def fatal(self) -> Entities:
-        self.job.trouble.fatal_words(self.fields, self.func, self.mark)
-        ring = self.job.trouble.ring
+        """Handle `FATAL: words`, the head of a multi-line message."""
+        trouble, text = self.job.trouble, self._text("text")
+        code = optional_number(self.fields, "code") or 0
+        trouble.fatal = trouble.fatal or Fatal(code, text, self.func, self.mark)
+        what = RESOURCES.get(code)
+        if what is not None and not (what is Full.POOL and "Deadlock" not in text):  # one task wants too many
+            named = _RING.search(text)
+            trouble.ring = RingFull(int(named[1]) if named else None, text, self.mark, what, by_scope=code == 1)
+            trouble.ring.host_built = "Exhausted!" in text and "Deadlock" not in text
+        ring = trouble.ring
         return (self.job.names.ring(ring.ring),) if ring is not None and ring.ring is not None else ()
 
     def ring_state(self) -> Entities:
-        self.job.trouble.ring_state(self.fields)
+        """Handle `Task ring R: current=…, last_alive=…, active=15/16`."""
+        ring = self.job.trouble.ring
+        if ring is not None:
+            ring.ring, ring.active, ring.window = map(self._number, ("ring", "active", "window"))
+            if ring.head is None and ring.active:
+                ring.head = raw_id(ring.ring, self._number("alive"))
         return (self.job.names.ring(self._number("ring")),)
 
     def ring_head(self) -> Entities:
-        self.job.trouble.ring_head(self.fields, self.job.run)
+        """Handle `Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
         ring = self.job.trouble.ring
+        if ring is not None and ring.active != 0:  # else it names the slot of a task that was not submitted
+            self._head_of(ring)
         return (self.job.names.task(ring.head),) if ring is not None and ring.head is not None else ()
 
+    def _head_of(self, ring: RingFull) -> None:
+        run, local = self.job.run, self._number("local")
+        if ring.ring is None:  # the message of the dependency pool names no ring
+            open_ones = [raw for raw, task in run.tasks.items() if local_of(raw) == local and task.open]
+            if len(open_ones) != 1:
+                return
+            ring.ring = ring_of(open_ones[0])
+        ring.head, ring.head_state = raw_id(ring.ring, local), self._number("state")
+        ring.scope_released = self.fields["released"] == "1"
+        if ring.head_state == 0:
+            run.confirm_open(ring.head)
+            run.settle_executed()
+
     def heap_state(self) -> Entities:
-        self.job.trouble.heap_state(self.fields)
+        """Handle `Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full."""
+        ring = self.job.trouble.ring
+        size, used, free = map(self._number, ("size", "used", "available"))
+        if ring is not None and ring.what is Full.HEAP:  # its numbers are told whatever is full
+            ring.size, ring.free = size, free
+            ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
         return (self.job.names.ring(self._number("ring")),)
 
     def resource(self) -> None:
-        self.job.trouble.resource_numbers(self.fields)
+        """Handle `Requested: 65536 bytes`, `Pool used: 16 / 16`, `last_task_alive: 0 (stuck here)` etc."""
+        ring, fatal = self.job.trouble.ring, self.job.trouble.fatal
+        if ring is not None:
+            for name in ("used", "size", "wanted", "active", "window", "in_scope", "oldest"):
+                value = optional_number(self.fields, name)
+                if value is not None:
+                    setattr(ring, name, value)
+        elif fatal is not None and "used" in self.fields and "size" in self.fields:
+            fatal.text += f" {self._number('used'):,} of {self._number('size'):,} entries are used."
 
     def scope_head(self) -> None:
-        self.job.trouble.scope_head(self.fields)
+        """Handle `Head task L is the oldest task owned by an open scope`."""
+        ring = self.job.trouble.ring
+        if ring is not None:
+            ring.by_scope = True
+            if ring.ring is not None:
+                ring.head = raw_id(ring.ring, self._number("local"))
 
     def unacknowledged(self) -> None:
         self.job.trouble.unacknowledged = self._number("count")
@@ -251,18 +315,28 @@ class _Handled(Struct, frozen=True):
         self.job.run.phase = "failed"
 
     def operation_set(self) -> None:
-        self.job.timeouts.operation_set(self.fields)
+        """Handle `aclrtSetOpExecuteTimeOutV2: requested=… us, actual=… us`."""
+        self.job.timeouts.simulator = False
+        actual = optional_number(self.fields, "actual")
+        if actual:
+            self.job.timeouts.operation = Limit(actual / 1_000_000, "as the log says")
 
     def stream_sync(self) -> None:
-        self.job.timeouts.stream_sync(self.fields, self.mark)
+        """Handle `Stream sync timeout: stream=… timeout_ms=…`."""
+        self.job.timeouts.simulator = False
+        limit = Limit(self._number("limit") / 1_000, "as the log says")
+        self.job.timeouts.add("stream-sync", self.mark, limit)
         self.job.trouble.device = self._number("device")
         self.job.run.phase = "failed"
 
     def op_execute(self) -> None:
-        self.job.timeouts.operation(self.mark)
+        """Handle `HandleTaskTimeout`: CANN ended the operation."""
+        self.job.timeouts.simulator = False
+        self.job.timeouts.add("op-execute", self.mark, self.job.timeouts.operation)
 
     def reclaim(self) -> None:
-        self.job.timeouts.reclaim(self.fields, self.mark)
+        """Handle `No reclaim progress for ~500 ms (N cycles wall clock).`"""
+        self.job.timeouts.add("allocator", self.mark, built_in("allocator", self._number("ms") / 1_000))
 
     def limits_ignored(self) -> None:
         self.job.timeouts.ignored, self.job.timeouts.ignored_mark = self._text("text"), self.mark
