@@ -34,14 +34,11 @@ from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.adapters.nvfuser.facts import PassFacts
 from livedbg.linux import target_files
 from livedbg.linux.procfs import process_exists
-from livedbg.linux.target_files import is_regular
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
 from livedbg.model.events import Event, Stamp
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.patterns import lazy_re
 
-_DEPTH: Final = 6
-_ENTRIES: Final = 20_000
 _BLOCK: Final = 1 << 20
 _LIMIT: Final = Limit(cpu=0.01, wall=0.1, least_s=1.0)  # of searches for traces: a file system may be slow
 _SHOWN: Final = 12  # passes of a thread that are listed, innermost first
@@ -190,24 +187,8 @@ def _read(trace: _Trace, until: float) -> bool:
 
 
 def _candidates(paths: Iterable[str]) -> Iterator[Path]:
-    visited = 0
-    for text in paths:
-        path = Path(text).expanduser().absolute()
-        while any(mark in str(path) for mark in "*?[") and path != path.parent:
-            path = path.parent
-        if is_regular(path):
-            if path.suffix == ".json" or "trace" in path.name:
-                yield path
-            continue
-        for root, directories, files in target_files.walk(path):
-            depth = len(Path(root).relative_to(path).parts)
-            directories[:] = sorted(d for d in directories if not d.startswith(".")) if depth < _DEPTH else []
-            visited += len(directories) + len(files)
-            if visited > _ENTRIES:
-                return
-            for name in sorted(files):
-                if name.endswith(".json") or "trace" in name:
-                    yield Path(root, name)
+    for folder, _, files in target_files.walk_some(map(target_files.without_wildcards, paths)):
+        yield from (folder / name for name in files if name.endswith(".json") or "trace" in name)
 
 
 _NAMES: Final = (  # each with what it begins with, which is found sooner
