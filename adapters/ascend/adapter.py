@@ -285,7 +285,8 @@ class AscendAdapter(PolledAdapter):
     async def _scan(self, context: Context, *, last: bool) -> None:
         if context.request.once:
             await self._logs_read(lambda: self.model.settled, context)
-        folders = await asyncio.to_thread(folders_of, [*context.request.logs, *self._logs_of(context)])
+        logs = [source.path for source in context.snapshot().log_sources.values() if source.path]
+        folders = await asyncio.to_thread(folders_of, [*context.request.logs, *logs])
         files = await asyncio.to_thread(self._files.scan, folders, last=last)
         named = await asyncio.to_thread(named_in, context.request.logs)
         with self.model.lock:
@@ -303,9 +304,6 @@ class AscendAdapter(PolledAdapter):
         """Wait until the logs are read: results from files come after those from logs."""
         while not (read() or self._compile.ended):
             await context.sleep(0.01)
-
-    def _logs_of(self, context: Context) -> list[str]:
-        return [source.path for source in context.snapshot().log_sources.values() if source.path]
 
     def _work_folders(self, context: Context) -> list[Path]:
         """Return where the processes run or were launched: a compiler writes below that."""

@@ -18,7 +18,7 @@ from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import Evidence, Process, Severity, Thread, WaitKind, ids
-from livedbg.model.launches import CALLS, TRACED, TRACED_TO, LaunchTrail
+from livedbg.model.launches import CALLS, TRACED, TRACED_TO
 from livedbg.model.snapshot import Counter, CounterKey, Snapshot
 from livedbg.text.wording import sentence_case
 
@@ -128,9 +128,8 @@ def _others_go_on(silent: SilentThread, state: RuleInput) -> bool:
     snapshot = state.snapshot
     process = snapshot.processes[silent.thread.process]
     traced = traced_span(process, snapshot)
-    newest = max(t.last[-1].mono_ns for t in snapshot.launches.values() if t.process == process.id and t.last)
     lately = min(silent.lasted_ns // 2, state.settings.task_stall_ns)
-    return traced is not None and traced[1] - newest < lately
+    return traced is not None and traced[1] - _newest(process.id, snapshot) < lately
 
 
 class _Silence(Struct, frozen=True):
@@ -224,16 +223,17 @@ def _silences(state: RuleInput) -> Iterator[_Silence]:
         traced = traced_span(process, snapshot)
         if traced is None:
             continue
-        newest = max((trail.last[-1].mono_ns for trail in _trails(key.entity, snapshot)), default=0)
-        since = max(calls.changed_mono_ns, traced[0], newest)
+        since = max(calls.changed_mono_ns, traced[0], _newest(key.entity, snapshot))
         lasted = traced[1] - since
         span = calls.changed_mono_ns - calls.first_mono_ns
         if lasted >= max(state.settings.task_stall_ns, state.settings.slow_factor * span / calls.changes):
             yield _Silence(key.entity, calls, since, lasted, max(calls.value, 1.0) * _SECOND_NS / max(span, 1))
 
 
-def _trails(process: str, snapshot: Snapshot) -> list[LaunchTrail]:
-    return [trail for trail in snapshot.launches.values() if trail.process == process and trail.last]
+def _newest(process: str, snapshot: Snapshot) -> int:
+    """Return when a process launched last (CLOCK_MONOTONIC, ns); 0 if not known."""
+    trails = (trail for trail in snapshot.launches.values() if trail.process == process and trail.last)
+    return max((trail.last[-1].mono_ns for trail in trails), default=0)
 
 
 def _waiting(threads: Sequence[Thread], silence: _Silence, snapshot: Snapshot) -> tuple[Thread, str] | None:

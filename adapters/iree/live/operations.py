@@ -17,7 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -291,11 +291,7 @@ def _is_awaited(
     semaphore = semaphores[point.semaphore]
     if any(semaphore.value < waiter.minimum <= point.value for waiter in semaphore.waiters):
         return True
-    return any(point in other.waits for other in _others(one, operations))
-
-
-def _others(one: Operation, operations: Mapping[int, Operation]) -> Iterator[Operation]:
-    return (other for at, other in operations.items() if at != one.address)
+    return any(point in other.waits for at, other in operations.items() if at != one.address)
 
 
 class Names:
