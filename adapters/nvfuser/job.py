@@ -153,9 +153,7 @@ class Job:
             elif group.phase == "executing":
                 group.enter("executed", mark, group.text, "the next group was launched")
         now = record.group(said.group)
-        for number in record.segmented.before(said.group) if record.segmented is not None else ():
-            if record.groups[number].phase in {"", "compiled"}:
-                record.groups[number].enter("executed", mark, "", "a group that needs its output was launched")
+        self._before(record, {said.group}, mark, "a group that needs its output was launched")
         now.enter("executing", mark, f"arguments of fusion {said.fusion} group {said.group}")
         now.runs += 1
         now.arguments = said
@@ -223,10 +221,16 @@ class Job:
                 group.enter("executed", mark, group.text, "a later group failed")
             elif record.when == "run" and group.phase == "compiling":
                 group.enter("compiled", mark, group.text, "a group runs only when all are compiled")
-        if record.when == "run" and record.segmented is not None:
-            for number in {before for one in failed for before in record.segmented.before(one)}:
-                if record.groups[number].phase in {"", "compiled"}:
-                    record.groups[number].enter("executed", mark, "", "a group that needs its output was begun")
+        if record.when == "run":
+            Job._before(record, failed, mark, "a group that needs its output was begun")
+
+    @staticmethod
+    def _before(record: FusionRecord, begun: set[int], mark: Mark, why: str) -> None:
+        """Conclude that the groups whose outputs some groups need were executed."""
+        cut = record.segmented
+        for number in {before for one in begun for before in cut.before(one)} if cut is not None else ():
+            if record.groups[number].phase in {"", "compiled"}:
+                record.groups[number].enter("executed", mark, "", why)
 
 
 def _about(details: Group) -> dict[str, str]:

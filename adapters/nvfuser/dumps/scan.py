@@ -2,8 +2,8 @@
 
 Each beginning of a statement contains one of `triggers.TRIGGERS`, so a reader may skip to the next one while `idle`.
 
-Statements of several lines have a block reader, which is first fed the line that begins the block. `feed` returns False
-for the first line after it; `end` returns the statement, also for a truncated block.
+Statements of several lines have a block reader, which is made from the line that begins the block and is fed those
+below it. `feed` returns False for the first line after it; `end` returns the statement, also for a truncated block.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ class SegmentedBlock(Block):
 
     stops: ClassVar[tuple[str, ...]] = (BEGIN, END)
 
-    def __init__(self, number: int | None) -> None:
+    def __init__(self, line: str, number: int | None) -> None:
         self._line = number
-        self._lines: list[str] = []
+        self._lines = [line]
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
-        if self._over or len(self._lines) > _SEGMENT_LINES or (self._lines and line.startswith(BEGIN)):
+        if self._over or len(self._lines) > _SEGMENT_LINES or line.startswith(BEGIN):
             return False
         self._lines.append(line)
         self._over = line.startswith(END) and line.rstrip() == END
@@ -101,13 +101,9 @@ class ConsideredBlock(Block):
         self._said = Considered(number)
         self._defines: set[int] = set()
         self._foreign = 0
-        self._first = True
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
-        if self._first:
-            self._first = False
-            return True
         if line.startswith(" ") and not (self._over or "***" in line or "Considering fusion:" in line):
             return True  # most lines
         if self._over or "Considering fusion:" in line or "***Runtime***" in line or line.startswith("Segment"):
@@ -148,7 +144,7 @@ class WholeBlock(Block):
 
     def feed(self, line: str, number: int | None) -> bool:
         self._lines += 1
-        if self._lines <= 2 and (self._lines == 1 or line.startswith("Inputs:")):
+        if self._lines == 1 and line.startswith("Inputs:"):
             return True
         if line.startswith("  ") and len(self._said.inputs) < _ITEMS:
             tensor = parse_tensor(line)
@@ -208,12 +204,8 @@ class ArgumentsBlock(Block):
     def __init__(self, said: Arguments) -> None:
         self._said = said
         self._part: list[str] | None = None
-        self._first = True
 
     def feed(self, line: str, number: int | None) -> bool:
-        if self._first:
-            self._first = False
-            return True
         word = line.strip()
         if word in {"Inputs:", "Outputs:", "Intermediate global buffers:"}:
             self._part = {"Inputs:": self._said.inputs, "Outputs:": self._said.outputs}.get(word, [])
@@ -230,19 +222,15 @@ class ArgumentsBlock(Block):
 class FailedBlock(Block):
     """An error text (livedbg.adapters.nvfuser.dumps.failures)."""
 
-    def __init__(self, number: int | None, before: list[str]) -> None:
+    def __init__(self, line: str, number: int | None, before: list[str]) -> None:
         self._line = number
-        self._reader: FailureReader | None = None
-        self._before = before
+        self._reader = FailureReader(line, number, before)
 
     def feed(self, line: str, number: int | None) -> bool:
-        if self._reader is None:
-            self._reader = FailureReader(line, number, self._before)
-            return True
         return self._reader.feed(line, number)
 
     def end(self) -> Statement | None:
-        failure = self._reader.end() if self._reader is not None else None
+        failure = self._reader.end()
         return Failed(failure, self._line) if failure is not None else None
 
 
@@ -263,16 +251,16 @@ _DEVICE: Final = lazy_re(r"^#\s+\d{1,18}: (.*)$")
 class ScriptBlock(Block):
     """A reproduction script with or without its imports, or a definition alone, maybe of a segment."""
 
-    def __init__(self, number: int | None, group: int | None = None) -> None:
+    def __init__(self, line: str, number: int | None, group: int | None) -> None:
         self._line = number
         self._group = group
-        self._lines: list[str] = []
+        self._lines = [line.rstrip("\r")]
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
         if self._over or len(self._lines) > _SCRIPT_LINES or line.startswith("```") or not _CODE.match(line):
             return False
-        alone = self._lines and self._lines[0].startswith("def ")
+        alone = self._lines[0].startswith("def ")
         if alone and not (line[:1].isspace() or _FOLLOWS.match(line)):
             return False
         self._lines.append(line.rstrip("\r"))
@@ -380,8 +368,7 @@ class Scanner:
             return list(kernels)
         option = _OPTION.search(line)
         if option is not None:
-            self._block = FailedBlock(number, [])
-            self._block.feed(line, number)
+            self._block = FailedBlock(line, number, [])
             return [BadOption(clean_line(option[1]), clean_line(option[2].rstrip("'")), number)]
         if "Launch Parameters:" in line:
             return _launch(line, number)
@@ -390,13 +377,11 @@ class Scanner:
             self._group = int(defined[1])
             return []
         self._block = self._of(line, number, group)
-        if self._block is not None:
-            self._block.feed(line, number)
         return []
 
     def _of(self, line: str, number: int | None, group: int | None) -> Block | None:
         if line.startswith(BEGIN):
-            return SegmentedBlock(number)
+            return SegmentedBlock(line, number)
         if "Considering fusion:" in line or "***Runtime***: Try to schedule fusion un-segmented" in line:
             return ConsideredBlock(number)
         if "Re-written complete fusion:{" in line:
@@ -408,9 +393,9 @@ class Scanner:
             which = int(arguments[2]) if arguments[2] else None
             return ArgumentsBlock(Arguments(int(arguments[1]), which, number))
         if _SCRIPT.match(line):
-            return ScriptBlock(number, group)
+            return ScriptBlock(line, number, group)
         if begins(line):
-            return FailedBlock(number, list(self._before))
+            return FailedBlock(line, number, list(self._before))
         return None
 
 
