@@ -42,7 +42,7 @@ from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.model import JobFile
 from livedbg.adapters.ascend.names import NameMap, by_func_id
 from livedbg.linux import target_files
-from livedbg.linux.target_files import is_folder, is_shared
+from livedbg.linux.target_files import is_folder, is_shared, without_wildcards
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
@@ -52,8 +52,6 @@ SIZE_LIMIT: Final = 256 << 20
 """A larger file is not read."""
 
 _NAMES: Final = ("deps.json", "scope_stats.jsonl")
-_DEPTH: Final = 6  # folders below a given one that are looked into
-_ENTRIES: Final = 20_000  # directory entries that one scan may visit
 _SHORT_S: Final = 2.0  # looks come no more often in any case
 _LIMIT: Final = Limit(cpu=0.02, most_s=300.0)  # of reading a file that changes all the time
 
@@ -74,9 +72,7 @@ def folders_of(patterns: Iterable[str]) -> list[Path]:
     """
     found: dict[Path, None] = {}
     for pattern in patterns:
-        path = Path(pattern).expanduser().absolute()
-        while any(mark in str(path) for mark in "*?[") and path != path.parent:
-            path = path.parent
+        path = without_wildcards(pattern)
         if is_folder(path):
             found[path] = None
         elif is_folder(path.parent) and not is_shared(path.parent):
@@ -159,17 +155,10 @@ class FileWatch:
 
 
 def _candidates(folders: Iterable[Path]) -> Iterator[Path]:
-    visited = 0
-    for folder in folders:
-        for root, directories, files in target_files.walk(folder):
-            depth = len(Path(root).relative_to(folder).parts)
-            directories[:] = sorted(d for d in directories if not d.startswith(".")) if depth < _DEPTH else []
-            visited += len(directories) + len(files)
-            if visited > _ENTRIES:
-                return
-            for name in sorted(files):
-                if name in _NAMES or (name.startswith("name_map") and name.endswith(".json")):
-                    yield Path(root, name)
+    for folder, _, files in target_files.walk_some(folders):
+        for name in files:
+            if name in _NAMES or (name.startswith("name_map") and name.endswith(".json")):
+                yield folder / name
 
 
 _BAD: Final = "bad-file"
@@ -296,7 +285,8 @@ class AscendAdapter(PolledAdapter):
     async def _scan(self, context: Context, *, last: bool) -> None:
         if context.request.once:
             await self._logs_read(lambda: self.model.settled, context)
-        folders = await asyncio.to_thread(folders_of, [*context.request.logs, *self._logs_of(context)])
+        logs = [source.path for source in context.snapshot().log_sources.values() if source.path]
+        folders = await asyncio.to_thread(folders_of, [*context.request.logs, *logs])
         files = await asyncio.to_thread(self._files.scan, folders, last=last)
         named = await asyncio.to_thread(named_in, context.request.logs)
         with self.model.lock:
@@ -314,9 +304,6 @@ class AscendAdapter(PolledAdapter):
         """Wait until the logs are read: results from files come after those from logs."""
         while not (read() or self._compile.ended):
             await context.sleep(0.01)
-
-    def _logs_of(self, context: Context) -> list[str]:
-        return [source.path for source in context.snapshot().log_sources.values() if source.path]
 
     def _work_folders(self, context: Context) -> list[Path]:
         """Return where the processes run or were launched: a compiler writes below that."""

@@ -1,367 +1,366 @@
-"""Handlers of messages: one small function for each kind changes the job (data/messages.toml names them)."""
+"""Handlers of messages: one small method for each kind changes the job (data/messages.toml names the kinds)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
+from msgspec import Struct
+
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
-from livedbg.adapters.ascend.trouble import Crash
+from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
+from livedbg.adapters.ascend.trouble import RESOURCES, Crash, Fatal, Full, RingFull, TensorWait
+from livedbg.adapters.ascend.watchdogs import Limit, built_in
+from livedbg.text.patterns import lazy_re
 
 _PLACES: Final = ("aic", "aiv0", "aiv1")  # of a cluster's three cores, by offset
+_RING: Final = lazy_re(r"ring[= ](\d{1,18})")
+_A2A3_HZ: Final = 50_000_000
+_A5_HZ: Final = 1_000_000_000
+"""PLATFORM_PROF_SYS_CNT_FREQ of simpler src/{a2a3,a5}/platform/include/common/platform_config.h."""
+_MANY_CYCLES: Final = 5_000_000_000  # more than any limit has at a2a3's frequency
+_OF_A_RUN: Final = frozenset(
+    {"stall_task", "stall_summary", "stall_cluster", "stall_round", "timeout", "resolution_stall"}
+    | {"fatal_code", "fatal", "failed"}
+)
+"""Kinds that show that a run is under way, whose begin may not be in the log."""
 
-Handler = Callable[[Job, Fields, str, Mark], tuple[str, ...] | None]
-"""Takes one message; returns the identifiers of the entities that it speaks of."""
-
-_HANDLERS: Final[dict[str, Handler]] = {}
+Entities = tuple[str, ...]
+"""Identifiers of the entities that a message speaks of."""
 
 
-def handle(job: Job, kind: str, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
+def handle(job: Job, kind: str, fields: Fields, func: str, mark: Mark) -> Entities:
     """Apply one message to a job; return the entities in it."""
     job.log_goes_on(mark, idle=kind.startswith("stall_"))
-    handler = _HANDLERS.get(kind)
+    handler: Callable[[_Handled], Entities | None] | None = getattr(_Handled, kind, None)
     if handler is None:
         return ()
     job.stale = True
-    return handler(job, fields, func, mark) or ()
-
-
-def _on(*kinds: str) -> Callable[[Handler], Handler]:
-    """Register a handler for these kinds of messages."""
-
-    def take(handler: Handler) -> Handler:
-        _HANDLERS.update(dict.fromkeys(kinds, handler))
-        return handler
-
-    return take
-
-
-@_on("begin", "bind")
-def _begin(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.begin(on_device=func == "init")
-    job.run.building = fields.get("mode") == "host"
-    if func == "init" and job.run.progress_wall_ns is None:
-        job.run.progressed(mark)  # no task ran before
-
-
-@_on("at_once")
-def _at_once(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.at_once = max(job.at_once, number(fields, "count"))
-
-
-@_on("span")
-def _span(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    name = fields["name"] or ""
-    took_ns, pid = optional_number(fields, "dur"), number(fields, "pid")
-    if name.startswith("chip.run.bind"):
-        within = took_ns is not None and job.trouble.since(mark, took_ns)  # a span is written when it ends
-        if job.run.phase in {"completed", "failed"} and not within:
-            job.begin(on_device=False)
-        job.run.building = False
-        job.chip_begins(pid)
-        if job.run.phase != "running":
-            job.run.progressed(mark)  # no task ran before
-    elif name == "chip.run" and fields["depth"] == "0" and job.run.phase != "failed":
-        job.end(mark, pid)
-        number_ = optional_number(fields, "number")
-        if number_ is not None and not job.shared:
-            job.ran(number_)
-    elif name == "chip.run.runner_run" and took_ns is not None and not job.shared:
-        job.timeouts.run_took(took_ns / 1e9)
-
-
-@_on("dispatched")
-def _dispatched(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    raw, thread = number(fields, "task"), number(fields, "thread")
-    if raw < 0:
-        return ()
-    if job.run.phase in {"unknown", "starting"}:
-        job.run.phase = "running"
-    stall = job.stalls.stall
-    if stall is not None and not stall.exit:
-        job.stalls.stall = None  # it went on
-        job.run.confirmed.clear()
-    record = job.run.task(raw)
-    if "aic" in fields:
-        record.kernels = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
-    record.blocks = max(record.blocks, number(fields, "blocks"))
-    core = number(fields, "core") if "core" in fields else job.run.core_at(thread, number(fields, "offset"))
-    job.run.dispatch(
-        raw,
-        core,
-        mark,
-        slot=fields["slot"] or "idle",
-        subslot=(fields["sub"] or "").lower(),
-        place=_PLACES[number(fields, "offset") % 3],
-        thread=thread,
-    )
-    where = (job.names.core(core),) if core is not None else ()
-    return (job.names.task(raw), *where)
-
-
-@_on("completed")
-def _completed(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    if job.shared:
-        return  # of one chip's run, which isn't known
-    job.run.counts.completed, job.run.counts.total = number(fields, "completed"), number(fields, "total")
-    if job.run.counts.completed >= job.run.counts.total > 0 and not job.trouble.fatal:
-        job.run.finish(mark)
-
-
-@_on("progress")
-def _progress(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.run.counts.completed, job.run.counts.total = number(fields, "completed"), number(fields, "total")
-    job.run.progressed(mark)
-
-
-@_on("executed")
-def _executed(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.run.executed[number(fields, "thread")] = number(fields, "count")
-    job.run.settle_executed()
-
-
-@_on("ring_total")
-def _ring_total(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.run.declare(number(fields, "ring"), number(fields, "total"))
-    if not job.trouble.fatal:
-        job.run.orchestrator = "done"
-
-
-@_on("submitted")
-def _submitted(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.run.counts.total = number(fields, "total")
-
-
-@_on("orchestrated")
-def _orchestrated(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    if not job.trouble.fatal:
-        job.run.orchestrator = "done"
-
-
-@_on("drained")
-def _drained(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    """Note that the simulator's host has joined all core threads: each kernel has returned."""
-    stall = job.stalls.stall
-    if stall is not None and stall.exit and not job.shared:
-        stall.drained = mark
-    job.end(mark)
-
-
-@_on("cluster_map")
-def _cluster_map(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    thread, cluster = number(fields, "thread"), number(fields, "cluster")
-    triple = (number(fields, "aic"), number(fields, "aiv0"), number(fields, "aiv1"))
-    job.run.clusters.setdefault(thread, []).append(triple)
-    for core, subslot in zip(triple, ("aic", "aiv0", "aiv1"), strict=True):
-        job.run.core(core, subslot, thread).cluster = cluster
-    return tuple(job.names.core(core) for core in triple)
-
-
-@_on("chip_process")
-def _chip_process(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.chips[number(fields, "pid")] = number(fields, "device")
-
-
-@_on("stall_task")
-def _stall_task(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.runs()
-    job.watchdog_reports()
-    return (job.names.task(job.stalls.task(fields, mark)),)
-
-
-@_on("stall_summary")
-def _stall_summary(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.runs()
-    job.stalls.summary(fields, mark)
-
-
-@_on("stall_cluster")
-def _stall_cluster(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.runs()
-    job.stalls.cluster(fields, mark)
-
-
-@_on("stall_round")
-def _stall_round(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.runs()
-    job.stalls.round(fields, mark)
-
-
-@_on("stall_counts")
-def _stall_counts(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    if job.stalls.stall is not None:
-        job.stalls.counts(fields)
-
-
-@_on("stall_core")
-def _stall_core(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.stalls.core(fields, mark)
-    return (job.names.core(number(fields, "core")),)
-
-
-@_on("timeout")
-def _timeout(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.runs()
-    stall = job.stalls.timeout(fields, mark)
-    job.timeouts.add("scheduler", mark, took_s=job.run.idle_s(mark))
-    if stall.orchestrator_done and not job.trouble.fatal:
-        job.run.orchestrator = "done"
-    return (job.names.task(stall.stuck_task),) if stall.stuck_task is not None else ()
-
-
-@_on("resolution_stall")
-def _resolution_stall(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.runs()
-    stall = job.stalls.resolution(fields, mark)
-    job.timeouts.add("scheduler", mark, took_s=job.run.idle_s(mark))
-    return tuple(job.names.task(raw) for raw in sorted(stall.ready))
-
-
-@_on("fatal_code")
-def _fatal_code(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.runs()
-    job.trouble.fatal_code(fields, func, mark, job.run)
-    job.timeouts.tensor_wait(fields.get("text") or "", mark)
-    tensor = job.trouble.tensor
-    return (job.names.task(tensor.task),) if tensor is not None else ()
-
-
-@_on("fatal")
-def _fatal(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.runs()
-    job.trouble.fatal_words(fields, func, mark)
-    ring = job.trouble.ring
-    return (job.names.ring(ring.ring),) if ring is not None and ring.ring is not None else ()
-
-
-@_on("ring_state")
-def _ring_state(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.trouble.ring_state(fields)
-    return (job.names.ring(number(fields, "ring")),)
-
-
-@_on("ring_head")
-def _ring_head(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.trouble.ring_head(fields, job.run)
-    head = job.trouble.ring.head if job.trouble.ring is not None else None
-    return (job.names.task(head),) if head is not None else ()
-
-
-@_on("heap_state")
-def _heap_state(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    job.trouble.heap_state(fields)
-    return (job.names.ring(number(fields, "ring")),)
-
-
-@_on("resource")
-def _resource(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.trouble.resource_numbers(fields)
-
-
-@_on("scope_head")
-def _scope_head(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.trouble.scope_head(fields)
-
-
-@_on("unacknowledged")
-def _unacknowledged(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.trouble.unacknowledged = number(fields, "count")
-
-
-@_on("deinit_timeout")
-def _deinit_timeout(job: Job, fields: Fields, func: str, mark: Mark) -> tuple[str, ...]:
-    core = job.run.core(number(fields, "core"))
-    core.stuck = True
-    job.run.changed_cores.add(core.number)
-    return (job.names.core(core.number),)
-
-
-@_on("failed")
-def _failed(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.runs()
-    job.trouble.failed(fields, mark)
-    if func in {"drain_execution", "validate_runtime_impl"} or "status" in fields:
-        job.run.phase = "failed"
-
-
-@_on("core_fault")
-def _core_fault(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    if job.trouble.crash is None:
-        job.trouble.crash = Crash("AICore fault", fields["text"] or "", mark)
-
-
-@_on("acl_failed")
-def _acl_failed(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.trouble.failed(fields, mark)
-    job.timeouts.simulator = False
-    job.run.phase = "failed"
-
-
-@_on("operation_set")
-def _operation_set(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.timeouts.operation_set(fields)
-
-
-@_on("stream_sync")
-def _stream_sync(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.timeouts.stream_sync(fields, mark)
-    job.trouble.device = number(fields, "device")
-    job.run.phase = "failed"
-
-
-@_on("op_execute")
-def _op_execute(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.timeouts.operation(mark)
-
-
-@_on("reclaim")
-def _reclaim(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.timeouts.reclaim(fields, mark)
-
-
-@_on("limits_ignored")
-def _limits_ignored(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.timeouts.refused(fields["text"] or "", mark)
-
-
-@_on("simulator")
-def _simulator(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.timeouts.simulator = True
-
-
-@_on("fault_kernel")
-def _fault_kernel(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.trouble.fault_kernel = fields["kernel"] or ""
-
-
-@_on("error_hint")
-def _error_hint(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.trouble.hint = fields["text"] or ""
-
-
-@_on("not_run")
-def _not_run(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    if job.trouble.status is None:
-        job.trouble.status, job.trouble.status_mark = -1, mark  # what validate_runtime_impl returns then
-    job.run.phase = "failed"
-
-
-@_on("host_error")
-def _host_error(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    job.trouble.failed(fields, mark)
-    job.trouble.call = fields.get("call") or job.trouble.call
-    job.run.phase = "failed"
-
-
-@_on("terminate")
-def _terminate(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    what = fields.get("type") or fields.get("text") or "std::terminate"
-    job.trouble.crash = Crash(what, "", mark)
-
-
-@_on("what")
-def _what(job: Job, fields: Fields, func: str, mark: Mark) -> None:
-    if job.trouble.crash is not None and not job.trouble.crash.message:
-        job.trouble.crash.message = fields["text"] or ""
+    if kind in _OF_A_RUN:
+        job.runs()
+    return handler(_Handled(job, fields, func, mark)) or ()
+
+
+class _Handled(Struct, frozen=True):
+    """One message of a job: the method with the name of its kind applies it."""
+
+    job: Job
+    fields: Fields
+    func: str
+    mark: Mark
+
+    def _number(self, name: str) -> int:
+        return number(self.fields, name)
+
+    def _text(self, name: str) -> str:
+        return self.fields.get(name) or ""
+
+    def _cores(self) -> tuple[int, int, int]:
+        return self._number("aic"), self._number("aiv0"), self._number("aiv1")
+
+    # the course of a run
+
+    def begin(self) -> None:
+        job = self.job
+        job.begin(on_device=self.func == "init")
+        job.run.building = self.fields.get("mode") == "host"
+        if self.func == "init" and job.run.progress_wall_ns is None:
+            job.run.progressed(self.mark)  # no task ran before
+
+    bind = begin
+
+    def at_once(self) -> None:
+        self.job.at_once = max(self.job.at_once, self._number("count"))
+
+    def span(self) -> None:
+        job, name = self.job, self._text("name")
+        took_ns, pid = optional_number(self.fields, "dur"), self._number("pid")
+        if name.startswith("chip.run.bind"):
+            within = took_ns is not None and job.trouble.since(self.mark, took_ns)  # it is written when it ends
+            if job.run.phase in {"completed", "failed"} and not within:
+                job.begin(on_device=False)
+            job.run.building = False
+            job.chip_begins(pid)
+            if job.run.phase != "running":
+                job.run.progressed(self.mark)  # no task ran before
+        elif name == "chip.run" and self.fields["depth"] == "0" and job.run.phase != "failed":
+            job.end(self.mark, pid)
+            ran = optional_number(self.fields, "number")
+            if ran is not None and not job.shared:
+                job.ran(ran)
+        elif name == "chip.run.runner_run" and took_ns is not None and not job.shared:
+            job.timeouts.run_took(took_ns / 1e9)
+
+    def dispatched(self) -> Entities:
+        job, raw, thread, offset = self.job, self._number("task"), self._number("thread"), self._number("offset")
+        if raw < 0:
+            return ()
+        if job.run.phase in {"unknown", "starting"}:
+            job.run.phase = "running"
+        stall = job.stalls.stall
+        if stall is not None and not stall.exit:
+            job.stalls.stall = None  # it went on
+            job.run.confirmed.clear()
+        record = job.run.task(raw)
+        if "aic" in self.fields:
+            record.kernels = self._cores()
+        record.blocks = max(record.blocks, self._number("blocks"))
+        core = self._number("core") if "core" in self.fields else job.run.core_at(thread, offset)
+        slot, subslot = self._text("slot") or "idle", self._text("sub").lower()
+        job.run.dispatch(raw, core, self.mark, slot=slot, subslot=subslot, place=_PLACES[offset % 3], thread=thread)
+        where = (job.names.core(core),) if core is not None else ()
+        return (job.names.task(raw), *where)
+
+    def completed(self) -> None:
+        job = self.job
+        if job.shared:
+            return  # of one chip's run, which isn't known
+        counts = job.run.counts
+        counts.completed, counts.total = self._number("completed"), self._number("total")
+        if counts.completed >= counts.total > 0 and not job.trouble.fatal:
+            job.run.finish(self.mark)
+
+    def progress(self) -> None:
+        run = self.job.run
+        run.counts.completed, run.counts.total = self._number("completed"), self._number("total")
+        run.progressed(self.mark)
+
+    def executed(self) -> None:
+        self.job.run.executed[self._number("thread")] = self._number("count")
+        self.job.run.settle_executed()
+
+    def ring_total(self) -> None:
+        self.job.run.declare(self._number("ring"), self._number("total"))
+        self.orchestrated()
+
+    def submitted(self) -> None:
+        self.job.run.counts.total = self._number("total")
+
+    def orchestrated(self) -> None:
+        if not self.job.trouble.fatal:
+            self.job.run.orchestrator = "done"
+
+    def drained(self) -> None:
+        """Note that the simulator's host has joined all core threads: each kernel has returned."""
+        stall = self.job.stalls.stall
+        if stall is not None and stall.exit and not self.job.shared:
+            stall.drained = self.mark
+        self.job.end(self.mark)
+
+    def cluster_map(self) -> Entities:
+        run, thread, triple = self.job.run, self._number("thread"), self._cores()
+        run.clusters.setdefault(thread, []).append(triple)
+        for core, subslot in zip(triple, _PLACES, strict=True):
+            run.core(core, subslot, thread).cluster = self._number("cluster")
+        return tuple(self.job.names.core(core) for core in triple)
+
+    def chip_process(self) -> None:
+        self.job.chips[self._number("pid")] = self._number("device")
+
+    # the watchdog's rounds
+
+    def stall_task(self) -> Entities:
+        self.job.watchdog_reports()
+        return (self.job.names.task(self.job.stalls.task(self.fields, self.mark)),)
+
+    def stall_summary(self) -> None:
+        self.job.stalls.summary(self.fields, self.mark)
+
+    def stall_cluster(self) -> None:
+        self.job.stalls.cluster(self.fields, self.mark)
+
+    def stall_round(self) -> None:
+        self.job.stalls.round(self.fields, self.mark)
+
+    def stall_counts(self) -> None:
+        if self.job.stalls.stall is not None:
+            self.job.stalls.counts(self.fields)
+
+    def stall_core(self) -> Entities:
+        self.job.stalls.core(self.fields, self.mark)
+        return (self.job.names.core(self._number("core")),)
+
+    def timeout(self) -> Entities:
+        job, stall = self.job, self.job.stalls.timeout(self.fields, self.mark)
+        job.timeouts.add("scheduler", self.mark, took_s=job.run.idle_s(self.mark))
+        if stall.orchestrator_done:
+            self.orchestrated()
+        return (job.names.task(stall.stuck_task),) if stall.stuck_task is not None else ()
+
+    def resolution_stall(self) -> Entities:
+        job, stall = self.job, self.job.stalls.resolution(self.fields, self.mark)
+        job.timeouts.add("scheduler", self.mark, took_s=job.run.idle_s(self.mark))
+        return tuple(job.names.task(raw) for raw in sorted(stall.ready))
+
+    # failures of the orchestrator and the scheduler
+
+    def fatal_code(self) -> Entities:
+        """Handle `FATAL(code=N): text`, where the text may be `Timeout (N cycles): producer …`."""
+        job, trouble, text = self.job, self.job.trouble, self._text("text")
+        trouble.fatal = trouble.fatal or Fatal(self._number("code"), text, self.func, self.mark)
+        if "local" in self.fields:
+            task, consumers = raw_id(self._number("ring"), self._number("local")), bool(self.fields["consumers"])
+            trouble.tensor = TensorWait(task, consumers, self.mark)
+            if not consumers:
+                job.run.confirm_open(task)
+            job.run.task(task)
+        digits = text.partition("(")[2].partition(" ")[0]
+        if digits.isdecimal() and len(digits) < 20 and text.startswith("Timeout ("):
+            seconds = int(digits) / (_A5_HZ if int(digits) >= _MANY_CYCLES else _A2A3_HZ)
+            job.timeouts.add("tensor-wait", self.mark, built_in("tensor-wait", seconds))
+        return (job.names.task(trouble.tensor.task),) if trouble.tensor is not None else ()
+
+    def fatal(self) -> Entities:
+        """Handle `FATAL: words`, the head of a multi-line message."""
+        trouble, text = self.job.trouble, self._text("text")
+        code = optional_number(self.fields, "code") or 0
+        trouble.fatal = trouble.fatal or Fatal(code, text, self.func, self.mark)
+        what = RESOURCES.get(code)
+        if what is not None and not (what is Full.POOL and "Deadlock" not in text):  # one task wants too many
+            named = _RING.search(text)
+            trouble.ring = RingFull(int(named[1]) if named else None, text, self.mark, what, by_scope=code == 1)
+            trouble.ring.host_built = "Exhausted!" in text and "Deadlock" not in text
+        ring = trouble.ring
+        return (self.job.names.ring(ring.ring),) if ring is not None and ring.ring is not None else ()
+
+    def ring_state(self) -> Entities:
+        """Handle `Task ring R: current=…, last_alive=…, active=15/16`."""
+        ring = self.job.trouble.ring
+        if ring is not None:
+            ring.ring, ring.active, ring.window = map(self._number, ("ring", "active", "window"))
+            if ring.head is None and ring.active:
+                ring.head = raw_id(ring.ring, self._number("alive"))
+        return (self.job.names.ring(self._number("ring")),)
+
+    def ring_head(self) -> Entities:
+        """Handle `Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
+        ring = self.job.trouble.ring
+        if ring is not None and ring.active != 0:  # else it names the slot of a task that was not submitted
+            self._head_of(ring)
+        return (self.job.names.task(ring.head),) if ring is not None and ring.head is not None else ()
+
+    def _head_of(self, ring: RingFull) -> None:
+        run, local = self.job.run, self._number("local")
+        if ring.ring is None:  # the message of the dependency pool names no ring
+            open_ones = [raw for raw, task in run.tasks.items() if local_of(raw) == local and task.open]
+            if len(open_ones) != 1:
+                return
+            ring.ring = ring_of(open_ones[0])
+        ring.head, ring.head_state = raw_id(ring.ring, local), self._number("state")
+        ring.scope_released = self.fields["released"] == "1"
+        if ring.head_state == 0:
+            run.confirm_open(ring.head)
+            run.settle_executed()
+
+    def heap_state(self) -> Entities:
+        """Handle `Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full."""
+        ring = self.job.trouble.ring
+        size, used, free = map(self._number, ("size", "used", "available"))
+        if ring is not None and ring.what is Full.HEAP:  # its numbers are told whatever is full
+            ring.size, ring.free = size, free
+            ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
+        return (self.job.names.ring(self._number("ring")),)
+
+    def resource(self) -> None:
+        """Handle `Requested: 65536 bytes`, `Pool used: 16 / 16`, `last_task_alive: 0 (stuck here)` etc."""
+        ring, fatal = self.job.trouble.ring, self.job.trouble.fatal
+        if ring is not None:
+            for name in ("used", "size", "wanted", "active", "window", "in_scope", "oldest"):
+                value = optional_number(self.fields, name)
+                if value is not None:
+                    setattr(ring, name, value)
+        elif fatal is not None and "used" in self.fields and "size" in self.fields:
+            fatal.text += f" {self._number('used'):,} of {self._number('size'):,} entries are used."
+
+    def scope_head(self) -> None:
+        """Handle `Head task L is the oldest task owned by an open scope`."""
+        ring = self.job.trouble.ring
+        if ring is not None:
+            ring.by_scope = True
+            if ring.ring is not None:
+                ring.head = raw_id(ring.ring, self._number("local"))
+
+    def unacknowledged(self) -> None:
+        self.job.trouble.unacknowledged = self._number("count")
+
+    def deinit_timeout(self) -> Entities:
+        core = self.job.run.core(self._number("core"))
+        core.stuck = True
+        self.job.run.changed_cores.add(core.number)
+        return (self.job.names.core(core.number),)
+
+    # failures that the host reports
+
+    def failed(self) -> None:
+        self.job.trouble.failed(self.fields, self.mark)
+        if self.func in {"drain_execution", "validate_runtime_impl"} or "status" in self.fields:
+            self.job.run.phase = "failed"
+
+    def acl_failed(self) -> None:
+        self.job.trouble.failed(self.fields, self.mark)
+        self.job.timeouts.simulator = False
+        self.job.run.phase = "failed"
+
+    def host_error(self) -> None:
+        self.job.trouble.failed(self.fields, self.mark)
+        self.job.trouble.call = self._text("call") or self.job.trouble.call
+        self.job.run.phase = "failed"
+
+    def not_run(self) -> None:
+        trouble = self.job.trouble
+        if trouble.status is None:
+            trouble.status, trouble.status_mark = -1, self.mark  # what validate_runtime_impl returns then
+        self.job.run.phase = "failed"
+
+    def operation_set(self) -> None:
+        """Handle `aclrtSetOpExecuteTimeOutV2: requested=… us, actual=… us`."""
+        self.job.timeouts.simulator = False
+        actual = optional_number(self.fields, "actual")
+        if actual:
+            self.job.timeouts.operation = Limit(actual / 1_000_000, "as the log says")
+
+    def stream_sync(self) -> None:
+        """Handle `Stream sync timeout: stream=… timeout_ms=…`."""
+        self.job.timeouts.simulator = False
+        limit = Limit(self._number("limit") / 1_000, "as the log says")
+        self.job.timeouts.add("stream-sync", self.mark, limit)
+        self.job.trouble.device = self._number("device")
+        self.job.run.phase = "failed"
+
+    def op_execute(self) -> None:
+        """Handle `HandleTaskTimeout`: CANN ended the operation."""
+        self.job.timeouts.simulator = False
+        self.job.timeouts.add("op-execute", self.mark, self.job.timeouts.operation)
+
+    def reclaim(self) -> None:
+        """Handle `No reclaim progress for ~500 ms (N cycles wall clock).`"""
+        self.job.timeouts.add("allocator", self.mark, built_in("allocator", self._number("ms") / 1_000))
+
+    def limits_ignored(self) -> None:
+        self.job.timeouts.ignored, self.job.timeouts.ignored_mark = self._text("text"), self.mark
+
+    def simulator(self) -> None:
+        self.job.timeouts.simulator = True
+
+    def fault_kernel(self) -> None:
+        self.job.trouble.fault_kernel = self._text("kernel")
+
+    def error_hint(self) -> None:
+        self.job.trouble.hint = self._text("text")
+
+    # the end of the process
+
+    def core_fault(self) -> None:
+        if self.job.trouble.crash is None:
+            self.job.trouble.crash = Crash("AICore fault", self._text("text"), self.mark)
+
+    def terminate(self) -> None:
+        what = self._text("type") or self._text("text") or "std::terminate"
+        self.job.trouble.crash = Crash(what, "", self.mark)
+
+    def what(self) -> None:
+        crash = self.job.trouble.crash
+        if crash is not None and not crash.message:
+            crash.message = self._text("text")

@@ -21,7 +21,6 @@ from livedbg.linux import target_files
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_bytes, clean_line
 
-_DEPTH: Final = 6
 _ENTRIES: Final = 20_000
 _LINE_LIMIT: Final = 20_000
 _SOURCES: Final = frozenset({".py", ".pto", ".mlir"})
@@ -100,22 +99,14 @@ class PassChange(Struct, frozen=True):
     more: int
 
 
-def find_dumps(folders: Iterable[Path]) -> list[PassDump]:
+def find_dumps(folders: Sequence[Path]) -> list[PassDump]:
     """Return all folders of dumps below some folders; in each folder the newest last. Blocking: call it in a thread."""
     found: dict[Path, PassDump] = {}
-    visited = 0
+    for path, directories, _ in target_files.walk_some(folders):
+        for dump in _dumps_in(path, directories):
+            found[dump.path] = dump
+        directories[:] = [name for name in directories if name not in {"passes_dump", "ptoas_passes"}]
     for folder in folders:
-        for root, directories, files in target_files.walk(folder):
-            path = Path(root)
-            visited += len(directories) + len(files)
-            if visited > _ENTRIES:
-                break
-            if len(path.relative_to(folder).parts) >= _DEPTH:
-                directories[:] = []
-            directories[:] = sorted(name for name in directories if not name.startswith("."))
-            for dump in _dumps_in(path, directories):
-                found[dump.path] = dump
-            directories[:] = [name for name in directories if name not in {"passes_dump", "ptoas_passes"}]
         if folder.name == "passes_dump" and (dump_here := _dump(folder, "")) is not None:
             found[folder] = dump_here
     return sorted(found.values(), key=lambda dump: dump.written_ns)

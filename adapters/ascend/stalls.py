@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, number, optional_number
 from livedbg.adapters.ascend.run import Counts, Run
-from livedbg.adapters.ascend.tasks import TaskRecord
+from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
 from livedbg.model import TaskState
 from livedbg.text.patterns import lazy_re
 
@@ -147,10 +147,8 @@ class StallReader:
     def _runs_on(self, raw: int, number_: int, subslot: str) -> None:
         record = self.run.task(raw)
         core = self.run.core(number_)
-        if core.running is not None and core.running != raw:
-            other = self.run.task(core.running)
-            other.cores.pop(number_, None)
-            self.run.changed.add(other.raw)
+        if core.running != raw:
+            self._free(core)
         core.running = raw
         record.cores[number_] = subslot
         self.run.changed_cores.add(number_)
@@ -166,10 +164,14 @@ class StallReader:
 
     def summary(self, fields: Fields, mark: Mark) -> None:
         """Process a SUMMARY line: the counts, and conclusions on tasks without a line."""
+        self._conclude(self._counted(fields, mark), mark)
+
+    def _counted(self, fields: Fields, mark: Mark) -> Stall:
+        """Return the round of a line with counts; the one that ended the run stays its mark."""
         stall = self._round(fields, mark)
         stall.mark = mark if not stall.exit else stall.mark
         self.counts(fields)
-        self._conclude(stall, mark)
+        return stall
 
     def counts(self, fields: Fields) -> None:
         """Process the counts of a SUMMARY, TIMEOUT_EXIT or older line."""
@@ -203,7 +205,7 @@ class StallReader:
             core.cluster = number(fields, "cluster")
             self.run.changed_cores.add(core.number)
             if match["idle"]:
-                self._idle(core.number)
+                self._free(core)
                 continue
             core.condition = match["condition"]
             task = int(match["task"])
@@ -220,20 +222,17 @@ class StallReader:
             if match["anomaly"]:
                 stall.anomalies[core.number] = task
 
-    def _idle(self, number_: int) -> None:
-        core = self.run.core(number_)
+    def _free(self, core: CoreRecord) -> None:
         if core.running is not None:
             record = self.run.task(core.running)
-            record.cores.pop(number_, None)
+            record.cores.pop(core.number, None)
             self.run.changed.add(record.raw)
             core.running = None
 
     def timeout(self, fields: Fields, mark: Mark) -> Stall:
         """Process a TIMEOUT_EXIT line, or the host's line about it (which has no thread and no iterations)."""
-        stall = self._round(fields, mark)
-        stall.mark = mark if not stall.exit else stall.mark
+        stall = self._counted(fields, mark)
         stall.exit = True
-        self.counts(fields)
         if fields.get("sub_class"):
             stall.sub_class = fields["sub_class"] or ""
             stall.orchestrator_done = fields["orch_done"] == "1"

@@ -14,10 +14,8 @@ from msgspec import Struct
 
 from livedbg.adapters.ascend.codes import cann_code
 from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, number, optional_number
-from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
+from livedbg.adapters.ascend.messages import Fields, optional_number
 from livedbg.adapters.ascend.run import Run
-from livedbg.text.patterns import lazy_re
 
 
 class Full(StrEnum):
@@ -54,7 +52,6 @@ class RingFull(Struct):
     Attributes:
         head: the ring's oldest task that was not reclaimed.
         head_state: 0 if it has not completed.
-        consumers_left: tasks that still read its output.
         scope_released: the scope that it belongs to has ended.
         by_scope: the runtime proved that an open scope pins the head.
         oldest: number in its ring of the oldest task, if the message has neither its ring nor its state.
@@ -70,7 +67,6 @@ class RingFull(Struct):
     what: Full = Full.SLOTS
     head: int | None = None
     head_state: int | None = None
-    consumers_left: int = 0
     scope_released: bool = True
     by_scope: bool = False
     oldest: int | None = None
@@ -115,8 +111,7 @@ class RingFull(Struct):
         return f"the {self.what.value}{of}"
 
 
-_RING: Final = lazy_re(r"ring[= ](\d{1,18})")
-_RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 11: Full.MAP}
+RESOURCES: Final = {1: Full.SLOTS, 2: Full.HEAP, 3: Full.SLOTS, 4: Full.POOL, 11: Full.MAP}
 """What is full, by the code of the FATAL."""
 
 
@@ -185,86 +180,6 @@ class Trouble(Struct):
         """Return whether only cores failed to answer at the end of the run."""
         codes = self.orch_code or self.sched_code or self.fatal is not None or self.ring is not None
         return self.status == -1 and not codes and any(core.stuck for core in run.cores.values())
-
-    def fatal_code(self, fields: Fields, func: str, mark: Mark, run: Run) -> None:
-        """Process `FATAL(code=N): text`."""
-        code, text = number(fields, "code"), fields.get("text") or ""
-        if self.fatal is None:
-            self.fatal = Fatal(code, text, func, mark)
-        if "local" in fields:
-            task, consumers = raw_id(number(fields, "ring"), number(fields, "local")), bool(fields["consumers"])
-            self.tensor = TensorWait(task, consumers, mark)
-            if not consumers:
-                run.confirm_open(task)
-            run.task(task)
-
-    def fatal_words(self, fields: Fields, func: str, mark: Mark) -> None:
-        """Process `FATAL: words`, the head of a multi-line message."""
-        text = fields["text"] or ""
-        code = optional_number(fields, "code") or 0
-        if self.fatal is None:
-            self.fatal = Fatal(code, text, func, mark)
-        what = _RESOURCES.get(code)
-        if what is not None and not (what is Full.POOL and "Deadlock" not in text):  # one task wants too many
-            ring = _RING.search(text)
-            self.ring = RingFull(int(ring[1]) if ring else None, text, mark, what)
-            self.ring.host_built = "Exhausted!" in text and "Deadlock" not in text
-            self.ring.by_scope = code == 1
-
-    def ring_state(self, fields: Fields) -> None:
-        """Process `Task ring R: current=…, last_alive=…, active=15/16`."""
-        if self.ring is not None:
-            self.ring.ring = number(fields, "ring")
-            self.ring.active, self.ring.window = number(fields, "active"), number(fields, "window")
-            if self.ring.head is None and self.ring.active:
-                self.ring.head = raw_id(self.ring.ring, number(fields, "alive"))
-
-    def heap_state(self, fields: Fields) -> None:
-        """Process `Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full."""
-        if self.ring is not None:
-            size, used, free = (number(fields, name) for name in ("size", "used", "available"))
-            if self.ring.what is not Full.HEAP:
-                return  # its numbers are told whatever is full
-            self.ring.size, self.ring.free = size, free
-            self.ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
-
-    def resource_numbers(self, fields: Fields) -> None:
-        """Process `Requested: 65536 bytes`, `Pool used: 16 / 16`, `last_task_alive: 0 (stuck here)` etc."""
-        ring, fatal = self.ring, self.fatal
-        if ring is None:
-            if fatal is not None and "used" in fields and "size" in fields:
-                fatal.text += f" {number(fields, 'used'):,} of {number(fields, 'size'):,} entries are used."
-            return
-        for name in ("used", "size", "wanted", "active", "window", "in_scope", "oldest"):
-            value = optional_number(fields, name)
-            if value is not None:
-                setattr(ring, name, value)
-
-    def ring_head(self, fields: Fields, run: Run) -> None:
-        """Process `Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
-        ring = self.ring
-        if ring is None or ring.active == 0:  # it names the slot of a task that was not submitted
-            return
-        local = number(fields, "local")
-        if ring.ring is None:  # the message of the dependency pool names no ring
-            open_ones = [raw for raw, task in run.tasks.items() if local_of(raw) == local and task.open]
-            if len(open_ones) != 1:
-                return
-            ring.ring = ring_of(open_ones[0])
-        ring.head = raw_id(ring.ring, local)
-        ring.head_state = number(fields, "state")
-        ring.consumers_left = max(0, number(fields, "all") - number(fields, "done"))
-        ring.scope_released = fields["released"] == "1"
-        if ring.head_state == 0:
-            run.confirm_open(ring.head)
-            run.settle_executed()
-
-    def scope_head(self, fields: Fields) -> None:
-        """Process `Head task L is the oldest task owned by an open scope`."""
-        if self.ring is not None:
-            self.ring.by_scope = True
-            if self.ring.ring is not None:
-                self.ring.head = raw_id(self.ring.ring, number(fields, "local"))
 
     def failed(self, fields: Fields, mark: Mark) -> None:
         """Process the run's return code, or the codes that the host read back."""

@@ -17,8 +17,9 @@ from typing import Final
 from msgspec import Struct, field, structs
 
 from livedbg.adapters.ascend.marks import NOWHERE, Mark
-from livedbg.adapters.ascend.messages import Fields, number, optional_number, read_data
+from livedbg.adapters.ascend.messages import read_data
 from livedbg.linux.last_ran import Load
+from livedbg.text.wording import listing
 
 
 class Watchdog(Struct, frozen=True):
@@ -65,11 +66,6 @@ _PREFIXES: Final = ("SIMPLER_", "PTO2_")
 _LOADS: Final = 1_000  # samples of the machine's load that are kept
 _NEAR_NS: Final = 15_000_000_000  # a sample further away says nothing of a moment
 _INT_MAX: Final = (1 << 31) - 1
-_A2A3_HZ: Final = 50_000_000
-_A5_HZ: Final = (
-    1_000_000_000  # PLATFORM_PROF_SYS_CNT_FREQ of simpler src/{a2a3,a5}/platform/include/common/platform_config.h
-)
-_MANY_CYCLES: Final = 5_000_000_000  # more than any limit has at a2a3's frequency
 _CLOSE: Final = 1.25  # a measured time of up to so many times a limit is no reason to doubt it
 
 
@@ -77,7 +73,7 @@ def limit_of(key: str, environment: Mapping[str, str] | None) -> Limit:
     """Return the limit of one of `watchdogs`, by the process's start environment (None if not known)."""
     dog = watchdogs()[key]
     if not dog.variable:
-        return Limit(dog.default_s, f"compiled in as {dog.where}")
+        return built_in(key, dog.default_s)
     set_to = _settings(environment or {})
     if key in set_to and _ordered(set_to):
         name, value = set_to[key]
@@ -109,6 +105,11 @@ def _ordered(set_to: Mapping[str, tuple[str, int]]) -> bool:
     return scheduler < operation < stream and stream > scheduler + 1.5
 
 
+def built_in(key: str, seconds: float) -> Limit:
+    """Return a limit that a line states for a watchdog whose limit is compiled in."""
+    return Limit(seconds, f"compiled in as {watchdogs()[key].where}")
+
+
 def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None, simulator: bool | None) -> str:
     """Return a sentence on the watchdogs with a longer limit than the one that fired; "" if there is none."""
     later = []
@@ -120,8 +121,7 @@ def others_after(key: str, limit_s: float, environment: Mapping[str, str] | None
     if not later:
         return ""
     device = " (on a device only)" if simulator is None and key != "op-execute" else ""
-    names = " and ".join(filter(None, (", ".join(later[:-1]), later[-1])))
-    return f"Later limits: {names}{device}."
+    return f"Later limits: {listing(later)}{device}."
 
 
 class Fired(Struct, frozen=True):
@@ -152,13 +152,16 @@ class Fired(Struct, frozen=True):
 
 
 class Timeouts(Struct):
-    """The watchdogs that fired in a run, in log order, and the runtime's text on settings that it ignores."""
+    """The watchdogs that fired in a run, in log order, and the runtime's text on settings that it ignores.
+
+    `operation` is the limit of an operation that CANN was given.
+    """
 
     fired: list[Fired] = field(default_factory=list)
     simulator: bool | None = None
     ignored: str = ""
     ignored_mark: Mark = NOWHERE
-    _operation: Limit | None = None
+    operation: Limit | None = None
 
     def begin(self) -> None:
         """Begin a new run; the process's settings are kept."""
@@ -179,41 +182,6 @@ class Timeouts(Struct):
     def run_took(self, seconds: float) -> None:
         """Note the run's duration: no watchdog in it can have waited longer."""
         self.fired = [structs.replace(fired, within_s=seconds) for fired in self.fired]
-
-    def reclaim(self, fields: Fields, mark: Mark) -> None:
-        """Process `No reclaim progress for ~500 ms (N cycles wall clock).`"""
-        self.add(
-            "allocator", mark, Limit(number(fields, "ms") / 1_000, f"compiled in as {watchdogs()['allocator'].where}")
-        )
-
-    def tensor_wait(self, text: str, mark: Mark) -> None:
-        """Process `Timeout (N cycles): producer …`."""
-        digits = text.partition("(")[2].partition(" ")[0]
-        if digits.isdecimal() and len(digits) < 20 and text.startswith("Timeout ("):
-            cycles = int(digits)
-            seconds = cycles / (_A5_HZ if cycles >= _MANY_CYCLES else _A2A3_HZ)
-            self.add("tensor-wait", mark, Limit(seconds, f"compiled in as {watchdogs()['tensor-wait'].where}"))
-
-    def stream_sync(self, fields: Fields, mark: Mark) -> None:
-        """Process `Stream sync timeout: stream=… timeout_ms=…`."""
-        self.simulator = False
-        self.add("stream-sync", mark, Limit(number(fields, "limit") / 1_000, "as the log says"))
-
-    def operation_set(self, fields: Fields) -> None:
-        """Process `aclrtSetOpExecuteTimeOutV2: requested=… us, actual=… us`."""
-        self.simulator = False
-        actual = optional_number(fields, "actual")
-        if actual:
-            self._operation = Limit(actual / 1_000_000, "as the log says")
-
-    def operation(self, mark: Mark) -> None:
-        """Process `HandleTaskTimeout`: CANN ended the operation."""
-        self.simulator = False
-        self.add("op-execute", mark, self._operation)
-
-    def refused(self, why: str, mark: Mark) -> None:
-        """Note a setting that the runtime doesn't accept."""
-        self.ignored, self.ignored_mark = why, mark
 
 
 class LoadHistory:

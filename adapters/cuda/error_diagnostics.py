@@ -19,7 +19,6 @@ from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit
 from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 
 MOST: Final = 500
-_TEXT: Final = 2_000  # characters of evidence
 _ON_DEVICE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})
 
 
@@ -36,21 +35,6 @@ class Context:
     source: str
     owner: str = ""
     process: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Place of a log line: name and id of the log, and number."""
-
-    file: str
-    text: str
-    line: int | None = None
-    wall_ns: int | None = None
-    log: str = ""
-
-    def evidence(self) -> Evidence:
-        text = self.text[:_TEXT]
-        return Evidence(kind="log", text=text, file=self.file, line=self.line, at_wall_ns=self.wall_ns, log=self.log)
 
 
 @dataclass(slots=True)
@@ -80,12 +64,12 @@ class _Entry:
     digest: str
     statement: Statement
     context: Context
-    place: Place
+    place: Evidence
     order: int
     count: int = 0
     threads: _Range | None = None
     blocks: _Range | None = None
-    last: Place | None = None
+    last: Evidence | None = None
     last_wall_ns: int | None = None
     ids: tuple[str, ...] = ()
 
@@ -100,7 +84,7 @@ class ErrorCounts:
         self.fresh = False
         """Whether something was added that had not been there."""
 
-    def add(self, statement: Statement, context: Context, place: Place) -> tuple[str, ...]:
+    def add(self, statement: Statement, context: Context, place: Evidence) -> tuple[str, ...]:
         """Count a statement; return the ids of its diagnostic and hit."""
         digest = _digest(statement, context)
         entry = self._entries.get(digest)
@@ -117,12 +101,12 @@ class ErrorCounts:
                 self.fresh = True
         entry.count += 1
         entry.last = place
-        entry.last_wall_ns = place.wall_ns or entry.last_wall_ns
+        entry.last_wall_ns = place.at_wall_ns or entry.last_wall_ns
         _widen(entry, statement)
         self._changed[entry.digest] = entry
         return entry.ids
 
-    def again(self, name: str, block: Point, thread: Point, place: Place) -> tuple[str, ...] | None:
+    def again(self, name: str, block: Point, thread: Point, place: Evidence) -> tuple[str, ...] | None:
         """Count a known statement (by its first id) once more: asserts come by the hundred thousand."""
         entry = self._entries.get(name.rpartition("/")[2])
         if entry is None or entry.threads is None or entry.blocks is None:
@@ -202,8 +186,8 @@ def _diagnostic(entry: _Entry) -> Diagnostic:
         sentence=f"{statement.what}{kernel}{again}.",
         entities=(entry.context.process,) if entry.context.process else (),
         facts=_facts(entry),
-        evidence=tuple(place.evidence() for place in places),
-        at_wall_ns=entry.place.wall_ns,
+        evidence=tuple(places),
+        at_wall_ns=entry.place.at_wall_ns,
         cause=_cause(statement),
         writer=entry.context.owner,
     )
@@ -229,7 +213,7 @@ def _hit(entry: _Entry) -> ExceptionHit:
         process=entry.context.process,
         stack=statement.frames,
         at_wall_ns=entry.last_wall_ns,
-        first_wall_ns=entry.place.wall_ns,
+        first_wall_ns=entry.place.at_wall_ns,
         catchpoint=f"cuda: {statement.code}",
         count=entry.count,
     )

@@ -106,16 +106,16 @@ def _error(numbers: Sequence[int], texts: Sequence[str]) -> str:
     return f"{code} ({_CODES[code]})" if code in _CODES else str(code)
 
 
-KNOWN_CALLS: Final[Mapping[str, Describe]] = MappingProxyType(
-    dict.fromkeys(("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"), _error)
-)
+_ERROR_TEXTS: Final = ("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName")
+
+KNOWN_CALLS: Final[Mapping[str, Describe]] = MappingProxyType(dict.fromkeys(_ERROR_TEXTS, _error))
 
 
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
         "cuda": Preset(
             moment=Moment.CALL,
-            patterns=("cudaGetErrorString", "cudaGetErrorName", "cuGetErrorString", "cuGetErrorName"),
+            patterns=_ERROR_TEXTS,
             about="CUDA errors, where the program asks for their text",
         ),
     }

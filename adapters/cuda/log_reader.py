@@ -8,17 +8,17 @@ thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Final
+from typing import ClassVar, Final
 
 from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, device_assert, torch_asserts
-from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts, Place
+from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts
 from livedbg.adapters.cuda.sanitizer import Sanitizer
 from livedbg.adapters.cuda.statement import RULE, Statement, by_name, by_number
 from livedbg.logs.tracebacks import plain_form
-from livedbg.model import LogRecord, LogSource, Severity
+from livedbg.model import Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
 from livedbg.text.patterns import lazy_re
 
@@ -32,6 +32,8 @@ _THREADS: Final = 1_000  # whose last words are kept
 
 class DriverLog:
     """The lines of one driver log, in order."""
+
+    opened: ClassVar[bool] = False  # what is open has no place of its own
 
     def __init__(self) -> None:
         self._said: dict[str, str] = {}  # by thread: what is wrong, before the call returns
@@ -98,14 +100,12 @@ _POINTS: Final = lazy_re(r"block: \[(\d{1,10}),(\d{1,10}),(\d{1,10})\], thread: 
 _WAITS: Final = lazy_re(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..{0,4000}?\(PID (?P<pid>\d{1,10})\)")
 
 
-_KEPT: Final = {
-    **dict.fromkeys(
-        ("sanitizer", "sanitizer-api", "sanitizer-summary", "sanitizer-trouble", "sanitizer-end", "hazard", "leak"),
-        "sanitizer",
-    ),
-    "device-exception": "stops",
-    "api-error": "driver",
+_READERS: Final[Mapping[type[Sanitizer | CoreDump | DeviceStops | DriverLog], tuple[str, ...]]] = {
+    DriverLog: ("[CUDA][",),
+    CoreDump: ("coredump: ", "core dump"),
+    DeviceStops: ("CUDA Exception: ", "CUDA_EXCEPTION_", "focus to CUDA kernel", "<<<("),
 }
+"""What reads lines with such words; the first that fits."""
 
 
 @dataclass(slots=True)
@@ -113,11 +113,10 @@ class _Stream:
     """The lines of one process in one log."""
 
     context: Context
-    sanitizer: Sanitizer = field(default_factory=Sanitizer)
-    core_dump: CoreDump = field(default_factory=CoreDump)
-    stops: DeviceStops = field(default_factory=DeviceStops)
-    driver: DriverLog = field(default_factory=DriverLog)
-    begun: dict[str, Place] = field(default_factory=dict)  # where what is open began
+    readers: dict[type, Sanitizer | CoreDump | DeviceStops | DriverLog] = field(
+        default_factory=lambda: {kind: kind() for kind in (Sanitizer, CoreDump, DeviceStops, DriverLog)}
+    )
+    begun: dict[type, Evidence] = field(default_factory=dict)  # where what is open began
     asserts: dict[tuple[str, str], str] = field(default_factory=dict)  # the text around the numbers -> its name
 
 
@@ -161,13 +160,9 @@ class CudaReader:
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         """End open reports, and return the counted errors."""
         for stream in self._streams.values():
-            for opened in (
-                _one(stream.sanitizer.end()),
-                stream.core_dump.end(),
-                stream.stops.end(),
-                stream.driver.end(),
-            ):
-                self._add(stream, opened, None)
+            for kind, reader in stream.readers.items():
+                nowhere = Evidence(kind="log", text="", file=stream.context.source)
+                self._add(stream, reader.end(), stream.begun.pop(kind, nowhere))
         return self.errors.collect(stamp)
 
     @staticmethod
@@ -188,22 +183,19 @@ class CudaReader:
             stream = self._streams[key] = _Stream(Context(record.source, owner, process))
         return stream
 
-    def _place(self, record: LogRecord, number: int, line: str) -> Place:
+    def _place(self, record: LogRecord, number: int, line: str) -> Evidence:
         name = self._names.get(record.source) or record.source.rpartition("/")[2]
-        return Place(name, line[:2_000], record.line_at(number), record.wall_ns, record.source)
+        return Evidence.of_record(record, name, line[:2_000], number)
 
-    def _line(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+    def _line(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...] | None:
         """Process a single line; None if no parser takes it."""
         if line.startswith(RULE):
-            return self._ruled(stream, line, place)
+            return self._opened(stream, Sanitizer, line, place)
         if "] Assertion " in line:
             return self._asserted(stream, line, place)
-        if "[CUDA][" in line:
-            return self._add(stream, stream.driver.line(line), place)
-        if "coredump: " in line or "core dump" in line:
-            return self._opened(stream, "core_dump", stream.core_dump, line, place)
-        if "CUDA Exception: " in line or "CUDA_EXCEPTION_" in line or "focus to CUDA kernel" in line or "<<<(" in line:
-            return self._opened(stream, "stops", stream.stops, line, place)
+        for kind, words in _READERS.items():
+            if any(word in line for word in words):
+                return self._opened(stream, kind, line, place)
         waits = _WAITS.search(line)
         if waits is not None:
             what = "The program stopped at a device error and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION)"
@@ -211,7 +203,7 @@ class CudaReader:
             return self._said(stream, statement, place)
         return None
 
-    def _again(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+    def _again(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...] | None:
         """Count a known assert, of another thread: only its numbers are read."""
         points = _POINTS.search(line)
         name = stream.asserts.get((line[: points.start()], line[points.end() :])) if points is not None else None
@@ -220,28 +212,20 @@ class CudaReader:
         x, y, z, tx, ty, tz = map(int, points.groups())
         return self.errors.again(name, (x, y, z), (tx, ty, tz), place)
 
-    def _asserted(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...] | None:
+    def _asserted(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...] | None:
         ids = self._said(stream, device_assert(line), place)
         points = _POINTS.search(line)
         if ids and points is not None and len(stream.asserts) < _ASSERTS:
             stream.asserts[line[: points.start()], line[points.end() :]] = ids[0]
         return ids
 
-    def _ruled(self, stream: _Stream, line: str, place: Place) -> tuple[str, ...]:
-        done = stream.sanitizer.line(line)
-        ids = self._add(stream, _one(done), stream.begun.pop("sanitizer", place)) if done is not None else ()
-        if stream.sanitizer.opened:
-            stream.begun.setdefault("sanitizer", place)
-        return ids
-
-    def _opened(
-        self, stream: _Stream, what: str, reader: CoreDump | DeviceStops, line: str, place: Place
-    ) -> tuple[str, ...]:
+    def _opened(self, stream: _Stream, kind: type, line: str, place: Evidence) -> tuple[str, ...]:
         """Process a line of a multi-line error, whose place is its first line."""
+        reader = stream.readers[kind]
         done = reader.line(line)
-        begun = stream.begun.pop(what, place) if done else None
+        begun = stream.begun.pop(kind, place) if done else place
         if reader.opened:
-            stream.begun.setdefault(what, place)
+            stream.begun.setdefault(kind, place)
         return self._add(stream, done[:1], begun) + self._add(stream, done[1:], place)
 
     def _block(self, stream: _Stream, record: LogRecord, text: str) -> tuple[str, ...]:
@@ -252,15 +236,11 @@ class CudaReader:
         number = text.count("\n", 0, text.find("GPU assertion failure message"))
         return self._add(stream, torch_asserts(text), self._place(record, number, record.text.split("\n")[number]))
 
-    def _said(self, stream: _Stream, statement: Statement | None, place: Place) -> tuple[str, ...] | None:
+    def _said(self, stream: _Stream, statement: Statement | None, place: Evidence) -> tuple[str, ...] | None:
         return None if statement is None else self._add(stream, [statement], place)
 
-    def _add(self, stream: _Stream, statements: Iterable[Statement], place: Place | None) -> tuple[str, ...]:
-        ids: list[str] = []
-        for statement in statements:
-            at = place or stream.begun.pop(_KEPT.get(statement.code, ""), None) or Place(stream.context.source, "")
-            ids += self.errors.add(statement, stream.context, at)
-        return tuple(ids)
+    def _add(self, stream: _Stream, statements: Iterable[Statement], place: Evidence) -> tuple[str, ...]:
+        return tuple(name for said in statements for name in self.errors.add(said, stream.context, place))
 
 
 def _bounded(line: str) -> str:
@@ -276,10 +256,6 @@ def _headless(text: str) -> str:
     if not head or head.isspace():
         return text
     return "\n".join(line.removeprefix(head) for line in text.split("\n"))
-
-
-def _one(statement: Statement | None) -> list[Statement]:
-    return [] if statement is None else [statement]
 
 
 def _unruled(line: str) -> str:

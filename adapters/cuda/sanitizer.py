@@ -82,30 +82,27 @@ class Sanitizer:
         """Return whether a report has begun and not ended."""
         return self._open is not None
 
-    def line(self, text: str) -> Statement | None:
-        """Process a line that begins with the rule; return the completed report, if any."""
-        rest = text[len(RULE) :]
-        body = rest.strip()
+    def line(self, text: str) -> list[Statement]:
+        """Process a line that begins with the rule; return the completed reports."""
+        body = text[len(RULE) :].strip()
         if not body:
             return self.end()
-        if self._more(body):
-            return None
-        begun = _begin(body)
+        begun = None if self._more(body) else _begin(body)
         if begun is None:
-            return None
+            return []
         mixed = self._open is not None and begun.code in _WITH_PLACE and not (self._device or self._host)
         done, self._open = self.end(), begun
-        if mixed and done is not None and done.code in _WITH_PLACE:
-            done.attributes["mixed"] = begun.attributes["mixed"] = True
+        if mixed and done[0].code in _WITH_PLACE:
+            done[0].attributes["mixed"] = begun.attributes["mixed"] = True
         return done
 
-    def end(self) -> Statement | None:
+    def end(self) -> list[Statement]:
         """End and return the open report."""
         done, self._open = self._open, None
         if done is not None:
             _finish(done, self._device, self._host)
         self._device, self._host = [], []
-        return done
+        return [] if done is None else [done]
 
     def _more(self, body: str) -> bool:
         """Add a line to the open report; return False if it doesn't belong to it."""

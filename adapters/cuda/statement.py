@@ -24,6 +24,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from livedbg.model import Frame, Severity
 from livedbg.text.patterns import lazy_re
 
@@ -97,13 +99,7 @@ def device_place(text: str) -> Frame | None:
     for pattern in (_OLD_FRAME, _AT_ADDRESS, _AT_FUNCTION):
         match = pattern.match(text)
         if match is not None:
-            found = match.groupdict()
-            return Frame(
-                function=(found["function"] or "").strip(),
-                file=found["file"],
-                line=int(found["line"]) if found["line"] and len(found["line"]) < 10 else None,
-                module=DEVICE,
-            )
+            return _frame(match.groupdict(), DEVICE)
     return None
 
 
@@ -114,22 +110,20 @@ def host_frame(text: str) -> Frame | None:
     if match is None:
         return None
     found = match.groupdict()
-    address = int(found["address"], 16) if len(found["address"]) <= 16 else None
-    line = found.get("line")
+    frame = _frame(found, _base(found["module"]) if found["module"] else None)
+    return replace(frame, function=frame.function or f"0x{found['address']}", address=int(found["address"], 16))
+
+
+def _frame(found: Mapping[str, str | None], module: str | None) -> Frame:
+    line = found.get("line") or ""
     return Frame(
-        function=(found["function"] or "").strip() or f"0x{found['address']}",
-        file=found.get("file"),
-        line=int(line) if line and len(line) < 10 else None,
-        module=_base(found["module"]) if found["module"] else None,
-        address=address,
+        (found["function"] or "").strip(), found.get("file"), int(line) if 0 < len(line) < 10 else None, module
     )
 
 
 def with_module(frame: Frame, path: str) -> Frame:
     """Add the module of a host frame, from the next line."""
-    return Frame(
-        function=frame.function, file=frame.file, line=frame.line, module=_base(path) or None, address=frame.address
-    )
+    return replace(frame, module=_base(path) or None)
 
 
 def kernel_name(function: str) -> str:

@@ -25,9 +25,9 @@ SYSTEM: Final = System(
     ),
     on_signs=True,
     adapters={
-        "cudagdb": Lazy("livedbg.adapters.cuda.cudagdb:CudaGdbAdapter"),
+        "cudagdb": Lazy("livedbg.adapters.cuda.cudagdb.adapter:CudaGdbAdapter"),
         "cuda": Lazy("livedbg.adapters.cuda.adapter:CudaAdapter"),
-        "nvml": Lazy("livedbg.adapters.cuda.nvml:NvmlAdapter"),
+        "nvml": Lazy("livedbg.adapters.cuda.nvml.adapter:NvmlAdapter"),
     },
     interactive=("cudagdb",),
     rules=Lazy("livedbg.adapters.cuda.rules:rules"),

@@ -21,7 +21,7 @@ from livedbg.model import Intrusion, Process, Stack, ids
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetError, TargetGone, ToolMissing
 from livedbg.model.events import StacksSeen, Touched
 from livedbg.model.intents import GLANCE_ONCE, Glance, Intent
-from livedbg.session.adapter import Adapter, Context, Level, Request, threads_seen, until_ended
+from livedbg.session.adapter import Adapter, Context, Level, Request, living, threads_seen, until_ended
 from livedbg.session.publisher import Statuses
 from livedbg.session.tools import no_unwinder, shared_unwinders
 from livedbg.text.wording import sentences
@@ -123,9 +123,7 @@ class GlanceAdapter(Adapter):
             TargetError: no thread of the process can be glanced at.
         """
         assert isinstance(intent, Glance)
-        process = context.snapshot().processes.get(intent.process)
-        if process is None or process.exited:
-            raise TargetGone("That process has ended.", "", "gone")
+        process = living(context, intent.process)
         wanted = {int(ids.parse(thread).short) for thread in intent.threads}
         await self._glance(context, process, wanted, "requested in the app: stacks of running threads")
 

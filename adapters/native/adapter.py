@@ -24,7 +24,7 @@ from livedbg.model.errors import LivedbgError, TargetError
 from livedbg.model.events import StacksSeen
 from livedbg.model.intents import Intent, WantStacks
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Context, Request, threads_seen
+from livedbg.session.adapter import Context, Request, living, threads_seen
 from livedbg.session.pacing import Cost, Limit
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
@@ -158,9 +158,7 @@ class NativeAdapter(PolledAdapter):
             return
         if self._problem is not None:
             raise self._problem
-        process = context.snapshot().processes.get(intent.process)
-        if process is None or process.exited:
-            raise TargetError("That process has ended.", "", "gone")
+        process = living(context, intent.process)
         threads = [t for t in context.snapshot().threads_of(process.id) if not intent.threads or t.id in intent.threads]
         watched = self._watched.setdefault(process.id, Watched())
         async with watched.lock:

@@ -18,7 +18,7 @@ from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.logs.decoder import LogDecoder
 from livedbg.session.adapter import Context, Request, logs_ended
 from livedbg.session.polling import PolledAdapter
-from livedbg.session.publisher import Statuses
+from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
@@ -34,14 +34,11 @@ from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.adapters.nvfuser.facts import PassFacts
 from livedbg.linux import target_files
 from livedbg.linux.procfs import process_exists
-from livedbg.linux.target_files import is_regular
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
-from livedbg.model.events import CounterSeen, DiagnosticSeen, Event, Stamp, TasksSeen
+from livedbg.model.events import Event, Stamp
 from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.text.patterns import lazy_re
 
-_DEPTH: Final = 6
-_ENTRIES: Final = 20_000
 _BLOCK: Final = 1 << 20
 _LIMIT: Final = Limit(cpu=0.01, wall=0.1, least_s=1.0)  # of searches for traces: a file system may be slow
 _SHOWN: Final = 12  # passes of a thread that are listed, innermost first
@@ -63,7 +60,7 @@ class TraceWatch:
         self._host = host
         self._traces: dict[Path, _Trace] = {}
         self._passed: dict[Path, tuple[int, int]] = {}
-        self._said: dict[str, Task | Diagnostic] = {}
+        self._shown = Publisher("nvfuser/trace", dated=False)
         self._find_at = 0.0
 
     def read(self, paths: Iterable[str], for_s: float) -> bool:
@@ -83,29 +80,24 @@ class TraceWatch:
                 return True
         return False
 
-    def events(self, stamp: Stamp) -> Iterator[Event]:
-        """Yield the changes."""
-        several = len(self._traces) > 1
+    def events(self, stamp: Stamp) -> list[Event]:
+        """Return the changes."""
         tasks: list[Task] = []
-        others: list[Event] = []
+        told: list[Diagnostic] = []
+        counters: dict[tuple[str, str], tuple[float, float | None]] = {}
         for number, trace in enumerate(self._traces.values(), 1):
             if not trace.changed:
                 continue
             trace.changed = False
-            place = f"trace{number}" if several and number > 1 else "trace"
+            place = f"trace{number}" if number > 1 else "trace"
             for thread in trace.reader.threads.values():
                 task = self._task(trace, thread, place)
-                if self._said.get(task.id) != task:
-                    self._said[task.id] = task
-                    tasks.append(task)
-                    others.append(CounterSeen(entity=task.id, name="events", value=float(thread.events), **stamp))
+                tasks.append(task)
+                counters[task.id, "events"] = (thread.events, None)
                 said = self._open(trace, thread, task)
-                if self._said.get(said.id) != said and (thread.open or said.id in self._said):
-                    self._said[said.id] = said
-                    others.append(DiagnosticSeen(diagnostic=said, **stamp))
-        if tasks:
-            yield TasksSeen(tasks=tuple(tasks), **stamp)
-        yield from others
+                if thread.open or said.id in self._shown.diagnostics:
+                    told.append(said)
+        return self._shown.add(stamp, tasks=tasks, counters=counters, diagnostics=told)
 
     def _is_trace(self, path: Path) -> bool:
         """Return whether a file is a trace; one that is too short is checked again when it has grown."""
@@ -195,24 +187,8 @@ def _read(trace: _Trace, until: float) -> bool:
 
 
 def _candidates(paths: Iterable[str]) -> Iterator[Path]:
-    visited = 0
-    for text in paths:
-        path = Path(text).expanduser().absolute()
-        while any(mark in str(path) for mark in "*?[") and path != path.parent:
-            path = path.parent
-        if is_regular(path):
-            if path.suffix == ".json" or "trace" in path.name:
-                yield path
-            continue
-        for root, directories, files in target_files.walk(path):
-            depth = len(Path(root).relative_to(path).parts)
-            directories[:] = sorted(d for d in directories if not d.startswith(".")) if depth < _DEPTH else []
-            visited += len(directories) + len(files)
-            if visited > _ENTRIES:
-                return
-            for name in sorted(files):
-                if name.endswith(".json") or "trace" in name:
-                    yield Path(root, name)
+    for folder, _, files in target_files.walk_some(map(target_files.without_wildcards, paths)):
+        yield from (folder / name for name in files if name.endswith(".json") or "trace" in name)
 
 
 _NAMES: Final = (  # each with what it begins with, which is found sooner

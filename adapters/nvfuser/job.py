@@ -25,7 +25,7 @@ from livedbg.adapters.nvfuser.dumps.statements import (
     Statement,
     Whole,
 )
-from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark, Place
+from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark
 
 _FUSIONS: Final = 2_000  # of one job that are kept
 _CONSIDERED: Final = 5_000
@@ -46,7 +46,7 @@ class Job:
         self._considered: dict[tuple[frozenset[int], str], Considered] = {}
         self._uncut: Considered | None = None
 
-    def take(self, statement: Statement, place: Place) -> None:
+    def take(self, statement: Statement, place: Mark) -> None:
         """Process one statement, in log order."""
         self.changed = True
         mark = place.at(statement.line)
@@ -153,9 +153,7 @@ class Job:
             elif group.phase == "executing":
                 group.enter("executed", mark, group.text, "the next group was launched")
         now = record.group(said.group)
-        for number in record.segmented.before(said.group) if record.segmented is not None else ():
-            if record.groups[number].phase in {"", "compiled"}:
-                record.groups[number].enter("executed", mark, "", "a group that needs its output was launched")
+        self._before(record, {said.group}, mark, "a group that needs its output was launched")
         now.enter("executing", mark, f"arguments of fusion {said.fusion} group {said.group}")
         now.runs += 1
         now.arguments = said
@@ -163,7 +161,7 @@ class Job:
 
     # failing
 
-    def _failed(self, failure: Failure, mark: Mark, place: Place) -> None:
+    def _failed(self, failure: Failure, mark: Mark, place: Mark) -> None:
         option = "failed. Invalid option" in failure.message
         if option and self.bad_options:
             known = next((line for line in failure.lines if line.startswith("Available options: ")), "")
@@ -171,7 +169,7 @@ class Job:
             said, _, at = self.bad_options[-1]
             self.bad_options[-1] = (said, words, at)
             return
-        parts = list(parts_of(failure))
+        parts = parts_of(failure)
         groups = [part.group for part in parts if part.group is not None]
         record = self._of_failure(groups) or self._new(mark)
         record.changed = True
@@ -223,10 +221,16 @@ class Job:
                 group.enter("executed", mark, group.text, "a later group failed")
             elif record.when == "run" and group.phase == "compiling":
                 group.enter("compiled", mark, group.text, "a group runs only when all are compiled")
-        if record.when == "run" and record.segmented is not None:
-            for number in {before for one in failed for before in record.segmented.before(one)}:
-                if record.groups[number].phase in {"", "compiled"}:
-                    record.groups[number].enter("executed", mark, "", "a group that needs its output was begun")
+        if record.when == "run":
+            Job._before(record, failed, mark, "a group that needs its output was begun")
+
+    @staticmethod
+    def _before(record: FusionRecord, begun: set[int], mark: Mark, why: str) -> None:
+        """Conclude that the groups whose outputs some groups need were executed."""
+        cut = record.segmented
+        for number in {before for one in begun for before in cut.before(one)} if cut is not None else ():
+            if record.groups[number].phase in {"", "compiled"}:
+                record.groups[number].enter("executed", mark, "", why)
 
 
 def _about(details: Group) -> dict[str, str]:

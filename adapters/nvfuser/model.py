@@ -11,7 +11,7 @@ import threading
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.nvfuser.records import Place
+from livedbg.adapters.nvfuser.records import Mark
 from livedbg.model import LogSource, ids
 from livedbg.model.events import Event, Stamp
 from livedbg.text.patterns import lazy_re
@@ -47,7 +47,7 @@ class NvfuserModel:
         if emitter is not None:
             path = source.path or ""
             name = clean_line(PurePath(path).name if path else source.name)
-            emitter.job.take(said.statement, Place(name, path, wall_ns if live else None, source.id))
+            emitter.job.take(said.statement, Mark(name, None, path, wall_ns if live else None, source.id))
 
     def collect(self, stamp: Stamp) -> list[Event]:
         """Return the events since the last call."""

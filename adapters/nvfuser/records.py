@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.dumps.segments import SegmentedFusion
-from livedbg.adapters.nvfuser.dumps.statements import (
-    Arguments,
-    Launch,
-)
+from livedbg.adapters.nvfuser.dumps.statements import Arguments, Launch
 from livedbg.model import Evidence, TaskState
 
 _STATES: Final = {
@@ -40,6 +37,10 @@ class Mark(Struct, frozen=True):
     wall_ns: int | None = None
     log: str = ""
 
+    def at(self, line: int | None) -> Mark:
+        """Return another line of its log."""
+        return structs.replace(self, line=line)
+
     @property
     def source(self) -> str:
         """Return `train.log:312`."""
@@ -50,18 +51,6 @@ class Mark(Struct, frozen=True):
 
 
 NOWHERE: Final = Mark("")
-
-
-class Place(Struct, frozen=True):
-    """The log that contains a statement, and the time if it was read as it was written."""
-
-    name: str
-    path: str = ""
-    wall_ns: int | None = None
-    log: str = ""
-
-    def at(self, line: int | None) -> Mark:
-        return Mark(self.name, line, self.path, self.wall_ns, self.log)
 
 
 class GroupRecord(Struct):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from livedbg.adapters.nvfuser.facts import PassFacts, fusion_facts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import thrown_at
+from livedbg.analysis.rules.said import finding_about, thrown_at
 from livedbg.analysis.rules.words import duration, many
 from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic, Process, Severity, ThreadState
@@ -80,18 +80,14 @@ class Failed:
             f"{many(behind, 'group')} behind it never ran" if behind else "",
             "The process continues" if alive else "",
         )
-        return Finding(
-            rule=self.name,
-            severity=Severity.ERROR if alive else Severity.CRITICAL,
-            sentence=sentence,
-            claim=said.sentence,
-            entities=said.entities,
-            evidence=said.evidence,
-            next=tuple(_steps(said)),
-            inferred=bool(about.inferred),
-            since_wall_ns=said.at_wall_ns,
-            state=None if alive else VerdictState.CRASHED,
-        )
+        steps, inferred = tuple(_steps(said)), bool(about.inferred)
+        return _thrown(self.name, said, alive, sentence=sentence, claim=said.sentence, next=steps, inferred=inferred)
+
+
+def _thrown(rule: str, said: Diagnostic, alive: bool, **more: Any) -> Finding:
+    """Return the finding for what nvFuser threw: a crash, unless a process continues."""
+    severity, verdict = (Severity.ERROR, None) if alive else (Severity.CRITICAL, VerdictState.CRASHED)
+    return finding_about(rule, said, severity, state=verdict, **more)
 
 
 def _steps(said: Diagnostic) -> Iterator[str]:
@@ -129,17 +125,7 @@ class BadOption:
             if alike:
                 steps.append(f"did you mean {' or '.join(alike[:4])}?")
             steps.append("livedbg recipes nvfuser-dump   lists the options")
-            alive = _any_alive(state)
-            finding = Finding(
-                rule=self.name,
-                severity=Severity.ERROR if alive else Severity.CRITICAL,
-                sentence=said.sentence,
-                evidence=said.evidence,
-                next=tuple(steps),
-                since_wall_ns=said.at_wall_ns,
-                state=None if alive else VerdictState.CRASHED,
-            )
-            yield unless_survived(finding, state.snapshot)
+            yield unless_survived(_thrown(self.name, said, _any_alive(state), next=tuple(steps)), state.snapshot)
 
 
 class TraceStopped:
@@ -158,13 +144,13 @@ class TraceStopped:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         now_ns = state.snapshot.now().wall_ns
         for said in _said("trace-open", state):
-            process = state.snapshot.processes.get(read_facts(said, PassFacts).process)
-            quiet_ns = now_ns - (read_facts(said, PassFacts).last_wall_ns or now_ns)
+            about = read_facts(said, PassFacts)
+            process = state.snapshot.processes.get(about.process)
+            quiet_ns = now_ns - (about.last_wall_ns or now_ns)
             gone = process is not None and process.exited
-            nobody = not read_facts(said, PassFacts).alive and not state.snapshot.processes
-            if _computes(said, state):
-                continue
-            if gone or nobody or read_facts(said, PassFacts).ended or quiet_ns >= state.settings.task_stall_ns:
+            nobody = not about.alive and not state.snapshot.processes
+            stands = gone or nobody or about.ended or quiet_ns >= state.settings.task_stall_ns
+            if stands and not _computes(said, state):
                 yield self._finding(said, process, quiet_ns)
 
     def _finding(self, said: Diagnostic, process: Process | None, quiet_ns: int) -> Finding:
@@ -185,13 +171,12 @@ class TraceStopped:
                 f"Nothing was written for {duration(quiet_ns)} since, and no process {about.pid} runs here: it was "
                 "killed in the midst of it, or it hangs there on another machine"
             )
-        return Finding(
-            rule=self.name,
-            severity=Severity.CRITICAL if gone else Severity.ERROR,
+        return finding_about(
+            self.name,
+            said,
+            Severity.CRITICAL if gone else Severity.ERROR,
             sentence=f"Thread …{about.thread} of process {about.pid} stopped in nvFuser's pass {about.name}"
             f"{within}. {end}.",
-            entities=said.entities,
-            evidence=said.evidence,
             next=(
                 f"livedbg stacks {about.pid} --native   shows the line"
                 if process is not None and not gone
@@ -223,25 +208,12 @@ class UnderWay:
                 about = read_facts(said, PassFacts)
                 within = f" (in {about.within})" if about.within else ""
                 computes = ", and its process is computing" if _computes(said, state) else ""
-                yield Finding(
-                    rule=self.name,
-                    severity=Severity.INFO,
-                    sentence=f"Thread …{about.thread} of process {about.pid} has been in nvFuser's pass "
-                    f"{about.name}{within} for {duration(for_ns)}{computes}.",
-                    entities=said.entities,
-                    evidence=said.evidence,
-                    since_wall_ns=said.at_wall_ns,
-                )
+                where = f"Thread …{about.thread} of process {about.pid} has been in nvFuser's pass {about.name}{within}"
+                sentence = f"{where} for {duration(for_ns)}{computes}."
+                yield finding_about(self.name, said, Severity.INFO, sentence=sentence)
         for said in _said("under-way", state):
             if fusion_facts(said).active:
-                yield Finding(
-                    rule=self.name,
-                    severity=Severity.INFO,
-                    sentence=said.sentence,
-                    entities=said.entities,
-                    evidence=said.evidence,
-                    since_wall_ns=said.at_wall_ns,
-                )
+                yield finding_about(self.name, said, Severity.INFO)
 
 
 class Versions:

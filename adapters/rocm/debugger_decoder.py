@@ -1,5 +1,9 @@
 """Decodes a rocgdb session in a log: dispatches as tasks, the places of their waves, and faults of kernels.
 
+Source: ROCgdb's manual, "Heterogeneous Debugging" (`info queues`, `info dispatches`, `info threads`, `info lanes`), and
+gdb/amd-dbgapi-target.c for the names of targets: `AMDGPU Queue AGENT:QUEUE (QID n)`, `AMDGPU Dispatch
+AGENT:QUEUE:DISPATCH (PKID n)`, `AMDGPU Wave AGENT:QUEUE:DISPATCH:WAVE (x,y,z)/n`, `AMDGPU Lane …/LANE (x,y,z)[x,y,z]`.
+
 Invariants:
     debugger_decoder.G1. A session shows one moment: a dispatch in it runs, which is no hang.
     debugger_decoder.G2. A kernel is reported as faulted only if the debugger stopped at a signal that ends a program
@@ -10,15 +14,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import ClassVar, Final
 
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
-from livedbg.adapters.rocm import debugger_lines as lines
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
 from livedbg.model.facts import MessageFacts
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import many
 
 DISPATCHES: Final = "debugger-dispatches"
@@ -32,6 +37,61 @@ _PRECISE: Final = "set amdgpu precise-memory on   (in rocgdb, before `run`: else
 _THREADS: Final = "info threads   (in rocgdb: where each wave is)"
 _QUEUES: Final = "info queues   (in rocgdb, twice: a queue whose packets are taken is not stuck)"
 
+_QUEUE: Final = lazy_re(
+    r"AMDGPU Queue (?P<agent>\d{1,6}):(?P<queue>\d{1,9})(?: \(QID \d{1,20}\))? +(?P<type>\S.{0,40}?) +"
+    r"(?P<read>\d{1,20}) +(?P<write>\d{1,20}) +(?P<size>\d{1,20}) +0x[0-9a-f]{1,16}"
+)
+_DISPATCH: Final = lazy_re(
+    r"AMDGPU Dispatch (?P<id>\d{1,6}:\d{1,9}:\d{1,12})(?: \(PKID (?P<packet>\d{1,20})\))? {1,50}"
+    r"(?P<grid>\[[\d,]{1,60}\]) {1,50}"
+    r"(?P<group>\[[\d,]{1,60}\]) {1,50}(?P<fence>[A-Za-z|]{0,20}) {1,50}(?P<kernel>\S.{0,1000})"
+)
+_WAVE: Final = lazy_re(
+    r"^\s{0,100}(?:\* )?\s{0,100}\d{1,9} {1,50}AMDGPU Wave (?P<id>\d{1,6}:\d{1,9}:\d{1,12}:\d{1,12}|\?:\?:\?:\d{1,12})"
+    r" \((?P<group>[\d,?]{1,60})\)/(?:\d{1,9}|\?)(?: {1,50}\"(?P<name>[^\"]{0,64})\")? {1,50}(?P<frame>\S.{0,4000})"
+)
+_LANE: Final = lazy_re(
+    r"AMDGPU Lane (?P<id>\d{1,6}:\d{1,9}:\d{1,12}:\d{1,12})/(?P<lane>\d{1,4}) \((?P<group>[\d,]{1,60})\)"
+    r"\[(?P<item>[\d,]{1,60})\]"
+)
+_SIGNAL: Final = lazy_re(
+    r"^(?:Thread \d{1,9}|Program)(?: \"[^\"]{0,64}\")? received signal (?P<name>SIG[A-Z]{2,8}), (?P<text>[^.\n]{1,60})"
+)
+_FATAL: Final = frozenset({"SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"})
+_FRAME: Final = lazy_re(r"^(?:#\d{1,4} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[^\s(][^(\n]{0,500}?) ?\(")
+_PLACE: Final = lazy_re(r"\) at (?P<file>[^\s:][^:\n]{0,400}):(?P<line>\d{1,9})\s*$")
+
+
+class _Dispatch(Struct, frozen=True):
+    """A kernel that was launched and has not completed.
+
+    Attributes:
+        id: `AGENT:QUEUE:DISPATCH`.
+        packet: its number in its queue.
+        grid: work items, as `[x,y,z]`.
+        group: work items of a work-group.
+        fence: barrier and fences, as abbreviations.
+    """
+
+    id: str
+    packet: str | None
+    grid: str
+    group: str
+    fence: str
+    kernel: str
+
+    @property
+    def queue(self) -> str:
+        return self.id.rpartition(":")[0]
+
+
+class _Lane(Struct, frozen=True):
+    """One work item: its dispatch, work-group, and position in that."""
+
+    dispatch: str
+    group: str
+    item: str
+
 
 class _Stop(Struct):
     """A signal whose lane and frame follow."""
@@ -39,7 +99,7 @@ class _Stop(Struct):
     signal: str
     meaning: str
     begin: int
-    lane: lines.Lane | None = None
+    lane: _Lane | None = None
     function: str = ""
     texts: list[str] = field(default_factory=list)
 
@@ -48,6 +108,7 @@ class _Session(Struct):
     """The session in one log.
 
     Attributes:
+        queues: by id `AGENT:QUEUE`, the number of packets that are written but not taken yet.
         places: dispatch -> number of waves at each place.
         open: dispatch and function of a wave whose line is incomplete.
         row: line number of the newest row.
@@ -56,8 +117,8 @@ class _Session(Struct):
 
     source: LogSource
     number: int
-    queues: dict[str, lines.Queue] = field(default_factory=dict)
-    dispatches: dict[str, lines.Dispatch] = field(default_factory=dict)
+    queues: dict[str, int] = field(default_factory=dict)
+    dispatches: dict[str, _Dispatch] = field(default_factory=dict)
     places: dict[str, Counter[str]] = field(default_factory=dict)
     open: tuple[str, str] | None = None
     first: int = 0
@@ -111,19 +172,30 @@ class DebuggerDecoder(LogDecoder):
                 _close(session, line)
             return
         session.open = None
-        found: lines.Queue | lines.Dispatch | lines.Wave | None
-        if (found := lines.queue(line)) is not None:
-            session.queues[found.id] = found
-        elif (found := lines.dispatch(line)) is not None:
+        if (found := _QUEUE.search(line)) is not None:
+            session.queues[f"{found['agent']}:{found['queue']}"] = max(0, int(found["write"]) - int(found["read"]))
+        elif (found := _DISPATCH.search(line)) is not None:
             if not session.dispatches or session.row < number - _MOST:
                 session.first = number
             if len(session.dispatches) < _MOST:
-                session.dispatches[found.id] = found
-        elif (found := lines.wave(line)) is not None and found.function:
-            session.open = (found.dispatch, found.function)
-            _close(session, found.frame)
+                one = _Dispatch(**found.groupdict())
+                session.dispatches[one.id] = structs.replace(one, kernel=one.kernel.strip())
+        elif (found := _WAVE.match(line)) is not None:
+            frame = found["frame"]
+            at = None if frame.startswith("(running)") else _FRAME.match(frame)
+            if at is not None:
+                known = "" if found["id"].startswith("?") else found["id"].rpartition(":")[0]
+                session.open = (known, at["function"])
+                _close(session, frame)
         if found is not None:
             session.row, session.changed = number, True
+
+
+def _place(line: str) -> tuple[str, str]:
+    """Return `(function, file:line)` of a frame, each "" if the line does not have it."""
+    at, where = _FRAME.match(line), _PLACE.search(line)
+    function = at["function"] if at is not None and not at["function"].startswith("<") else ""
+    return function, f"{PurePath(where['file']).name}:{where['line']}" if where is not None else ""
 
 
 def _close(session: _Session, line: str) -> None:
@@ -131,7 +203,7 @@ def _close(session: _Session, line: str) -> None:
     if session.open is None:
         return
     of, function = session.open
-    _, where = lines.place(line)
+    _, where = _place(line)
     complete = where or " () " in f"{line} " or line.rstrip().endswith(")")
     if complete:
         told = f"{function} ({where})" if where else function
@@ -143,9 +215,9 @@ def _stopping(session: _Session, line: str, number: int) -> Diagnostic | None:
     """Return the fault of a kernel once its frame was read."""
     if "precise memory violation" in line:
         session.precise = False
-    signal = lines.signalled(line)
-    if signal is not None:
-        session.stop = _Stop(*signal, begin=number, texts=[line])
+    signal = _SIGNAL.match(line)
+    if signal is not None and signal["name"] in _FATAL:
+        session.stop = _Stop(signal["name"], signal["text"].strip(), begin=number, texts=[line])
         return None
     stop = session.stop
     if stop is None:
@@ -154,11 +226,11 @@ def _stopping(session: _Session, line: str, number: int) -> Diagnostic | None:
         session.stop = None
         return None
     stop.texts.append(line)
-    lane = lines.lane(line) if "Switching to" in line else None
+    lane = _LANE.search(line) if "Switching to" in line else None
     if lane is not None:
-        stop.lane = lane
+        stop.lane = _Lane(lane["id"].rpartition(":")[0], lane["group"], lane["item"])
         return None
-    function, where = lines.place(line)
+    function, where = _place(line)
     stop.function = stop.function or (function if stop.lane is not None else "")
     if stop.lane is not None and (where or (stop.function and " () from " in line)):
         session.stop = None
@@ -166,7 +238,7 @@ def _stopping(session: _Session, line: str, number: int) -> Diagnostic | None:
     return None
 
 
-def _fault(session: _Session, stop: _Stop, lane: lines.Lane, where: str) -> Diagnostic:
+def _fault(session: _Session, stop: _Stop, lane: _Lane, where: str) -> Diagnostic:
     agent = lane.dispatch.partition(":")[0]
     at = f"in {stop.function} ({where})" if stop.function and where else f"in {stop.function or where}"
     return Diagnostic(
@@ -188,17 +260,13 @@ def _proof(session: _Session, line: int, text: str) -> Evidence:
     return Evidence(kind="log", text=text, file=session.source.name, line=line or None, log=session.source.id)
 
 
-def _queue_of(dispatch_id: str) -> str:
-    return dispatch_id.rpartition(":")[0]
-
-
-def _task(session: _Session, one: lines.Dispatch) -> Task:
+def _task(session: _Session, one: _Dispatch) -> Task:
     waves = session.places.get(one.id, Counter())
     attributes = {
         "grid": one.grid,
         "work-group": one.group,
         "fence": one.fence,
-        "packet": str(one.packet) if one.packet is not None else "",
+        "packet": one.packet,
         "waves": "; ".join(f"{count} at {where}" for where, count in waves.most_common(_SHOWN)),
     }
     scope = (f"session{session.number}",) if session.number else ()
@@ -208,12 +276,12 @@ def _task(session: _Session, one: lines.Dispatch) -> Task:
         name=one.id,
         kernel=one.kernel,
         state=TaskState.RUNNING,
-        where=(f"queue {_queue_of(one.id)}",),
+        where=(f"queue {one.queue}",),
         attributes={name: text for name, text in attributes.items() if text},
     )
 
 
-def _told(session: _Session, one: lines.Dispatch) -> str:
+def _told(session: _Session, one: _Dispatch) -> str:
     """Return `saxpy(int) on GPU 1, grid [256,1,1]: 4 waves, 3 at saxpy (saxpy.hip:57)`."""
     waves = session.places.get(one.id, Counter())
     text = f"{one.kernel} on GPU {one.id.partition(':')[0]}, grid {one.grid}"
@@ -229,9 +297,9 @@ def _shown(session: _Session) -> Diagnostic:
     told = "; ".join(_told(session, one) for one in dispatches[:_SHOWN])
     more = f"; {len(dispatches) - _SHOWN:,} more" if len(dispatches) > _SHOWN else ""
     behind = [
-        f"{many(found.waiting, 'packet')} not taken from queue {found.id}"
-        for found in session.queues.values()
-        if found.waiting and any(_queue_of(one.id) == found.id for one in dispatches)
+        f"{many(waiting, 'packet')} not taken from queue {name}"
+        for name, waiting in session.queues.items()
+        if waiting and any(one.queue == name for one in dispatches)
     ]
     last = f". {'; '.join(behind[:_SHOWN])}" if behind else ""
     name = "a kernel" if len(dispatches) == 1 else many(len(dispatches), "kernel")

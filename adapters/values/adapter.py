@@ -126,9 +126,7 @@ def folders_of(context: Context) -> list[Path]:
     """Return the named folders and the folders of the logs that were found, except shared ones such as /tmp."""
     found: dict[Path, None] = {}
     for name in context.request.logs:
-        path = Path(name).expanduser().absolute()
-        while any(sign in str(path) for sign in "*?[") and path != path.parent:
-            path = path.parent
+        path = target_files.without_wildcards(name)
         if is_folder(path) or not is_shared(path.parent):
             found[path if is_folder(path) else path.parent] = None
     for source in context.snapshot().log_sources.values():

@@ -249,10 +249,6 @@ class Terms(Struct, frozen=True, kw_only=True):
         return f"{self.task_name(task.raw)} {self.kernel(task)}".strip()
 
 
-_DEPTH: Final = 6  # folders below a given one that are searched
-_ENTRIES: Final = 20_000  # directory entries that one search may visit
-
-
 class GraphReader(Protocol):
     """Reads the task graphs that one system writes."""
 
@@ -277,14 +273,8 @@ class GraphReader(Protocol):
 def graph_files(folder: Path, readers: Iterable[GraphReader]) -> Iterator[tuple[Path, GraphReader]]:
     """Yield the graph files in a folder and below it."""
     known = [(name, reader) for reader in readers for name in reader.names]
-    visited = 0
-    for root, directories, files in target_files.walk(folder):
-        deep = len(Path(root).relative_to(folder).parts) >= _DEPTH
-        directories[:] = [] if deep else sorted(name for name in directories if not name.startswith("."))
-        visited += len(directories) + len(files)
-        if visited > _ENTRIES:
-            return
-        yield from ((Path(root, name), reader) for name, reader in known if name in files)
+    for root, _, files in target_files.walk_some([folder]):
+        yield from ((root / name, reader) for name, reader in known if name in files)
 
 
 def reader_of(path: Path, readers: Iterable[GraphReader]) -> GraphReader | None:

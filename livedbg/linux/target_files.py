@@ -23,7 +23,7 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from fnmatch import translate
 from glob import escape, has_magic
@@ -221,6 +221,32 @@ def walk(top: Path | str) -> Iterator[tuple[str, list[str], list[str]]]:
     for name in below:
         if name not in links:
             yield from walk(Path(top, name))
+
+
+def walk_some(tops: Iterable[Path], depth: int = 6, most: int = 20_000) -> Iterator[tuple[Path, list[str], list[str]]]:
+    """Walk folders as `walk` does, in order and without hidden ones, down to a depth and up to a number of entries.
+
+    A top that is a regular file is yielded as the only one of its folder.
+    """
+    visited = 0
+    for top in tops:
+        if is_regular(top):
+            yield top.parent, [], [top.name]
+        for root, below, files in walk(top):
+            deep = len(Path(root).relative_to(top).parts) >= depth
+            below[:] = [] if deep else sorted(name for name in below if not name.startswith("."))
+            visited += len(below) + len(files)
+            if visited > most:
+                return
+            yield Path(root), below, sorted(files)
+
+
+def without_wildcards(pattern: Path | str) -> Path:
+    """Return the absolute path that a pattern of glob(7) has before its first part with a wildcard."""
+    path = Path(pattern).expanduser().absolute()
+    while any(mark in str(path) for mark in "*?[") and path != path.parent:
+        path = path.parent
+    return path
 
 
 def glob(pattern: Path | str) -> list[Path]:

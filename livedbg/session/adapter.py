@@ -16,11 +16,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from livedbg.linux.procfs import process_exists
+from livedbg.model.errors import TargetGone
 from livedbg.model.events import Event, Stamp
 from livedbg.model.request import Level, Request, TargetProcess
 
 if TYPE_CHECKING:
     from livedbg.logs.decoder import LogDecoder
+    from livedbg.model import Process
     from livedbg.model.intents import Intent
     from livedbg.model.snapshot import Snapshot
 
@@ -31,6 +33,7 @@ __all__ = [
     "Request",
     "TargetProcess",
     "ended_in",
+    "living",
     "logs_ended",
     "processes_seen",
     "targets_ended",
@@ -101,6 +104,14 @@ class Context(Protocol):
 def targets_ended(context: Context) -> bool:
     """Return whether all named processes have ended: nothing new will come of them."""
     return ended_in(context.snapshot(), context.request)
+
+
+def living(context: Context, process: str) -> Process:
+    """Return a process of the state by its id; raise TargetGone if there is none or it has ended."""
+    known = context.snapshot().processes.get(process)
+    if known is None or known.exited:
+        raise TargetGone("That process has ended.", "", "gone")
+    return known
 
 
 async def until(context: Context, seen: Callable[[Snapshot], object], most_s: float = _FIRST_S) -> None:

@@ -273,7 +273,7 @@ def _mi(data: bytes, _folder: Path) -> None:
 
 def _cuda_tables(data: bytes, _folder: Path) -> None:
     text = _text(data)
-    makers = (tables.device_row, tables.sm_row, tables.warp_row, tables.lane_row, tables.kernel_row, tables.thread_row)
+    kinds = (tables.DeviceRow, tables.SmRow, tables.WarpRow, tables.LaneRow, tables.KernelRow, tables.ThreadRow)
     rows = [row for table in TABLES for row in console_rows(table, text)]
     for line in text.split("\n"):
         record = parse_line(line, re.compile("InfoCuda.*"))
@@ -281,8 +281,8 @@ def _cuda_tables(data: bytes, _folder: Path) -> None:
             rows += [row for row in (value if isinstance(value, list) else []) if isinstance(row, dict)]
         device_lines.announced_exception(line)
         list(sample._frames(record.payload.get("stack") if record is not None else None))
-    for maker in (*makers, tables.block_row, tables.context_row):
-        tables.convert(rows, maker)
+    for kind in (*kinds, tables.BlockRow, tables.ContextRow):
+        tables.convert(rows, kind)
 
 
 def _layout(data: bytes, _folder: Path) -> None:

@@ -213,6 +213,22 @@ def test_walking_is_as_os_walk_does(place: Path) -> None:
     assert seen(target_files.walk) == seen(os.walk)
 
 
+def test_walking_is_bounded_and_leaves_hidden_folders_out(tmp_path: Path) -> None:
+    """In order, with a named file as the only one of its folder."""
+    for name in ("b/c/d/file", "b/one", "a/two", ".hidden/three"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    named = [tmp_path / "b" / "one", tmp_path]
+    seen = [folder / name for folder, _, files in target_files.walk_some(named, depth=2) for name in files]
+    assert seen == [tmp_path / name for name in ("b/one", "a/two", "b/one")]
+    assert len(list(target_files.walk_some([tmp_path], most=4))) == 2
+
+
+@pytest.mark.parametrize("pattern", ["/logs/run*/rank0.log", "/logs/*", "/logs"])
+def test_what_a_pattern_has_before_its_wildcards_is_a_path(pattern: str) -> None:
+    assert target_files.without_wildcards(pattern) == Path("/logs")
+
+
 @pytest.mark.invariant("target_files.T2")
 def test_what_the_user_named_is_opened_as_the_user(place: Path, as_user: Callable[..., int]) -> None:
     """target_files.T2: also where a target named it too."""

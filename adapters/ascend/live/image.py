@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from livedbg.adapters.ascend.live.layout import Place
 from livedbg.linux import memory
 
 
@@ -42,6 +43,11 @@ class Image:
     def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes | None]:
         """Read ranges once, for data that is constant while the other ranges are steady; raises as memory.read_many."""
         return memory.read_many(self._pid, ranges)
+
+    def field(self, address: int, place: Place) -> int | None:
+        """Read the number of one field of a structure once; None if it is unmapped."""
+        data = self.read([(address + place.offset, place.size)])[0]
+        return None if data is None else place.of(data, -place.offset)
 
     def take(self, ranges: Sequence[tuple[int, int]]) -> list[Block | None]:
         """Read ranges that `confirm` reads again, None for unmapped ones; raises as memory.read_many."""

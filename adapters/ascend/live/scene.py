@@ -31,13 +31,11 @@ def read_rings(layout: Layout, image: Image, scheduler: int) -> tuple[list[Ring]
     first = scheduler + states.offset
     holders = image.read([(first + n * states.target_size, states.target_size) for n in range(states.length)])
     addresses = [0 if data is None else pointer.of(data) for data in holders]
-    head, tail, mask, slots = (layout.get(f"ring.{name}") for name in ("head", "tail", "mask", "slots"))
-    flags = layout.get("ring.done_flags")
-    assert head is not None and mask is not None and slots is not None
+    head, mask, slots = (layout[f"ring.{name}"] for name in ("head", "mask", "slots"))
+    tail, flags = layout.get("ring.tail"), layout.get("ring.done_flags")
     rings, headers = [], []
-    for number, block in enumerate(
-        image.take([(address, max(1, pointer.target_size)) for address in addresses if address])
-    ):
+    wanted = [(address, max(1, pointer.target_size)) for address in addresses if address]
+    for number, block in enumerate(image.take(wanted)):
         if block is None:
             continue
         headers.append(block)
@@ -97,14 +95,9 @@ def read_errors(layout: Layout, image: Image, scheduler: int) -> Errors:
     header = layout.get("scheduler.header")
     if header is None:
         return NO_ERRORS
-    data = image.read([(scheduler + header.offset, header.size)])[0]
-    where = 0 if data is None else header.of(data, -header.offset)
-    codes = []
-    for name in ("orchestrator_error", "scheduler_error"):
-        place = layout.get(f"header.{name}")
-        said = image.read([(where + place.offset, place.size)])[0] if where and place is not None else None
-        codes.append(0 if said is None or place is None else place.of(said, -place.offset))
-    return Errors(*codes)
+    where = image.field(scheduler, header)
+    places = [layout.get(f"header.{name}") for name in ("orchestrator_error", "scheduler_error")]
+    return Errors(*((image.field(where, place) or 0 if where and place is not None else 0) for place in places))
 
 
 def _numbers(image: Image, address: int, array: Place, inner: Place) -> list[int]:

@@ -11,33 +11,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from livedbg.adapters.ascend.live.image import Image
-from livedbg.adapters.ascend.live.layout import Layout, Place
+from livedbg.adapters.ascend.live.layout import Layout, Place, wanted_fields
 from livedbg.adapters.ascend.live.state import Condition, LiveTask
 from livedbg.model import TaskState
 
 _DEFERRED: Final = 4  # PTO2_SUBTASK_DEFERRED, simpler pto_runtime2_types.h
 _MOST_FANIN: Final = 4096
 _DONE: Final = ("COMPLETED", "CONSUMED")
-_SLOT: Final = (
-    "state",
-    "task",
-    "payload",
-    "met",
-    "fanin",
-    "returned",
-    "required",
-    "blocks",
-    "next_block",
-    "deferred",
-    "flags",
-    "waiters",
-)
-_CODES: Final = {(1, False): "B", (2, False): "H", (4, False): "I", (8, False): "Q"} | {
-    (1, True): "b",
-    (2, True): "h",
-    (4, True): "i",
-    (8, True): "q",
-}
+_CODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of the struct module, by size; lower case if signed
 
 
 class Fixed(NamedTuple):
@@ -84,10 +65,11 @@ class SlotReader:
         self._done = {
             number for number, name in layout["slot.state"].values.items() if name.rpartition("_")[2] in _DONE
         }
-        places = {name: layout.get(f"slot.{name}") for name in _SLOT}
-        self._unpacker, order = _unpacker({name: place for name, place in places.items() if place is not None})
-        self._at = {name: order.index(name) if name in order else -1 for name in _SLOT}
-        self._relative = {name: place.offset for name, place in places.items() if place and place.relative}
+        names = [name.partition(".")[2] for name in wanted_fields() if name.startswith("slot.")]
+        places = {name: place for name in names if (place := layout.get(f"slot.{name}")) is not None}
+        self._unpacker, order = _unpacker(places)
+        self._at = {name: order.index(name) if name in order else -1 for name in names}
+        self._relative = {name: place.offset for name, place in places.items() if place.relative}
 
     def of(self, data: bytes, start: int, address: int) -> Slot:
         """Decode the slot at `address`, whose bytes begin at `start`."""
@@ -152,7 +134,8 @@ def _unpacker(places: Mapping[str, Place]) -> tuple[struct.Struct, list[str]]:
     """Return a struct that unpacks all fields at once, and their order."""
     shape, end, order = "<", 0, []
     for name, place in sorted(places.items(), key=lambda item: item[1].offset):
-        shape += f"{place.offset - end}x{_CODES[place.size, place.signed]}"
+        code = _CODES[place.size]
+        shape += f"{place.offset - end}x{code.lower() if place.signed else code}"
         end = place.offset + place.size
         order.append(name)
     return struct.Struct(shape), order

@@ -60,12 +60,8 @@ def read_unreturned(
 
 def _record(image: Image, layout: Layout, where: int, mapped: Sequence[MappedRange]) -> tuple[int | None, int | None]:
     """Return task and func id of a dispatch record."""
-    values = []
-    for name in ("task", "function"):
-        place = layout.get(f"dispatched.{name}")
-        data = None if place is None else image.read([(where + place.offset, place.size)])[0]
-        values.append(None if data is None or place is None else place.of(data, -place.offset))
-    task, function = values
+    places = (layout.get(f"dispatched.{name}") for name in ("task", "function"))
+    task, function = (None if place is None else image.field(where, place) for place in places)
     return task, None if not function else func_at(function, mapped)
 
 

@@ -31,7 +31,7 @@ class AscendRule(Struct, frozen=True):
     """A rule that checks each Ascend job in turn; the docstring of `check` is its documentation."""
 
     name: str
-    check: Callable[[str, JobDiagnostics, RuleInput], Iterable[Finding]]
+    check: Callable[[JobDiagnostics], Iterable[Finding]]
 
     @property
     def doc(self) -> str:
@@ -40,9 +40,9 @@ class AscendRule(Struct, frozen=True):
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """Yield its findings in all jobs."""
-        found = jobs(state.snapshot)
+        found = jobs(state, self.name)
         for job in found:
-            for said in self.check(self.name, job, state):
+            for said in self.check(job):
                 logs = [proof.log for proof in said.evidence if proof.log]
                 failed = any(failed_tests(logs, state.snapshot))  # so it was not handled, though the next test ran
                 finding = said if failed else unless_survived(said, state.snapshot, OWN_LINES.search)

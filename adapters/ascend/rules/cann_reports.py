@@ -23,6 +23,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
@@ -73,17 +74,9 @@ class CannReports:
     def _judged(self, report: _Report, state: RuleInput) -> Finding:
         hit = _exception(report, state.snapshot)
         sentence, steps = _words(report.facts, _place(hit, state))
-        finding = Finding(
-            rule=self.name,
-            severity=Severity.CRITICAL,
-            sentence=sentence,
-            entities=report.said.entities,
-            evidence=report.said.evidence,
-            next=steps,
-            since_wall_ns=report.said.at_wall_ns,
-            state=VerdictState.CRASHED,
-        )
-        return _with_verdict(finding, report, state.snapshot, hit)
+        more = {"sentence": sentence, "next": steps, "state": VerdictState.CRASHED}
+        finding = finding_about(self.name, report.said, Severity.CRITICAL, **more)
+        return _with_verdict(finding, report, state, hit)
 
     def _main(self, finding: Finding, cause: _Report, rest: Sequence[tuple[Finding, _Report]]) -> Finding:
         words = ""
@@ -121,8 +114,9 @@ def _order(finding: Finding, report: _Report) -> tuple[int, int, int, int]:
     return state, _RANKS[report.kind], report.said.at_wall_ns or 0, report.facts.order
 
 
-def _with_verdict(finding: Finding, report: _Report, snapshot: Snapshot, hit: ExceptionHit | None) -> Finding:
+def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: ExceptionHit | None) -> Finding:
     """Return the finding with its verdict state (C1, C2)."""
+    snapshot = state.snapshot
     targets = [process for process in snapshot.processes.values() if process.target]
     pid, own, kind = report.facts.pid, report.facts.process, report.kind
     if targets and pid and not own and all(str(process.pid) != pid for process in targets):
@@ -131,7 +125,7 @@ def _with_verdict(finding: Finding, report: _Report, snapshot: Snapshot, hit: Ex
     if alive is not None:
         said = f"{sentence_case(name_of(alive.id, snapshot))} still lives."
         return _note(finding, said, VerdictState.UNKNOWN)
-    if any(job.first("cann-code") or job.first("fatal") or job.first("timeout-exit") for job in jobs(snapshot)):
+    if any(job.first("cann-code") or job.first("fatal") or job.first("timeout-exit") for job in jobs(state)):
         return _note(finding, "The run's own log tells more.")
     if not report.facts.raised and kind in _WARNINGS:
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)

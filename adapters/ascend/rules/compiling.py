@@ -13,6 +13,7 @@ from livedbg.adapters.ascend.messages import Line, lines, read_data
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.said import finding_about
 from livedbg.model import Diagnostic, Severity
 from livedbg.model.facts import read_facts
 from livedbg.text.wording import sentences
@@ -61,16 +62,15 @@ class CompileRule(Struct, frozen=True):
         where = f" at {known.place}" if known.place else ""
         generated = " (a file that pypto generated)" if known.generated else ""
         head = f"{texts.who.get(known.stage, 'The compiler refuses')} {what}{where}{generated}: {said.sentence}"
-        return Finding(
-            rule=self.name,
+        return finding_about(
+            self.name,
+            said,
+            Severity.CRITICAL,
             state=VerdictState.CRASHED,
-            severity=Severity.CRITICAL,
             sentence=" ".join([sentences(head), *lines(texts.words, known.stage, values)]),
             claim=said.sentence,
-            evidence=said.evidence,
             next=tuple(lines(texts.next, known.stage, values)),
             inferred=bool(known.failed) and not known.side,
-            since_wall_ns=said.at_wall_ns,
         )
 
 

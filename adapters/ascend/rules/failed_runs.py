@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from livedbg.adapters.ascend.explained import failed_tests
 from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, StallFacts
@@ -18,12 +18,11 @@ from livedbg.adapters.ascend.rules.jobs import (
 from livedbg.adapters.ascend.rules.rings import ring_values
 from livedbg.adapters.ascend.rules.words import flag, written
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import CauseClass, Diagnostic, Task, TaskState
 from livedbg.model.facts import read_facts
 
 
-def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def crash(job: JobDiagnostics) -> Iterator[Finding]:
     """The process of an Ascend run ended by a signal or an uncaught C++ exception (log, or exit status).
 
     The task that was running then is named as the likely place, which is inferred.
@@ -32,10 +31,10 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
     if crash is None:
         return
     thrown = read_facts(crash, FailureFacts).thrown
-    running = [] if job.completed else [t for t in job.roots(state.snapshot) if t.state is TaskState.RUNNING]
+    running = [] if job.completed else [t for t in job.roots if t.state is TaskState.RUNNING]
     place = ""
     if len(running) == 1:
-        place = f"Task {name_of(running[0])} was running {where_of(running[0], state.snapshot)} at that time."
+        place = f"Task {name_of(running[0])} was running {where_of(running[0], job)} at that time."
     elif not running and job.run.orchestrator == "submitting" and thrown:
         place = (
             "The orchestrator was still submitting: the orchestration code (aicpu_orchestration_entry) is the "
@@ -44,9 +43,7 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
     code = job.known("cann-code", FailureFacts) or FailureFacts()
     yield written(
         "crash",
-        rule,
         job,
-        state,
         {"said": crash.sentence, "place": place, "fault_kernel": code.fault_kernel, "thrown": thrown},
         entities=tuple(task.id for task in running) if len(running) == 1 else (),
         evidence=evidence(crash, *running, job.first("cann-code")),
@@ -55,38 +52,34 @@ def crash(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]
     )
 
 
-def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def run_failed(job: JobDiagnostics) -> Iterator[Finding]:
     """An Ascend run ended with an error code that no stall explains.
 
     The finding has its meaning and the runtime's hint.
     """
     failed, fatal = job.first("runtime-failed"), job.first("fatal")
     main = fatal or failed
-    if main is None or job.completed or any(_explained(job, state)):
+    if main is None or job.completed or any(_explained(job)):
         return
     known, other = read_facts(main, FailureFacts), read_facts(failed or main, FailureFacts)
     full, ring = job.first("ring-full"), job.known("ring-full", RingFacts)
-    name, values = (
-        "run-failed",
-        {
-            "said": main.sentence,
-            "message": known.message,
-            "blame": known.blame,
-            "advice": known.advice,
-            "hint": known.hint,
-            "other_advice": other.advice,
-            "other_hint": other.hint,
-            "in_prepare": flag(fatal is None and known.call == "prepare_native_run" and not known.error_code),
-        },
-    )
+    name = "run-failed"
+    values: Mapping[str, str] = {
+        "said": main.sentence,
+        "message": known.message,
+        "blame": known.blame,
+        "advice": known.advice,
+        "hint": known.hint,
+        "other_advice": other.advice,
+        "other_hint": other.hint,
+        "in_prepare": flag(fatal is None and known.call == "prepare_native_run" and not known.error_code),
+    }
     if full is not None and ring is not None and not ring.host_built:
         name = "run-failed-never-fits" if ring.never_fits else "run-failed-full"
         values = {**ring_values(ring), "code": code_of(full)}
     yield written(
         name,
-        rule,
         job,
-        state,
         values,
         entities=(job.orchestrator,) if 0 < known.error_code < 100 else (),
         evidence=evidence(fatal, failed, job.first("cann-code")),
@@ -94,28 +87,28 @@ def run_failed(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
     )
 
 
-def _explained(job: JobDiagnostics, state: RuleInput) -> Iterator[bool]:
+def _explained(job: JobDiagnostics) -> Iterator[bool]:
     """Yield whether other rules explain the failure, such as a scope or a task that holds a full resource."""
     ring = job.known("ring-full", RingFacts)
     if ring is not None and not ring.host_built and not ring.never_fits:
-        yield ring.by_scope or bool(job.roots(state.snapshot))
-    yield job.latched_timeout() is not None and bool(job.state.entities)
+        yield ring.by_scope or bool(job.roots)
+    yield job.latched_timeout() is not None and bool(job.said.entities)
     for code in ("timeout-exit", "tensor-wait-timeout", "terminate", "watchdog-starved"):
         yield job.first(code) is not None
 
 
-def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def cann(job: JobDiagnostics) -> Iterator[Finding]:
     """The logs show only an error code of CANN (507018, 507046, …) or a time-out below the runtime.
 
     Most of these codes mask the cause; the finding names the log that has it.
     """
     code, ended, deinit = job.first("cann-code"), job.first("operation-ended"), job.first("deinit-timeout")
     main = code or ended or deinit
-    if main is None or job.completed or any(_explained(job, state)) or any(map(job.first, ("fatal", "runtime-failed"))):
+    if main is None or job.completed or any(_explained(job)) or any(map(job.first, ("fatal", "runtime-failed"))):
         return
     known, words = read_facts(main, FailureFacts), ""
     if known.waited:
-        yield _host_limit(rule, main, known, job, state)
+        yield _host_limit(main, known, job)
         return
     if main is deinit and known.simulator:
         words = " The cores of the simulator are threads: this machine probably has too few CPUs for them."
@@ -123,9 +116,7 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
         words = " That code masks the cause: it reports only that something failed. The logs have no cause."
     yield written(
         "cann",
-        rule,
         job,
-        state,
         {
             "said": main.sentence,
             "words": words,
@@ -143,9 +134,9 @@ def cann(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
     )
 
 
-def _host_limit(rule: str, main: Diagnostic, known: FailureFacts, job: JobDiagnostics, state: RuleInput) -> Finding:
+def _host_limit(main: Diagnostic, known: FailureFacts, job: JobDiagnostics) -> Finding:
     """Return the finding if only the host's time limit fired: the device's state is not known."""
-    test = next(failed_tests([proof.log or "" for proof in main.evidence], state.snapshot), "")
+    test = next(failed_tests([proof.log or "" for proof in main.evidence], job.snapshot), "")
     values = {
         "waited": known.waited,
         "only": f"Test {test} failed: only" if test else "Only",
@@ -154,12 +145,10 @@ def _host_limit(rule: str, main: Diagnostic, known: FailureFacts, job: JobDiagno
         "device_log": known.device_log,
     }
     since_ns, proofs = main.at_wall_ns, evidence(main, job.first("watchdog-fired"))
-    return written(
-        "host-limit", rule, job, state, values, evidence=proofs, since_wall_ns=since_ns, cause=CauseClass.PEER
-    )
+    return written("host-limit", job, values, evidence=proofs, since_wall_ns=since_ns, cause=CauseClass.PEER)
 
 
-def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def starved(job: JobDiagnostics) -> Iterator[Finding]:
     """The scheduler's watchdog fired, but its thread had hardly run: a debugger stopped it, or it got no processor
     time. Such a time-out is no evidence of a stall.
     """
@@ -170,15 +159,15 @@ def starved(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Findin
     words = f"At that time: {load}." if load else "The machine's load at that time is not known."
     values = {"said": starved.sentence, "load": words, "known_load": load}
     proofs = evidence(starved, job.first("timeout-exit"))
-    yield written("starved", rule, job, state, values, evidence=proofs, since_wall_ns=starved.at_wall_ns)
+    yield written("starved", job, values, evidence=proofs, since_wall_ns=starved.at_wall_ns)
 
 
-def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> Finding:
+def slow(watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnostics) -> Finding:
     """Return the finding for running kernels that returned after the watchdog ended the run: slow, not stuck."""
     one, many = "Its kernel has returned since, so it was slow", "Their kernels have returned since, so they were slow"
     values = {
         "who": f"{'Task' if len(tasks) == 1 else 'Tasks'} {names_of(tasks)}",
-        "where": f" {where_of(tasks[0], state.snapshot)}" if len(tasks) == 1 else "",
+        "where": f" {where_of(tasks[0], job)}" if len(tasks) == 1 else "",
         "then": one if len(tasks) == 1 else many,
         "ended_by": ended_by(watchdog),
         "kernel": tasks[0].kernel or "the kernel",
@@ -186,4 +175,4 @@ def slow(rule: str, watchdog: Diagnostic, tasks: Sequence[Task], job: JobDiagnos
     ids = tuple(task.id for task in tasks)
     proofs = evidence(watchdog, *tasks, job.first("runtime-failed"))
     since_ns = watchdog.at_wall_ns
-    return written("slow", rule, job, state, values, roots=ids, entities=ids, evidence=proofs, since_wall_ns=since_ns)
+    return written("slow", job, values, roots=ids, entities=ids, evidence=proofs, since_wall_ns=since_ns)

@@ -40,16 +40,29 @@ class JobDiagnostics(Struct, frozen=True):
     """One Ascend job.
 
     Attributes:
-        state: its `run-state` diagnostic.
+        said: its `run-state` diagnostic.
         run: the facts of that.
         others: its other diagnostics.
         scope: `ascend`, or `ascend/LABEL` if there are several jobs.
+        state: the state to which it belongs.
+        rule: the name of the rule that judges it.
     """
 
-    state: Diagnostic
+    said: Diagnostic
     run: RunFacts
     others: tuple[Diagnostic, ...]
     scope: str
+    state: RuleInput
+    rule: str = ""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        return self.state.snapshot
+
+    @property
+    def alive(self) -> bool:
+        """Return whether a living process may write the log."""
+        return any(process.target and not process.exited for process in self.snapshot.processes.values())
 
     @property
     def label(self) -> str:
@@ -78,28 +91,31 @@ class JobDiagnostics(Struct, frozen=True):
         """Return its first unresolved diagnostic of one code."""
         return next(iter(self.unresolved(code)), None)
 
-    def roots(self, snapshot: Snapshot) -> list[Task]:
+    @property
+    def roots(self) -> list[Task]:
         """Return the tasks that block it, as the adapter concluded."""
-        return [snapshot.tasks[entity] for entity in self.state.entities if entity in snapshot.tasks]
+        tasks = self.snapshot.tasks
+        return [tasks[entity] for entity in self.said.entities if entity in tasks]
 
-    def tasks_in(self, wanted: TaskState, state: RuleInput) -> list[Task]:
+    def tasks_in(self, wanted: TaskState) -> list[Task]:
         """Return its tasks in a state (not COMPLETED), without the orchestrator."""
-        return [t for t in state.tasks_in(wanted) if t.system == "ascend" and t.id.startswith(self.task_prefix)]
+        return [t for t in self.state.tasks_in(wanted) if t.system == "ascend" and t.id.startswith(self.task_prefix)]
 
-    def waits_for_orchestrator(self, state: RuleInput) -> bool:
+    def waits_for_orchestrator(self) -> bool:
         """Return whether the orchestrator waits for one of the roots."""
-        edges = state.snapshot.edges
-        return any(EdgeKey(EdgeKind.WAITS_FOR, self.orchestrator, root) in edges for root in self.state.entities)
+        edges = self.snapshot.edges
+        return any(EdgeKey(EdgeKind.WAITS_FOR, self.orchestrator, root) in edges for root in self.said.entities)
 
-    def quiet_for_s(self, snapshot: Snapshot) -> float:
+    def quiet_for_s(self) -> float:
         last_ns = self.run.last_wall_ns
-        return (snapshot.now().wall_ns - last_ns) / 1e9 if last_ns else 0.0
+        return (self.snapshot.now().wall_ns - last_ns) / 1e9 if last_ns else 0.0
 
-    def open_for_s(self, snapshot: Snapshot) -> float | None:
+    def open_for_s(self) -> float | None:
         """Return how long the run is open, by the scheduler's memory, or how long the main thread has waited.
 
         None if neither is known. No task of the run can have run for longer.
         """
+        snapshot = self.snapshot
         if self.run.began_wall_ns:
             return max(0.0, (snapshot.now().wall_ns - self.run.began_wall_ns) / 1e9)
         process = snapshot.processes.get(self.run.process)
@@ -107,20 +123,17 @@ class JobDiagnostics(Struct, frozen=True):
         waited = None if main is None else waited_ns(main, snapshot)
         return None if waited is None else waited / 1e9
 
-    def long_s(self, state: RuleInput) -> float:
+    def long_s(self) -> float:
         """Return the threshold for a long-running task; higher for a kernel that is known to be slow."""
-        found = state.settings.task_stall_s
-        for task in self.roots(state.snapshot):
-            known = state.snapshot.kernels.get(("ascend", task.kernel or ""))
-            if known is not None:
-                found = max(found, state.settings.slow_factor * known.longest_ns / 1e9)
-        return found
+        settings, kernels = self.state.settings, self.snapshot.kernels
+        known = (kernels.get(("ascend", task.kernel or "")) for task in self.roots)
+        return max([settings.task_stall_s, *(settings.slow_factor * one.longest_ns / 1e9 for one in known if one)])
 
-    def patience_s(self, state: RuleInput) -> float:
+    def patience_s(self) -> float:
         """Return the threshold for a stalled run: at least its watchdog's limit, if known."""
-        return max(self.long_s(state), self.run.limit_s)
+        return max(self.long_s(), self.run.limit_s)
 
-    def watchdog(self, state: RuleInput) -> Diagnostic | None:
+    def watchdog(self) -> Diagnostic | None:
         """Return the scheduler's report of a stall: its watchdog ended the run, or it turns without progress.
 
         For a living run the latter counts only after the watchdog's limit. Until then a slow kernel looks the same: the
@@ -129,24 +142,24 @@ class JobDiagnostics(Struct, frozen=True):
         ended, turns = self.first("timeout-exit"), self.first("stall-summary")
         if ended is not None or turns is None:
             return ended
-        told_s = read_facts(turns, StallFacts).idle_s if alive(state) else None
-        idle_s = self.quiet_for_s(state.snapshot) if self.run.memory else told_s
-        return None if idle_s is not None and idle_s < self.patience_s(state) else turns
+        told_s = read_facts(turns, StallFacts).idle_s if self.alive else None
+        idle_s = self.quiet_for_s() if self.run.memory else told_s
+        return None if idle_s is not None and idle_s < self.patience_s() else turns
 
     def limit_words(self) -> str:
         """Return `60 s (SIMPLER_SCHEDULER_TIMEOUT_MS=60000)`, the limit of the scheduler's watchdog, or ""."""
         return f"{self.run.limit_s:g} s ({self.run.limit_by})" if self.run.limit_s else ""
 
-    def count_behind(self, roots: Sequence[Task], state: RuleInput) -> tuple[int, int, bool]:
+    def count_behind(self, roots: Sequence[Task]) -> tuple[int, int, bool]:
         """Count the tasks behind the roots: all, those that wait directly, and whether the latter is known.
 
         If the lists are cut, the total is the runtime's count.
         """
         ids = {task.id for task in roots}
-        edges = state.snapshot.edges
+        edges, graph = self.snapshot.edges, self.state.graph
 
         def waiters(task: str) -> Iterator[str]:
-            for waiter in state.graph.waiters_of(task):
+            for waiter in graph.waiters_of(task):
                 found = (edges.get(EdgeKey(kind, waiter, task)) for kind in (EdgeKind.DEPENDS_ON, EdgeKind.WAITS_FOR))
                 if waiter != self.orchestrator and any(e is not None and e.state is EdgeState.PENDING for e in found):
                     yield waiter
@@ -162,9 +175,9 @@ class JobDiagnostics(Struct, frozen=True):
         known = self.run.graph or (len(seen) == 1 and counted <= 1)
         return max(len(seen), counted), len(direct), known
 
-    def pid(self, snapshot: Snapshot) -> str:
+    def pid(self) -> str:
         """Return the pid of its process, for a command; `PID` if unknown, as with logs only."""
-        alive = {one.id: one for one in snapshot.processes.values() if not one.exited}
+        alive = {one.id: one for one in self.snapshot.processes.values() if not one.exited}
         own = alive.get(self.run.process)
         targets = [one for one in alive.values() if one.target]
         if own is None and len(targets) == 1:
@@ -207,24 +220,19 @@ class JobDiagnostics(Struct, frozen=True):
         return f" {sentences(code.sentence, 'That code masks this cause')}"
 
 
-def jobs(snapshot: Snapshot) -> list[JobDiagnostics]:
-    """Return the Ascend jobs of a snapshot."""
+def jobs(state: RuleInput, rule: str = "") -> list[JobDiagnostics]:
+    """Return the Ascend jobs of a state."""
     by_scope: dict[str, list[Diagnostic]] = {}
-    for diagnostic in snapshot.diagnostics.values():
+    for diagnostic in state.snapshot.diagnostics.values():
         if diagnostic.system == "ascend":
             by_scope.setdefault(scope_of(diagnostic), []).append(diagnostic)
     found = []
     for scope, said in by_scope.items():
-        state = next((d for d in said if d.code == "run-state"), None)
-        if state is not None:
-            others = tuple(d for d in said if d is not state)
-            found.append(JobDiagnostics(state, read_facts(state, RunFacts), others, scope or "ascend"))
+        main = next((d for d in said if d.code == "run-state"), None)
+        if main is not None:
+            others = tuple(d for d in said if d is not main)
+            found.append(JobDiagnostics(main, read_facts(main, RunFacts), others, scope or "ascend", state, rule))
     return found
-
-
-def alive(state: RuleInput) -> bool:
-    """Return whether a living process may write the log."""
-    return any(process.target and not process.exited for process in state.snapshot.processes.values())
 
 
 def name_of(task: Task) -> str:
@@ -244,29 +252,24 @@ def names_of(tasks: Sequence[Task]) -> str:
     return shown + (f" and {len(tasks) - _NAMES_SHOWN} more" if len(tasks) > _NAMES_SHOWN else "")
 
 
-def where_of(task: Task, snapshot: Snapshot) -> str:
+def where_of(task: Task, job: JobDiagnostics) -> str:
     """Return `on core 8 (AIV0)`."""
-    cores = [snapshot.resources[core].name if core in snapshot.resources else core for core in task.where]
+    known = job.snapshot.resources
+    cores = [known[core].name if core in known else core for core in task.where]
     return f"on {', '.join(cores)}" if cores else "on an unknown core"
 
 
-def place_of(task: Task, state: RuleInput) -> str:
+def place_of(task: Task, job: JobDiagnostics) -> str:
     """Return ` Its kernel was in wait_for_gate in all of 20 samples in 0.6 s.`, from its core's thread; "" if not
     known.
 
     Only samples of this task count: a core runs one task after another, with the same functions.
     """
-    snapshot = state.snapshot
+    snapshot = job.snapshot
     if len(task.where) != 1 or task.since_wall_ns is None:
         return ""
-    stack = next(
-        (
-            stack
-            for name, stack in snapshot.stacks.items()
-            if EdgeKey(EdgeKind.RUNS_ON, task.where[0], name) in snapshot.edges
-        ),
-        None,
-    )
+    on = (name for name in snapshot.stacks if EdgeKey(EdgeKind.RUNS_ON, task.where[0], name) in snapshot.edges)
+    stack = snapshot.stacks.get(next(on, ""))
     if stack is None:
         return ""
     now = snapshot.now()
@@ -296,12 +299,8 @@ def evidence(*said: Diagnostic | Task | None) -> tuple[Evidence, ...]:
     """Return the evidence of diagnostics and tasks; each line once."""
     found: dict[tuple[str, str], Evidence] = {}
     for one in said:
-        if isinstance(one, Diagnostic):
-            for item in one.evidence:
-                found.setdefault((item.place, item.text), item)
-        elif one is not None:
-            for item in _lines_of(one):
-                found.setdefault((item.place, item.text), item)
+        for item in () if one is None else one.evidence if isinstance(one, Diagnostic) else _lines_of(one):
+            found.setdefault((item.place, item.text), item)
     return tuple(found.values())[:_EVIDENCE_SHOWN]
 
 
@@ -317,10 +316,10 @@ def _lines_of(task: Task) -> Iterator[Evidence]:
             yield Evidence(kind=kind, source=place, text=text, at_wall_ns=at)
 
 
-def waiters_of(roots: Sequence[Task], state: RuleInput) -> list[Task]:
+def waiters_of(roots: Sequence[Task], job: JobDiagnostics) -> list[Task]:
     """Return the first tasks that wait directly for the roots."""
-    tasks = state.snapshot.tasks
-    found = dict.fromkeys(waiter for root in roots for waiter in state.graph.waiters_of(root.id))
+    tasks = job.snapshot.tasks
+    found = dict.fromkeys(waiter for root in roots for waiter in job.state.graph.waiters_of(root.id))
     return [tasks[waiter] for waiter in islice(found, _WAITERS_SHOWN) if waiter in tasks]
 
 

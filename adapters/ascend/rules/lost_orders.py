@@ -10,13 +10,12 @@ from livedbg.adapters.ascend.facts import OrderFacts
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of
 from livedbg.adapters.ascend.rules.words import written
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic
 from livedbg.model.facts import read_facts
 from livedbg.text.wording import many
 
 
-def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def missing_edge(job: JobDiagnostics) -> Iterator[Finding]:
     """A task reads or overwrites bytes of a tensor that another task wrote last, and deps.json has no path from the
     writer to it (an argument declared as output where it is read too, or a manual scope without an explicit
     dependency). The runtime does not track write-after-read orders, and this rule does not check them.
@@ -27,19 +26,19 @@ def missing_edge(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         harm = "so the read may return older data" if reads else "and the result depends on which one ends last"
         alike = said.count - 1
         values = {
-            "lost": _lost_words(lost, state),
+            "lost": _lost_words(lost, job),
             "harm": harm,
             "why": said.why,
             "alike": many(alike, "more pair of tasks", "more pairs of tasks") if alike > 0 else "",
         }
         steps = tuple(said.next.splitlines())
-        found = written("missing-edge", rule, job, state, values, entities=lost.entities, evidence=evidence(lost))
+        found = written("missing-edge", job, values, entities=lost.entities, evidence=evidence(lost))
         yield structs.replace(found, next=steps)
 
 
-def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
+def _lost_words(lost: Diagnostic, job: JobDiagnostics) -> str:
     """Return the lost order with the names of the kernels."""
-    second, first = (state.snapshot.tasks.get(entity) for entity in lost.entities[:2])
+    second, first = (job.snapshot.tasks.get(entity) for entity in lost.entities[:2])
     if first is None or second is None:
         return lost.sentence
     said = read_facts(lost, OrderFacts)
@@ -51,7 +50,7 @@ def _lost_words(lost: Diagnostic, state: RuleInput) -> str:
     )
 
 
-def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def flag_cycle(job: JobDiagnostics) -> Iterator[Finding]:
     """A stuck task and a task that depends on it both name a tensor without dependency: a flag in memory may close a
     cycle that no edge declares. Always inferred.
     """
@@ -59,4 +58,4 @@ def flag_cycle(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Fin
         return
     for cycle in job.unresolved("flag-cycle"):
         values, proofs = {"said": cycle.sentence}, evidence(cycle)
-        yield written("flag-cycle", rule, job, state, values, entities=cycle.entities, evidence=proofs)
+        yield written("flag-cycle", job, values, entities=cycle.entities, evidence=proofs)

@@ -9,11 +9,10 @@ from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence
 from livedbg.adapters.ascend.rules.words import flag, written
 from livedbg.adapters.ascend.trouble import VARIABLES, Full
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.rules.base import RuleInput
 from livedbg.text.wording import sentence_case
 
 
-def scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def scope_deadlock(job: JobDiagnostics) -> Iterator[Finding]:
     """The orchestrator waits for a slot of a ring, or for memory of its heap, that only the end of its own open scope
     can free.
     """
@@ -22,9 +21,7 @@ def scope_deadlock(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator
         return
     yield written(
         "scope-deadlock",
-        rule,
         job,
-        state,
         ring_values(ring),
         roots=tuple(entity for entity in full.entities if not entity.startswith(job.task_prefix)),
         entities=full.entities,

@@ -11,7 +11,6 @@ from livedbg.adapters.ascend.facts import RingFacts, StallFacts, TaskFacts
 from livedbg.adapters.ascend.rules.failed_runs import slow
 from livedbg.adapters.ascend.rules.jobs import (
     JobDiagnostics,
-    alive,
     clock,
     code_of,
     ended_by,
@@ -27,7 +26,6 @@ from livedbg.adapters.ascend.rules.rings import ring_values, scopes_of
 from livedbg.adapters.ascend.rules.words import flag, written
 from livedbg.adapters.ascend.trouble import FREED, Full
 from livedbg.analysis.diagnosis import Finding
-from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Task, TaskState
 from livedbg.model.facts import read_facts
 
@@ -50,8 +48,8 @@ class _Blocked(Struct, frozen=True):
     latched: Diagnostic | None
 
     @classmethod
-    def of(cls, job: JobDiagnostics, state: RuleInput) -> _Blocked:
-        return cls(job.watchdog(state), job.first("ring-full"), job.first("tensor-wait-timeout"), job.latched_timeout())
+    def of(cls, job: JobDiagnostics) -> _Blocked:
+        return cls(job.watchdog(), job.first("ring-full"), job.first("tensor-wait-timeout"), job.latched_timeout())
 
     @property
     def reported(self) -> bool:
@@ -68,44 +66,42 @@ class _Blocked(Struct, frozen=True):
         return self.watchdog is not None and read_facts(self.watchdog, StallFacts).drained
 
 
-def stall(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def stall(job: JobDiagnostics) -> Iterator[Finding]:
     """A task of an Ascend run does not complete, and others wait for it.
 
     The evidence is the scheduler's watchdog ([STALL …], TIMEOUT_EXIT), a full ring's oldest task, a tensor that the
     orchestrator waits for, or (inferred) the quiet log of a living process with tasks in flight. Without a process, a
     log that ends with tasks in flight is inconclusive. The finding names the cause, not the symptom.
     """
-    blocked = _Blocked.of(job, state)
-    if _explained_otherwise(job, blocked) or not (blocked.reported or _quiet_too_long(job, state)):
+    blocked = _Blocked.of(job)
+    if _explained_otherwise(job, blocked) or not (blocked.reported or _quiet_too_long(job)):
         return
-    roots = job.roots(state.snapshot)
+    roots = job.roots
     if not roots:
-        yield from _nobody_runs(rule, job, state)
+        yield from _nobody_runs(job)
     elif blocked.watchdog is not None and blocked.drained and all(task.state is TaskState.RUNNING for task in roots):
-        yield slow(rule, blocked.watchdog, roots, job, state)
-    elif not blocked.reported and not alive(state):
-        yield _ends_open(rule, job, roots, state)
+        yield slow(blocked.watchdog, roots, job)
+    elif not blocked.reported and not job.alive:
+        yield _ends_open(job, roots)
     else:
-        yield _stalled(rule, job, roots, blocked, state)
+        yield _stalled(job, roots, blocked)
 
 
-def _ends_open(rule: str, job: JobDiagnostics, roots: Sequence[Task], state: RuleInput) -> Finding:
+def _ends_open(job: JobDiagnostics, roots: Sequence[Task]) -> Finding:
     """Return the finding for a log that ends with tasks in flight, without a watchdog or process."""
     running = all(task.state is TaskState.RUNNING for task in roots)
     one = len(roots) == 1
     verb = ("was running" if one else "were running") if running else "had not completed"
     subject = f"Task {name_of(roots[0])}" if one else f"{len(roots)} tasks ({names_of(roots)})"
-    where = f" {where_of(roots[0], state.snapshot)}" if one and running else ""
-    values = {"who": f"{subject} {verb}{where}", "behind": _behind(roots, job, state), **_steps(roots, job)}
+    where = f" {where_of(roots[0], job)}" if one and running else ""
+    values = {"who": f"{subject} {verb}{where}", "behind": _behind(roots, job), **_steps(roots, job)}
     return written(
         "ends-open",
-        rule,
         job,
-        state,
         values,
         roots=tuple(task.id for task in roots),
-        entities=_participants(job, roots, _Blocked.of(job, state), state),
-        evidence=evidence(*roots, *waiters_of(roots, state), job.state),
+        entities=_participants(job, roots, _Blocked.of(job)),
+        evidence=evidence(*roots, *waiters_of(roots, job), job.said),
         since_wall_ns=_since_ns(roots),
     )
 
@@ -126,11 +122,11 @@ def _explained_otherwise(job: JobDiagnostics, blocked: _Blocked) -> bool:
     )
 
 
-def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> Finding:
+def _stalled(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked) -> Finding:
     values = {
-        "claim": who_blocks(roots, job, state),
-        "orchestrator": _orchestrator_waits(job, blocked, state),
-        "behind": _behind(roots, job, state),
+        "claim": who_blocks(roots, job),
+        "orchestrator": _orchestrator_waits(job, blocked),
+        "behind": _behind(roots, job),
         "ended_by": ended_by(blocked.watchdog or blocked.latched),
         "cycle": job.sentence("flag-cycle"),
         **_steps(roots, job),
@@ -138,19 +134,17 @@ def _stalled(rule: str, job: JobDiagnostics, roots: Sequence[Task], blocked: _Bl
     failures = job.first("runtime-failed"), job.first("cann-code")
     return written(
         "stall",
-        rule,
         job,
-        state,
         values,
         roots=tuple(task.id for task in roots),
-        entities=_participants(job, roots, blocked, state),
-        evidence=evidence(*blocked.said, *roots, *waiters_of(roots, state), job.state, *failures),
+        entities=_participants(job, roots, blocked),
+        evidence=evidence(*blocked.said, *roots, *waiters_of(roots, job), job.said, *failures),
         inferred=not job.run.certain,
         since_wall_ns=_since_ns(roots),
     )
 
 
-def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput) -> str:
+def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked) -> str:
     """Return a sentence on the orchestrator if it waits for the roots, or ""."""
     if blocked.ring is not None:
         ring = read_facts(blocked.ring, RingFacts)
@@ -160,32 +154,31 @@ def _orchestrator_waits(job: JobDiagnostics, blocked: _Blocked, state: RuleInput
         )
     if blocked.tensor is not None:
         return f" The orchestrator waited for its output until a time-out{code_of(blocked.tensor)}."
-    if job.waits_for_orchestrator(state):
+    if job.waits_for_orchestrator():
         return " The orchestrator waits for it, and has more tasks to submit."
     return ""
 
 
-def _participants(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked, state: RuleInput) -> tuple[str, ...]:
+def _participants(job: JobDiagnostics, roots: Sequence[Task], blocked: _Blocked) -> tuple[str, ...]:
     """Return the roots, the cores that run them, the ring and the orchestrator."""
     found = [task.id for task in roots]
     found += [core for task in roots if task.state is TaskState.RUNNING for core in task.where]
     if blocked.ring is not None:
         found += blocked.ring.entities
-    if blocked.tensor is not None or (blocked.ring is None and job.waits_for_orchestrator(state)):
+    if blocked.tensor is not None or (blocked.ring is None and job.waits_for_orchestrator()):
         found.append(job.orchestrator)
     return tuple(dict.fromkeys(found))
 
 
-def _quiet_too_long(job: JobDiagnostics, state: RuleInput) -> bool:
+def _quiet_too_long(job: JobDiagnostics) -> bool:
     """Return whether nothing has happened for longer than the watchdog's limit, or than a task may run."""
     if not job.run.quiet:
         return False
-    return job.quiet_for_s(state.snapshot) >= job.patience_s(state)
+    return job.quiet_for_s() >= job.patience_s()
 
 
-def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
+def who_blocks(roots: Sequence[Task], job: JobDiagnostics) -> str:
     """Return the claim: which task, where, since when."""
-    snapshot = state.snapshot
     if len(roots) > 1:
         many = job.run.certain
         head = f"{len(roots)} tasks have not completed" if many else f"One of {len(roots)} tasks has not completed"
@@ -194,8 +187,8 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
     since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
     if task.state is TaskState.RUNNING:
         likely = "" if job.run.certain else f" It is suspected: {job.run.reason}."
-        place = place_of(task, state)
-        return f"Task {name_of(task)} has been running {where_of(task, snapshot)}{since}.{likely}{place}"
+        place = place_of(task, job)
+        return f"Task {name_of(task)} has been running {where_of(task, job)}{since}.{likely}{place}"
     known = read_facts(task, TaskFacts)
     if task.state is TaskState.READY and known.deferred:
         waits = f" It waits for: {known.waits_for}." if known.waits_for else ""
@@ -216,9 +209,9 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> 
     return f"Task {name_of(task)} has not completed{since}."
 
 
-def _behind(roots: Sequence[Task], job: JobDiagnostics, state: RuleInput) -> str:
+def _behind(roots: Sequence[Task], job: JobDiagnostics) -> str:
     """Return a sentence on the number of tasks behind the roots."""
-    behind, direct, known = job.count_behind(roots, state)
+    behind, direct, known = job.count_behind(roots)
     if not behind:
         return ""
     tasks = "1 task waits" if behind == 1 else f"{behind} tasks wait"
@@ -239,14 +232,14 @@ def _steps(roots: Sequence[Task], job: JobDiagnostics) -> Mapping[str, str]:
     }
 
 
-def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[Finding]:
+def _nobody_runs(job: JobDiagnostics) -> Iterator[Finding]:
     """Yield the findings for a stall without a task that could complete."""
-    report = job.watchdog(state)
+    report = job.watchdog()
     if report is None and job.run.building:
-        yield building(rule, job, state, alive(state))
+        yield building(job)
     if report is None:
         return
-    waiting, said = job.tasks_in(TaskState.SUBMITTED, state), read_facts(report, StallFacts)
+    waiting, said = job.tasks_in(TaskState.SUBMITTED), read_facts(report, StallFacts)
     listed = not said.sub_class and any(read_facts(task, TaskFacts).evidence for task in waiting)  # by an old dump
     name: str = "nameless"
     entities: tuple[str, ...] = ()
@@ -260,4 +253,4 @@ def _nobody_runs(rule: str, job: JobDiagnostics, state: RuleInput) -> Iterator[F
         "names": names_of(waiting),
         "advice": said.advice,
     }
-    yield written(name, rule, job, state, values, entities=entities, evidence=evidence(report, *waiting[:8]))
+    yield written(name, job, values, entities=entities, evidence=evidence(report, *waiting[:8]))

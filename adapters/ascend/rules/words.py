@@ -11,7 +11,6 @@ from msgspec import Struct
 from livedbg.adapters.ascend.messages import Line, lines, read_data
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Severity
 from livedbg.signatures.templates import names_in, render
 
@@ -48,9 +47,7 @@ def flag(known: object) -> str:
     return "known" if known else ""
 
 
-def written(
-    name: str, rule: str, job: JobDiagnostics, state: RuleInput, values: Mapping[str, str], /, **more: Any
-) -> Finding:
+def written(name: str, job: JobDiagnostics, values: Mapping[str, str], /, **more: Any) -> Finding:
     """Return a finding.
 
     Args:
@@ -60,7 +57,7 @@ def written(
     """
     text = texts()[name]
     known = {
-        "pid": job.pid(state.snapshot),
+        "pid": job.pid(),
         "progress": job.progress(),
         "fired": job.fired(),
         "masked": job.masked(),
@@ -72,7 +69,7 @@ def written(
     steps = (Line(step) if isinstance(step, str) else step for step in text.next)
     given = {"severity": text.severity, "state": text.state, "decides": text.decides, "inferred": text.inferred}
     return Finding(
-        rule=rule,
+        rule=job.rule,
         sentence=render(text.sentence, known),
         next=tuple(dict.fromkeys(lines(steps, "", known))),
         topic=text.topic,

@@ -77,17 +77,14 @@ def command(targets: tuple[str, ...], seconds: float, last: int, budget: float, 
     snapshot = view.latest().snapshot
     trails = sorted(snapshot.launches.values(), key=lambda trail: (trail.process, -trail.count))
     for trail in trails:
-        lines = [json_line(_cut(trail, last))] if as_json else _lines(snapshot, trail, last)
+        shown = msgspec.structs.replace(trail, last=trail.last[-last:])
+        lines = [json_line(shown)] if as_json else _lines(snapshot, shown)
         for line in lines:
             click.echo(line)
     if not trails and not as_json:
         calls = int(sum(counter.value for key, counter in snapshot.counters.items() if key.name == CALLS))
         click.echo(f"{calls:,} launch calls were counted." if calls else f"No launches in {seconds:g} s.")
     return 0
-
-
-def _cut(trail: LaunchTrail, last: int) -> LaunchTrail:
-    return msgspec.structs.replace(trail, last=trail.last[-last:])
 
 
 def _thread_name(snapshot: Snapshot, thread: str) -> str:
@@ -102,7 +99,7 @@ def _thread_name(snapshot: Snapshot, thread: str) -> str:
         return str(tid)
 
 
-def _lines(snapshot: Snapshot, trail: LaunchTrail, last: int) -> Iterator[str]:
+def _lines(snapshot: Snapshot, trail: LaunchTrail) -> Iterator[str]:
     name = _thread_name(snapshot, trail.thread)
     rate = f"{trail.rate_per_s:,.0f} a second"
     how = (
@@ -112,5 +109,5 @@ def _lines(snapshot: Snapshot, trail: LaunchTrail, last: int) -> Iterator[str]:
     )
     yield f"thread {name}: {trail.count:,} {how}"
     now_ns = snapshot.now().mono_ns
-    for launch in trail.last[-last:]:
+    for launch in trail.last:
         yield f"    {max(now_ns - launch.mono_ns, 0) / 1e9:8.3f} s ago  {launch_text(launch)}"

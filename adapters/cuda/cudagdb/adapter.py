@@ -22,10 +22,10 @@ from livedbg.adapters.cuda.cudagdb.engine import find_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.state_text import events_of
 from livedbg.model import Intrusion, Process, SourceHealth
 from livedbg.model.devices import DUMP_READY, DeviceState
-from livedbg.model.errors import LivedbgError, TargetGone
+from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Touched
 from livedbg.model.intents import DumpDevice, Intent
-from livedbg.session.adapter import Context, Level, Request
+from livedbg.session.adapter import Context, Level, Request, living
 from livedbg.session.pacing import Cost, Limit
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
@@ -85,9 +85,7 @@ class CudaGdbAdapter(PolledAdapter):
             SourceError: the dump can't be read.
         """
         assert isinstance(intent, DumpDevice)
-        process = context.snapshot().processes.get(intent.process)
-        if process is None or process.exited:
-            raise TargetGone("That process has ended.", "", "gone")
+        process = living(context, intent.process)
         refuse_touch(context.request, "A GPU core dump stops the kernels while it is written")
         gdb = find_cuda_gdb(_named(context.request))
         place = await asyncio.to_thread(find_dump_pipe, process.pid)

@@ -180,18 +180,14 @@ def _faults(seen: DeviceSample) -> Iterator[DeviceFault]:
             first.setdefault(name, (place, mine[0].thread, mine[0].pc))
     said = announced_exception(seen.opened)
     if said is not None:
-        meant, at, focus = fault_named(said.name), said, seen.focus
-        yield DeviceFault(
-            name=said.name,
-            title=title_of(said.name, meant),
-            code=meant.code,
-            meaning=meant.meaning,
-            remedy=meant.remedy,
+        focus = seen.focus
+        yield replace(
+            _fault(said.name),
             kernel=focus.kernel if focus is not None else None,
-            function=at.function or (seen.stack[0].function if seen.stack else ""),
-            file=at.file,
-            line=at.line,
-            address=at.address,
+            function=said.function or (seen.stack[0].function if seen.stack else ""),
+            file=said.file,
+            line=said.line,
+            address=said.address,
             example=focus.words if focus is not None else "",
             warps=warps.get(said.name, 0),
             lanes=lanes.get(said.name, 0),
@@ -199,15 +195,10 @@ def _faults(seen: DeviceSample) -> Iterator[DeviceFault]:
     for name, (place, thread, pc) in first.items():
         if said is not None and name == said.name:
             continue
-        meant, warp = fault_named(name), kernels.get(place)
-        symbol = seen.symbols.get(pc, _NO_SYMBOL)
+        warp, symbol = kernels.get(place), seen.symbols.get(pc, _NO_SYMBOL)
         block = f"block {warp.block} " if warp is not None else ""
-        yield DeviceFault(
-            name=name,
-            title=title_of(name, meant),
-            code=meant.code,
-            meaning=meant.meaning,
-            remedy=meant.remedy,
+        yield replace(
+            _fault(name),
             kernel=warp.kernel if warp is not None else None,
             function=symbol.function,
             file=symbol.file,
@@ -216,6 +207,12 @@ def _faults(seen: DeviceSample) -> Iterator[DeviceFault]:
             warps=warps[name],
             lanes=lanes[name],
         )
+
+
+def _fault(name: str) -> DeviceFault:
+    meant = fault_named(name)
+    title = title_of(name, meant)
+    return DeviceFault(name=name, title=title, code=meant.code, meaning=meant.meaning, remedy=meant.remedy)
 
 
 def compare_states(before: DeviceState | None, now: DeviceState) -> DeviceState:

@@ -15,6 +15,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -93,12 +94,9 @@ def is_open(pid: int, path: Path) -> bool:
     for fd, link in links.items():
         if link.rsplit("/", 1)[-1] != path.name:
             continue
-        try:
-            there = os.stat(f"/proc/{pid}/fd/{fd}")  # noqa: PTH116 - follows the magic link
-        except OSError:
-            continue
-        if (there.st_dev, there.st_ino) == (status.st_dev, status.st_ino):
-            return True
+        with contextlib.suppress(OSError):
+            if _identity(pid, fd) == (status.st_dev, status.st_ino):
+                return True
     return False
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from livedbg.adapters.cuda.checks import find_tool
-from livedbg.adapters.cuda.cudagdb.tables import Focus, convert, focus_of
+from livedbg.adapters.cuda.cudagdb.tables import Focus, convert, read_row
 from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.errors import GdbCommandError, GdbTimeout
 from livedbg.gdbmi.records import MiTable, Record
@@ -115,12 +115,12 @@ class Queries:
     def left_s(self) -> float:
         return self._end_s - time.monotonic()
 
-    async def rows(self, table: str, make: Callable[[Mapping[str, str]], Row], words: str = "") -> list[Row]:
+    async def rows(self, table: str, kind: Callable[..., Row], words: str = "") -> list[Row]:
         """Return the parsable rows of a table.
 
         Args:
             table: `devices`, `warps`, …
-            make: creates a row (livedbg.adapters.cuda.cudagdb.tables).
+            kind: of row (livedbg.adapters.cuda.cudagdb.tables).
             words: a filter, in cuda-gdb's words.
 
         Raises:
@@ -130,7 +130,7 @@ class Queries:
         found = await self._table(table, asked)
         if found is None:
             return []
-        rows, bad = convert(found, make)
+        rows, bad = convert(found, kind)
         said = found.declared if isinstance(found, MiTable) else len(found)
         missing = said - len(found) + bad
         if missing > 0:
@@ -169,7 +169,7 @@ class Queries:
         said = record.payload.get("CudaFocus") if record is not None else None
         if isinstance(said, dict):
             try:
-                self.focus = focus_of(said)
+                self.focus = read_row(Focus, said)
             except (KeyError, ValueError):
                 self.notes.append("The debugger's focus could not be read.")
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from livedbg.adapters.cuda.cudagdb.engine import Queries
 from livedbg.adapters.cuda.cudagdb.tables import (
     BlockRow,
+    ContextRow,
     DeviceRow,
     Focus,
     KernelRow,
@@ -26,14 +27,6 @@ from livedbg.adapters.cuda.cudagdb.tables import (
     SmRow,
     ThreadRow,
     WarpRow,
-    block_row,
-    context_row,
-    device_row,
-    kernel_row,
-    lane_row,
-    sm_row,
-    thread_row,
-    warp_row,
 )
 from livedbg.gdbmi.errors import GdbGone
 from livedbg.model import Frame
@@ -154,24 +147,24 @@ async def sample_devices(queries: Queries, opened: str) -> DeviceSample:
 
 
 async def _all(queries: Queries, seen: DeviceSample) -> None:
-    seen.devices = await queries.rows("devices", device_row)
-    seen.kernels = await queries.rows("kernels", kernel_row)
-    seen.contexts = await queries.rows("contexts", context_row)
+    seen.devices = await queries.rows("devices", DeviceRow)
+    seen.kernels = await queries.rows("kernels", KernelRow)
+    seen.contexts = [context.words for context in await queries.rows("contexts", ContextRow)]
     await queries.find_focus()
     seen.focus = queries.focus
     if seen.focus is not None:
         await _around_focus(queries, seen, seen.focus)
     for device in seen.devices:
         if device.active:
-            sms = await queries.rows("sms", sm_row, f"device {device.number}")
-            warps = await queries.rows("warps", warp_row, f"device {device.number} sm all")
+            sms = await queries.rows("sms", SmRow, f"device {device.number}")
+            warps = await queries.rows("warps", WarpRow, f"device {device.number} sm all")
             seen.warps.extend(_on_their_sms(device.number, sms, warps))
     asked = [kernel.number for kernel in seen.kernels if kernel.sms][:_KERNELS]
     ranges = _ranges(seen.warps)
     for kernel in asked:
-        seen.blocks.extend(await queries.rows("blocks", block_row, f"kernel {kernel}"))
+        seen.blocks.extend(await queries.rows("blocks", BlockRow, f"kernel {kernel}"))
         if ranges.get(kernel, 0) <= _RANGES:
-            seen.threads.extend(await queries.rows("threads", thread_row, f"kernel {kernel}"))
+            seen.threads.extend(await queries.rows("threads", ThreadRow, f"kernel {kernel}"))
         else:
             queries.notes.append(
                 f"Threads of kernel {kernel} were not asked for: they are at too many places; its warps are shown."
@@ -183,7 +176,7 @@ async def _all(queries: Queries, seen: DeviceSample) -> None:
 async def _around_focus(queries: Queries, seen: DeviceSample, focus: Focus) -> None:
     """Query lanes, stack and barriers of the warp in focus: that of an exception if there is one."""
     place = (focus.device, focus.sm, focus.warp)
-    seen.lanes[place] = await queries.rows("lanes", lane_row, _words(place))
+    seen.lanes[place] = await queries.rows("lanes", LaneRow, _words(place))
     record = await queries.answer(f"-stack-list-frames 0 {_FRAMES - 1}", "stack of the focus")
     if record is not None:
         seen.stack = tuple(_frames(record.payload.get("stack")))
@@ -198,7 +191,7 @@ async def _exceptions(queries: Queries, seen: DeviceSample) -> None:
     faulty = {lane.pc for lanes in seen.lanes.values() for lane in lanes if lane.exception}
     places = [(w.device, w.sm, w.number) for w in seen.warps if w.pc in faulty and w.sm >= 0]
     for place in [place for place in places if place not in seen.lanes][:_WARPS_ASKED]:
-        seen.lanes[place] = await queries.rows("lanes", lane_row, _words(place))
+        seen.lanes[place] = await queries.rows("lanes", LaneRow, _words(place))
     if len(places) > _WARPS_ASKED + 1:
         queries.notes.append(f"{_WARPS_ASKED} of {len(places):,} warps were asked for exceptions of their lanes.")
 

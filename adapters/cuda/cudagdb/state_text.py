@@ -23,6 +23,7 @@ from livedbg.model import Diagnostic, Evidence, ExceptionHit, Frame, Severity
 from livedbg.model.devices import DeviceFault, DeviceKernel, DevicePlace, DeviceState
 from livedbg.model.events import DeviceSeen, DiagnosticSeen, Event, ExceptionSeen, Stamp
 from livedbg.text.quantities import duration
+from livedbg.text.wording import many
 
 _PLACES: Final = 12  # of a kernel
 _FRAMES: Final = 12
@@ -73,18 +74,15 @@ def _fault(fault: DeviceFault) -> Iterator[str]:
     if fault.example:
         yield f"  first seen at {at}{fault.example}"
     if fault.warps:
-        yield f"  {fault.lanes:,} lane{_s(fault.lanes)} of {fault.warps:,} warp{_s(fault.warps)} have it"
+        yield f"  {many(fault.lanes, 'lane')} of {many(fault.warps, 'warp')} have it"
     yield f"  next: {fault.remedy}"
 
 
 def _kernel(state: DeviceState, kernel: DeviceKernel) -> Iterator[str]:
-    counts = ", ".join(
-        f"{number:,} {word}{_s(number)}"
-        for number, word in ((kernel.blocks, "block"), (kernel.warps, "warp"), (kernel.threads, "thread"))
-        if number
-    )
+    numbers = ((kernel.blocks, "block"), (kernel.warps, "warp"), (kernel.threads, "thread"))
+    counts = ", ".join(many(number, word) for number, word in numbers if number)
     parent = f", launched by kernel {kernel.parent}" if kernel.parent is not None else ""
-    on = f" on {kernel.sms:,} SM{_s(kernel.sms)}" if kernel.sms else ""
+    on = f" on {many(kernel.sms, 'SM')}" if kernel.sms else ""
     yield f"  kernel {kernel.number}  {kernel.name}<<<{kernel.grid_dim},{kernel.block_dim}>>>{kernel.arguments}"
     if kernel.still_since_wall_ns and state.taken_wall_ns:
         apart = duration(state.taken_wall_ns - kernel.still_since_wall_ns)
@@ -100,7 +98,7 @@ def _kernel(state: DeviceState, kernel: DeviceKernel) -> Iterator[str]:
 
 
 def _place(place: DevicePlace, kernel: DeviceKernel) -> str:
-    who = f"{place.warps:,} warp{_s(place.warps)}" if place.warps else f"{place.threads:,} thread{_s(place.threads)}"
+    who = many(place.warps, "warp") if place.warps else many(place.threads, "thread")
     apart = f", {place.divergent:,} of them divergent" if place.divergent else ""
     inside = f"  {place.function}" if place.line is not None and place.function else ""
     address = f"  {place.address:#x}" if place.line is not None and place.address is not None else ""
@@ -110,10 +108,6 @@ def _place(place: DevicePlace, kernel: DeviceKernel) -> str:
 def _frame(number: int, frame: Frame) -> str:
     at = f" at {frame.file}:{frame.line}" if frame.file and frame.line else ""
     return f"  #{number:<2} {frame.function}{at}"
-
-
-def _s(number: int) -> str:
-    return "" if number == 1 else "s"
 
 
 def events_of(state: DeviceState, stamp: Stamp) -> Iterator[Event]:

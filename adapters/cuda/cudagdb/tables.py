@@ -1,33 +1,93 @@
 """Typed rows of cuda-gdb's tables.
 
 The columns are those of its MI output (gdb/cuda/cuda-commands.c and gdb/cuda/cuda-coords.c in cuda-gdb's source).
-Console output gets the same column names first (livedbg.adapters.cuda.cudagdb.engine).
+Console output gets the same column names first (livedbg.adapters.cuda.cudagdb.engine). Each field of a row is annotated
+with what reads it from the columns, which raises KeyError or ValueError for a malformed row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from functools import cache
+from typing import Annotated, Final, NamedTuple, TypeVar, get_args, get_type_hints
 
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 Row = TypeVar("Row")
+Read = Callable[[Mapping[str, str]], object]
 _DIM: Final = lazy_re(r"\(\d{1,18}(,\d{1,18})*\)")
 _NO_FILE: Final = frozenset(("", "n/a", "??", "<unknown>"))
 
 
-class Focus(NamedTuple):
-    """The thread in the debugger's focus."""
+@cache
+def _reads(kind: Callable[..., object]) -> tuple[Read, ...]:
+    return tuple(get_args(hint)[1] for hint in get_type_hints(kind, globals(), include_extras=True).values())
 
-    device: int
-    sm: int
-    warp: int
-    lane: int
-    kernel: int
-    grid: int
-    block: str
-    thread: str
+
+def read_row(kind: Callable[..., Row], row: Mapping[str, str]) -> Row:
+    """Return a typed row; raise KeyError or ValueError if it is malformed, or of several things (`*`)."""
+    return kind(*(read(row) for read in _reads(kind)))
+
+
+def convert(rows: Iterable[Mapping[str, str]], kind: Callable[..., Row]) -> tuple[list[Row], int]:
+    """Return typed rows, and the number of malformed ones."""
+    good: list[Row] = []
+    bad = 0
+    for row in rows:
+        try:
+            good.append(read_row(kind, row))
+        except (KeyError, ValueError):
+            bad += 1
+    return good, bad
+
+
+def _first(row: Mapping[str, str], names: Iterable[str], default: str = "") -> str:
+    return next((row[name] for name in names if name in row), default)
+
+
+def _number(name: str, default: str | None = None) -> Read:
+    return lambda row: int(row[name] if default is None else row.get(name, default))
+
+
+def _hex(*names: str) -> Read:
+    """Return what reads a mask or an address from the first of these columns."""
+    return lambda row: int(_first(row, names), 16)
+
+
+def _text(name: str, most: int) -> Read:
+    return lambda row: clean_line(row[name], most)
+
+
+def _dim(*names: str, default: str = "") -> Read:
+    """Return what reads `(1,2,3)` unchanged."""
+
+    def read(row: Mapping[str, str]) -> str:
+        text = _first(row, names, default)
+        if not _DIM.fullmatch(text):
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+def _place(row: Mapping[str, str]) -> tuple[str, int] | tuple[None, None]:
+    """Return file and line, if both are known."""
+    file, line = clean_line(row.get("filename", ""), 1000), int(row.get("line", "0"))
+    return (file, line) if file not in _NO_FILE and line > 0 else (None, None)
+
+
+class Focus(NamedTuple):
+    """The thread in the debugger's focus, as in `CudaFocus={…}`."""
+
+    device: Annotated[int, _number("device")]
+    sm: Annotated[int, _number("sm")]
+    warp: Annotated[int, _number("warp")]
+    lane: Annotated[int, _number("lane")]
+    kernel: Annotated[int, _number("kernel")]
+    grid: Annotated[int, _number("grid")]
+    block: Annotated[str, _dim("blockIdx")]
+    thread: Annotated[str, _dim("threadIdx")]
 
     @property
     def words(self) -> str:
@@ -37,197 +97,88 @@ class Focus(NamedTuple):
 
 
 class DeviceRow(NamedTuple):
-    """A device; `active` is the mask of SMs that have warps."""
+    """A device (InfoCudaDevices); `active` is the mask of SMs that have warps."""
 
-    number: int
-    name: str
-    machine: str
-    bus: str
-    sms: int
-    warps_per_sm: int
-    active: int
+    number: Annotated[int, _number("device")]
+    name: Annotated[str, _text("name", 200)]
+    machine: Annotated[str, _text("sm_type", 40)]
+    bus: Annotated[str, lambda row: clean_line(row.get("pci_bus", ""), 40)]
+    sms: Annotated[int, _number("num_sms")]
+    warps_per_sm: Annotated[int, _number("num_warps")]
+    active: Annotated[int, _hex("active_sms_mask")]
 
 
 class SmRow(NamedTuple):
-    """An SM; `warps` is the mask of its warps."""
+    """An SM (InfoCudaSms); `warps` is the mask of its warps."""
 
-    number: int
-    warps: int
+    number: Annotated[int, _number("sm")]
+    warps: Annotated[int, _hex("active_warps_mask")]
 
 
 class WarpRow(NamedTuple):
-    """A warp; `sm` is -1 if the table lacks it."""
+    """A warp (InfoCudaWarps); `sm` is -1 if the table lacks it."""
 
-    device: int
-    sm: int
-    number: int
-    active: int
-    divergent: int
-    pc: int
-    kernel: int
-    block: str
-    thread: str
+    device: Annotated[int, _number("device", "0")]
+    sm: Annotated[int, _number("sm", "-1")]
+    number: Annotated[int, _number("warp")]
+    active: Annotated[int, _hex("active_lanes_mask")]
+    divergent: Annotated[int, _hex("divergent_lanes_mask")]
+    pc: Annotated[int, _hex("active_physical_pc", "active_pc")]
+    kernel: Annotated[int, _number("kernel")]
+    block: Annotated[str, _dim("blockIdx")]
+    thread: Annotated[str, _dim("threadIdx", default="(0,0,0)")]
 
 
 class LaneRow(NamedTuple):
-    """A lane; `exception` is "" for none."""
+    """A lane (InfoCudaLanes); `exception` is "" for none."""
 
-    number: int
-    active: bool
-    pc: int
-    thread: str
-    exception: str
+    number: Annotated[int, _number("lane")]
+    active: Annotated[bool, lambda row: row["state"] == "active"]
+    pc: Annotated[int, _hex("physical_pc", "pc")]
+    thread: Annotated[str, _dim("threadIdx")]
+    exception: Annotated[str, lambda row: {"None": ""}.get(said := clean_line(row["exception"], 100).strip(), said)]
 
 
 class KernelRow(NamedTuple):
-    """A kernel; `sms` is the mask of the SMs that it runs on."""
+    """A kernel (InfoCudaKernels); `sms` is the mask of the SMs that it runs on."""
 
-    number: int
-    device: int
-    grid: int
-    parent: int | None
-    status: str
-    sms: int
-    grid_dim: str
-    block_dim: str
-    invocation: str
+    number: Annotated[int, _number("kernel")]
+    device: Annotated[int, _number("device")]
+    grid: Annotated[int, _number("grid")]
+    parent: Annotated[int | None, lambda row: None if row["parent"] == "-" else int(row["parent"])]
+    status: Annotated[str, lambda row: clean_line(row["status"], 40).lower()]
+    sms: Annotated[int, _hex("sms_mask")]
+    grid_dim: Annotated[str, _dim("gridDim")]
+    block_dim: Annotated[str, _dim("blockDim")]
+    invocation: Annotated[str, _text("invocation", 2000)]
 
 
 class BlockRow(NamedTuple):
-    """Consecutive blocks."""
+    """Consecutive blocks ((Un)CoalescedInfoCudaBlocks)."""
 
-    kernel: int
-    blocks: int
+    kernel: Annotated[int, _number("kernel")]
+    blocks: Annotated[int, _number("count", "1")]
 
 
 class ThreadRow(NamedTuple):
-    """Consecutive threads at one program counter."""
+    """Consecutive threads at one program counter ((Un)CoalescedInfoCudaThreads)."""
 
-    kernel: int
-    block: str
-    thread: str
-    threads: int
-    pc: int
-    file: str | None
-    line: int | None
-
-
-def convert(rows: Iterable[Mapping[str, str]], make: Callable[[Mapping[str, str]], Row]) -> tuple[list[Row], int]:
-    """Return typed rows, and the number of malformed ones."""
-    good: list[Row] = []
-    bad = 0
-    for row in rows:
-        try:
-            good.append(make(row))
-        except (KeyError, ValueError):
-            bad += 1
-    return good, bad
+    kernel: Annotated[int, _number("kernel")]
+    block: Annotated[str, _dim("from_blockIdx", "blockIdx")]
+    thread: Annotated[str, _dim("from_threadIdx", "threadIdx")]
+    threads: Annotated[int, _number("count", "1")]
+    pc: Annotated[int, _hex("virtual_pc", "pc")]
+    file: Annotated[str | None, lambda row: _place(row)[0]]
+    line: Annotated[int | None, lambda row: _place(row)[1]]
 
 
-def focus_of(said: Mapping[str, str]) -> Focus:
-    """Return the focus in `CudaFocus={…}`; raise KeyError or ValueError if it is none, or several (`*`)."""
-    device, sm, warp, lane, kernel, grid = (
-        int(said[name]) for name in ("device", "sm", "warp", "lane", "kernel", "grid")
-    )
-    return Focus(device, sm, warp, lane, kernel, grid, _dim(said["blockIdx"]), _dim(said["threadIdx"]))
+class ContextRow(NamedTuple):
+    """A context (InfoCudaContexts)."""
 
+    address: Annotated[int, _hex("context")]
+    device: Annotated[int, _number("device")]
+    state: Annotated[str, _text("state", 40)]
 
-def device_row(row: Mapping[str, str]) -> DeviceRow:
-    """Parse a row of InfoCudaDevices."""
-    return DeviceRow(
-        int(row["device"]),
-        clean_line(row["name"], 200),
-        clean_line(row["sm_type"], 40),
-        clean_line(row.get("pci_bus", ""), 40),
-        int(row["num_sms"]),
-        int(row["num_warps"]),
-        int(row["active_sms_mask"], 16),
-    )
-
-
-def sm_row(row: Mapping[str, str]) -> SmRow:
-    """Parse a row of InfoCudaSms."""
-    return SmRow(int(row["sm"]), int(row["active_warps_mask"], 16))
-
-
-def warp_row(row: Mapping[str, str]) -> WarpRow:
-    """Parse a row of InfoCudaWarps."""
-    return WarpRow(
-        int(row.get("device", "0")),
-        int(row.get("sm", "-1")),
-        int(row["warp"]),
-        int(row["active_lanes_mask"], 16),
-        int(row["divergent_lanes_mask"], 16),
-        _address(row, "active_physical_pc", "active_pc"),
-        int(row["kernel"]),
-        _dim(row["blockIdx"]),
-        _dim(row.get("threadIdx", "(0,0,0)")),
-    )
-
-
-def lane_row(row: Mapping[str, str]) -> LaneRow:
-    """Parse a row of InfoCudaLanes."""
-    exception = clean_line(row["exception"], 100).strip()
-    return LaneRow(
-        int(row["lane"]),
-        row["state"] == "active",
-        _address(row, "physical_pc", "pc"),
-        _dim(row["threadIdx"]),
-        "" if exception == "None" else exception,
-    )
-
-
-def kernel_row(row: Mapping[str, str]) -> KernelRow:
-    """Parse a row of InfoCudaKernels."""
-    return KernelRow(
-        int(row["kernel"]),
-        int(row["device"]),
-        int(row["grid"]),
-        None if row["parent"] == "-" else int(row["parent"]),
-        clean_line(row["status"], 40).lower(),
-        int(row["sms_mask"], 16),
-        _dim(row["gridDim"]),
-        _dim(row["blockDim"]),
-        clean_line(row["invocation"], 2000),
-    )
-
-
-def context_row(row: Mapping[str, str]) -> str:
-    """Return a row of InfoCudaContexts as text."""
-    return f"{int(row['context'], 16):#x} on device {int(row['device'])}, {clean_line(row['state'], 40)}"
-
-
-def block_row(row: Mapping[str, str]) -> BlockRow:
-    """Parse a row of (Un)CoalescedInfoCudaBlocks."""
-    return BlockRow(int(row["kernel"]), int(row.get("count", "1")))
-
-
-def thread_row(row: Mapping[str, str]) -> ThreadRow:
-    """Parse a row of (Un)CoalescedInfoCudaThreads."""
-    file = clean_line(row.get("filename", ""), 1000)
-    line = int(row.get("line", "0"))
-    known = file not in _NO_FILE and line > 0
-    return ThreadRow(
-        int(row["kernel"]),
-        _dim(_first(row, "from_blockIdx", "blockIdx")),
-        _dim(_first(row, "from_threadIdx", "threadIdx")),
-        int(row.get("count", "1")),
-        _address(row, "virtual_pc", "pc"),
-        file if known else None,
-        line if known else None,
-    )
-
-
-def _first(row: Mapping[str, str], *names: str) -> str:
-    return next((row[name] for name in names if name in row), "")
-
-
-def _address(row: Mapping[str, str], *names: str) -> int:
-    return int(_first(row, *names), 16)
-
-
-def _dim(text: str) -> str:
-    """Return `(1,2,3)` unchanged; raise ValueError for anything else."""
-    if not _DIM.fullmatch(text):
-        raise ValueError(text)
-    return text
+    @property
+    def words(self) -> str:
+        return f"{self.address:#x} on device {self.device}, {self.state}"

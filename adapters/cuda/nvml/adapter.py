@@ -15,7 +15,9 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.facts import GpuFacts
@@ -39,45 +41,11 @@ _MOST: Final = 5  # time limits after which a call that gets on is given up too
 T = TypeVar("T")
 
 
-class _Job(Generic[T]):
-    """A call with its future."""
-
-    def __init__(self, call: Callable[[], T], loop: asyncio.AbstractEventLoop) -> None:
-        self._call = call
-        self._loop = loop
-        self.answer: asyncio.Future[T] = loop.create_future()
-
-    def run(self, over: Callable[[], None]) -> None:
-        """Make the call in the worker's thread; `over` is called before the answer is delivered."""
-        try:
-            result = self._call()
-        except BaseException as error:
-            over()
-            self._deliver(self._failed, error)
-        else:
-            over()
-            self._deliver(self._done, result)
-
-    def _deliver(self, how: Callable[..., None], what: object) -> None:
-        try:
-            self._loop.call_soon_threadsafe(how, what)
-        except RuntimeError:
-            return  # the session has ended meanwhile
-
-    def _done(self, result: T) -> None:
-        if not self.answer.done():
-            self.answer.set_result(result)
-
-    def _failed(self, error: BaseException) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
 class Worker:
     """Makes one call after the other in a thread."""
 
     def __init__(self, name: str) -> None:
-        self._jobs: queue.SimpleQueue[_Job[object] | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._busy = threading.Event()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -91,21 +59,23 @@ class Worker:
         """Return the answer of a call; raise TimeoutError without progress, or if an earlier one has not returned."""
         if self.busy:
             raise TimeoutError
-        job = _Job(call, asyncio.get_running_loop())
+        future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # nobody takes it back
         self._busy.set()
-        self._jobs.put(job)  # type: ignore[arg-type] # a queue of jobs of any type
+        self._jobs.put(partial(self._answer, call, future))
+        answer = asyncio.wrap_future(future)
         try:
             still = 0
             for _ in range(_MOST * _STEPS):
                 ran_ns = self._cpu_ns()
-                if (await asyncio.wait([job.answer], timeout=limit_s / _STEPS))[0]:
-                    return job.answer.result()
+                if (await asyncio.wait([answer], timeout=limit_s / _STEPS))[0]:
+                    return answer.result()
                 still = 0 if self._is_host_busy(ran_ns) else still + 1
                 if still == _STEPS:
                     break
             raise TimeoutError
         finally:
-            job.answer.cancel()
+            answer.cancel()
 
     def _is_host_busy(self, ran_ns: int) -> bool:
         """Return whether the thread has run since, or waits for a CPU: then the host is busy, not the driver."""
@@ -122,11 +92,19 @@ class Worker:
         self._jobs.put(None)
 
     def _run(self) -> None:
-        while True:
-            job = self._jobs.get()
-            if job is None:
-                return
-            job.run(self._busy.clear)
+        while (job := self._jobs.get()) is not None:
+            job()
+
+    def _answer(self, call: Callable[[], T], future: Future[T]) -> None:
+        """Make a call in the thread; it counts as returned before its answer is delivered."""
+        try:
+            result = call()
+        except BaseException as error:
+            self._busy.clear()
+            future.set_exception(error)
+        else:
+            self._busy.clear()
+            future.set_result(result)
 
 
 class GpuEvents:

@@ -21,8 +21,8 @@ from livedbg.adapters.cuda.rules.sentences import (
     CudaContext,
     contexts,
     evidence,
+    finding_on,
     launched_last,
-    process_of,
     said,
     synchronous,
     unless_alive,
@@ -58,17 +58,15 @@ class CudaRule(Struct, frozen=True):
         for context in contexts(state.snapshot):
             for finding in self.find(self.name, context, state):
                 judged = unless_alive(unless_survived(finding, state.snapshot), state.snapshot, self.alive)
-                yield judged if judged.state is not None or not _is_of_sanitizer(finding) else _gone_on(judged)
+                if judged.state is None and _is_of_sanitizer(finding):
+                    judged = replace(judged, state=VerdictState.UNKNOWN, decides=True, severity=Severity.ERROR)
+                yield judged
 
 
 def _is_of_sanitizer(finding: Finding) -> bool:
     """Return whether compute-sanitizer saw an invalid access: a process that goes on after it proves nothing."""
     wrong = finding.state is VerdictState.CRASHED and finding.evidence
     return bool(wrong) and finding.evidence[0].text.startswith(RULE)
-
-
-def _gone_on(finding: Finding) -> Finding:
-    return replace(finding, state=VerdictState.UNKNOWN, decides=True, severity=Severity.ERROR)
 
 
 class XidRule(Struct, frozen=True):
@@ -124,14 +122,10 @@ def _unless_another_s(finding: Finding, error: Diagnostic, snapshot: Snapshot) -
 
 def _fault(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
     """Yield what lost the context."""
-    precise = context.precise
-    if precise:
-        following = context.consequences()
-        for number, error in enumerate(precise[:_SHOWN]):
-            yield _precise(rule, context, error, following if not number else [])
-        return
-    root = context.root
-    if root is not None:
+    precise, root = context.precise, context.root
+    for number, error in enumerate(precise[:_SHOWN]):
+        yield _precise(rule, context, error, context.consequences() if not number else [])
+    if root is not None and not precise:
         yield _noticed(rule, context, root, state)
 
 
@@ -150,14 +144,13 @@ def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequ
         sentence += f" The program noticed it at {about(reporter).host}."
     sentence += _consequences(following) + _unlisted(context)
     dumps = context.of("coredump")
-    return Finding(
-        rule=rule,
-        severity=Severity.CRITICAL,
+    return finding_on(
+        rule,
+        error,
+        Severity.CRITICAL,
         sentence=sentence,
-        entities=process_of(error),
         evidence=evidence(error, *dumps, *following[:3]),
         next=(*_of_dumps(dumps), *_steps(error)),
-        since_wall_ns=error.at_wall_ns,
         state=VerdictState.CRASHED,
     )
 
@@ -194,15 +187,14 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
         steps = _HARDWARE_STEPS
     elif facts.error == "cudaErrorAssert":
         steps = ("look for the assert's own lines (`Assertion … failed`) in the program's standard error", *steps)
-    return Finding(
-        rule=rule,
-        severity=Severity.CRITICAL,
+    return finding_on(
+        rule,
+        error,
+        Severity.CRITICAL,
         sentence=sentence,
-        entities=process_of(error),
         evidence=(*evidence(error, *dumps, *following[:3]), *launches),
         next=(*_of_dumps(dumps), *steps),
         inferred=not exact,
-        since_wall_ns=error.at_wall_ns,
         state=VerdictState.CRASHED,
     )
 

@@ -18,14 +18,14 @@ from livedbg.analysis.rules.base import Rule, RuleInput, Settings
 from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import Evidence, Process, Severity, Thread, WaitKind, ids
-from livedbg.model.launches import CALLS, TRACED, TRACED_TO, LaunchTrail
+from livedbg.model.launches import CALLS, TRACED, TRACED_TO
 from livedbg.model.snapshot import Counter, CounterKey, Snapshot
 from livedbg.text.wording import sentence_case
 
 HABIT: Final = 4
 """Number of half seconds with launches that show a regular rate."""
 
-_LAUNCH_RATES_SECOND_NS: Final = 1_000_000_000
+_SECOND_NS: Final = 1_000_000_000
 
 
 def traced_span(process: Process, snapshot: Snapshot) -> tuple[int, int] | None:
@@ -34,7 +34,7 @@ def traced_span(process: Process, snapshot: Snapshot) -> tuple[int, int] | None:
     if traced is None or not traced.value:
         return None
     now, to = snapshot.now(process.host).mono_ns, snapshot.counters.get(CounterKey(process.id, TRACED_TO))
-    return traced.changed_mono_ns, now if to is None else min(now, int(to.value * _LAUNCH_RATES_SECOND_NS))
+    return traced.changed_mono_ns, now if to is None else min(now, int(to.value * _SECOND_NS))
 
 
 def often(per_s: float) -> str:
@@ -49,9 +49,6 @@ def next_steps(process: str) -> tuple[str, ...]:
         f"livedbg stacks {pid}   (stacks of all threads, also of those that spin)",
         f"livedbg device {pid} --dump   (which kernel runs, and where its warps are)",
     )
-
-
-_LAUNCH_THREADS_SECOND_NS: Final = 1_000_000_000
 
 
 class SilentThread(NamedTuple):
@@ -75,7 +72,7 @@ def silent_threads(snapshot: Snapshot, settings: Settings) -> Iterator[SilentThr
         span = max(trail.last[-1].mono_ns - trail.first_mono_ns, 1)
         lasted = min(traced[1] - since, waited)
         if lasted >= max(settings.task_stall_ns, settings.slow_factor * span / trail.beats):
-            yield SilentThread(thread, lasted, trail.count * _LAUNCH_THREADS_SECOND_NS / span)
+            yield SilentThread(thread, lasted, trail.count * _SECOND_NS / span)
 
 
 class ThreadLaunchesStopped:
@@ -131,12 +128,8 @@ def _others_go_on(silent: SilentThread, state: RuleInput) -> bool:
     snapshot = state.snapshot
     process = snapshot.processes[silent.thread.process]
     traced = traced_span(process, snapshot)
-    newest = max(t.last[-1].mono_ns for t in snapshot.launches.values() if t.process == process.id and t.last)
     lately = min(silent.lasted_ns // 2, state.settings.task_stall_ns)
-    return traced is not None and traced[1] - newest < lately
-
-
-_SECOND_NS: Final = 1_000_000_000
+    return traced is not None and traced[1] - _newest(process.id, snapshot) < lately
 
 
 class _Silence(Struct, frozen=True):
@@ -230,16 +223,17 @@ def _silences(state: RuleInput) -> Iterator[_Silence]:
         traced = traced_span(process, snapshot)
         if traced is None:
             continue
-        newest = max((trail.last[-1].mono_ns for trail in _trails(key.entity, snapshot)), default=0)
-        since = max(calls.changed_mono_ns, traced[0], newest)
+        since = max(calls.changed_mono_ns, traced[0], _newest(key.entity, snapshot))
         lasted = traced[1] - since
         span = calls.changed_mono_ns - calls.first_mono_ns
         if lasted >= max(state.settings.task_stall_ns, state.settings.slow_factor * span / calls.changes):
             yield _Silence(key.entity, calls, since, lasted, max(calls.value, 1.0) * _SECOND_NS / max(span, 1))
 
 
-def _trails(process: str, snapshot: Snapshot) -> list[LaunchTrail]:
-    return [trail for trail in snapshot.launches.values() if trail.process == process and trail.last]
+def _newest(process: str, snapshot: Snapshot) -> int:
+    """Return when a process launched last (CLOCK_MONOTONIC, ns); 0 if not known."""
+    trails = (trail for trail in snapshot.launches.values() if trail.process == process and trail.last)
+    return max((trail.last[-1].mono_ns for trail in trails), default=0)
 
 
 def _waiting(threads: Sequence[Thread], silence: _Silence, snapshot: Snapshot) -> tuple[Thread, str] | None:

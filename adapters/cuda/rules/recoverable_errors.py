@@ -6,14 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.cuda.facts import about, bytes_of
-from livedbg.adapters.cuda.rules.sentences import (
-    PIN_DOWN,
-    CudaContext,
-    alive,
-    evidence,
-    process_of,
-    said,
-)
+from livedbg.adapters.cuda.rules.sentences import PIN_DOWN, CudaContext, alive, finding_on, said
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
@@ -63,16 +56,8 @@ def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator
         count = facts.count
         again = f" ({count:,} times)" if count > 1 else ""
         sentence = f"{context.owner}CUDA out of memory{gpu}{where}{again}{tried}." + (f" {detail}." if detail else "")
-        yield Finding(
-            rule=rule,
-            severity=Severity.CRITICAL if crashed else Severity.WARNING,
-            sentence=sentence,
-            entities=process_of(error),
-            evidence=evidence(error),
-            next=_memory_steps(error),
-            since_wall_ns=error.at_wall_ns,
-            state=VerdictState.CRASHED if crashed else None,
-        )
+        severity, verdict = (Severity.CRITICAL, VerdictState.CRASHED) if crashed else (Severity.WARNING, None)
+        yield finding_on(rule, error, severity, sentence=sentence, next=_memory_steps(error), state=verdict)
 
 
 def _memory_steps(error: Diagnostic) -> tuple[str, ...]:
@@ -113,17 +98,9 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
             sentence += " The kernel was not launched: its results are missing."
         elif library:
             sentence += " Such an error often comes from a kernel that ran earlier, or from lack of memory."
-        yield Finding(
-            rule=rule,
-            severity=Severity.ERROR if fatal else Severity.WARNING,
-            sentence=sentence,
-            entities=process_of(error),
-            evidence=evidence(error),
-            next=_steps_of(error, launch, library),
-            inferred=False,
-            since_wall_ns=error.at_wall_ns,
-            state=VerdictState.CRASHED if fatal else None,
-        )
+        severity, verdict = (Severity.ERROR, VerdictState.CRASHED) if fatal else (Severity.WARNING, None)
+        steps = _steps_of(error, launch, library)
+        yield finding_on(rule, error, severity, sentence=sentence, next=steps, state=verdict)
 
 
 def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]:
@@ -146,7 +123,8 @@ def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Ite
             continue
         if error.code == "sanitizer-summary":
             if facts.errors == 0 and facts.tool != "leak" and len(context.errors) == 1:
-                yield _clean(rule, context, error)
+                sentence = f"{context.owner}compute-sanitizer found no errors."
+                yield finding_on(rule, error, Severity.INFO, sentence=sentence, entities=(), since_wall_ns=None)
             continue
         wrong = error.code == "sanitizer" or (error.code == "hazard" and error.severity is not Severity.WARNING)
         sentence = f"{context.owner}{(facts.what or error.sentence)}{said(error)}"
@@ -159,26 +137,15 @@ def found_by_sanitizer(rule: str, context: CudaContext, state: RuleInput) -> Ite
         if facts.host:
             place = "allocated" if error.code == "leak" else "launched"
             sentence += f"; {place} by {facts.host}"
-        yield Finding(
-            rule=rule,
-            severity=Severity.ERROR if wrong else Severity.WARNING,
+        yield finding_on(
+            rule,
+            error,
+            Severity.ERROR if wrong else Severity.WARNING,
             sentence=f"{sentence}.",
-            entities=process_of(error),
-            evidence=evidence(error),
             next=(_SANITIZER_ADVICE.get(error.code, "check the source line"),),
-            since_wall_ns=error.at_wall_ns,
             state=VerdictState.DIVERGED if wrong else None,
             topic=("dependency" if error.code == "hazard" else "precision") if wrong else "",
         )
-
-
-def _clean(rule: str, context: CudaContext, error: Diagnostic) -> Finding:
-    return Finding(
-        rule=rule,
-        severity=Severity.INFO,
-        sentence=f"{context.owner}compute-sanitizer found no errors.",
-        evidence=evidence(error),
-    )
 
 
 def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding]:
@@ -186,16 +153,9 @@ def waits(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Finding
     for error in context.of("waits"):
         process = state.snapshot.processes.get(about(error).process)
         pid = (about(error).pid or "PID") if process is None else process.pid
-        yield Finding(
-            rule=rule,
-            severity=Severity.CRITICAL,
-            sentence=f"{context.owner}{(about(error).what or error.sentence)}.",
-            entities=process_of(error),
-            evidence=evidence(error),
-            next=(f"livedbg device {shell_word(pid)} --attach   (or cuda-gdb -p {shell_word(pid)})",),
-            since_wall_ns=error.at_wall_ns,
-            state=VerdictState.CRASHED,
-        )
+        sentence = f"{context.owner}{(about(error).what or error.sentence)}."
+        steps = (f"livedbg device {shell_word(pid)} --attach   (or cuda-gdb -p {shell_word(pid)})",)
+        yield finding_on(rule, error, Severity.CRITICAL, sentence=sentence, next=steps, state=VerdictState.CRASHED)
 
 
 def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before: Sequence[Diagnostic]) -> Finding:
@@ -217,15 +177,14 @@ def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before
         who += f" It follows from Xid {about(cause).xid} before it."
     count = facts.count
     again = f" ({count:,} times)" if count > 1 else ""
-    return Finding(
-        rule=rule,
-        severity=Severity.CRITICAL if serious else error.severity if kind == "notice" else Severity.WARNING,
+    return finding_on(
+        rule,
+        error,
+        Severity.CRITICAL if serious else error.severity if kind == "notice" else Severity.WARNING,
         sentence=f"{(facts.what or error.sentence)}{again}.{who}",
         entities=tuple(p.id for p in state.snapshot.processes.values() if pid and str(p.pid) == pid),
-        evidence=evidence(error),
         next=facts.steps,
         inferred=kind == "program",
-        since_wall_ns=error.at_wall_ns,
         state=VerdictState.CRASHED if serious else None,
         cause=CauseClass.DEVICE if in_program and _elsewhere_first(error, before) else None,
     )

@@ -8,12 +8,13 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from livedbg.adapters.cuda.facts import about
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import name_of
 from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, Evidence, Process, Severity, ThreadState
@@ -53,7 +54,8 @@ class CudaContext(Struct, frozen=True):
     @property
     def precise(self) -> list[Diagnostic]:
         """Return the errors that themselves identify the failed kernel and place."""
-        return [error for error in self.errors if error.code in _PRECISE and not _undefined(error)]
+        found = self.of(*_PRECISE)
+        return [error for error in found if about(error).tool != "initcheck"]  # undefined values stop nothing
 
     @property
     def faults(self) -> list[Diagnostic]:
@@ -63,7 +65,7 @@ class CudaContext(Struct, frozen=True):
     @property
     def reported(self) -> list[Diagnostic]:
         """Return reports on the host."""
-        return [error for error in self.errors if error.code in _REPORTED]
+        return self.of(*_REPORTED)
 
     @property
     def first_faults(self) -> list[Diagnostic]:
@@ -107,26 +109,17 @@ def contexts(snapshot: Snapshot) -> list[CudaContext]:
 
 def _in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Sort by time if they are of several logs and all have one, else in reading order."""
-    read = sorted(errors, key=_order)
+    read = sorted(errors, key=lambda error: about(error).order)
     one_log = len({about(error).source for error in read}) < 2  # of some stamps the year is guessed
     if one_log or any(error.at_wall_ns is None for error in read):
         return read
     return sorted(read, key=lambda error: error.at_wall_ns or 0)
 
 
-def _order(error: Diagnostic) -> int:
-    return about(error).order
-
-
 def _adds_place(first: Diagnostic, later: Diagnostic) -> bool:
     """Return whether `later` is the program's exception from the error of `first`, which has no place."""
     one, other = about(first), about(later)
     return not one.host and bool(other.host) and other.uncaught and one.error == other.error
-
-
-def _undefined(error: Diagnostic) -> bool:
-    """Return whether it reports undefined values, which stop nothing."""
-    return about(error).tool == "initcheck"
 
 
 def process_of(error: Diagnostic) -> tuple[str, ...]:
@@ -182,6 +175,12 @@ def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
     """Return the log lines behind errors."""
     proofs = (proof for error in errors for proof in error.evidence)
     return tuple({(proof.place, proof.text): proof for proof in proofs}.values())[:_PROOFS]
+
+
+def finding_on(rule: str, error: Diagnostic, severity: Severity, **more: Any) -> Finding:
+    """Return a finding on an error of its process; `more` are other fields of the finding."""
+    known = {"entities": process_of(error), "evidence": evidence(error)}
+    return finding_about(rule, error, severity, **{**known, **more})
 
 
 def launched_last(

@@ -41,6 +41,18 @@ class CallDifference(Struct):
     outputs: list[Difference | None] = field(default_factory=list)
     calls: tuple[Call, Call] | None = None
 
+    def tensors(self) -> Iterator[tuple[str, Difference | None, tuple[Saved, Saved]]]:
+        """Yield `input 0`, how it differs, and the tensor on both sides, for each input and output."""
+        if self.calls is None:
+            return
+        one, other = self.calls
+        for kind, differences, here, there in (
+            ("input", self.inputs, one.inputs, other.inputs),
+            ("output", self.outputs, one.outputs or [], other.outputs or []),
+        ):
+            for number, (found, mine, its) in enumerate(zip(differences, here, there, strict=False)):
+                yield f"{kind} {number}", found, (mine, its)
+
 
 class Compared(Struct):
     """Comparison of two traces.

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 
 from livedbg.adapters.iree.differences.first import CallDifference, first_bad, numbers_told
 from livedbg.adapters.iree.differences.toolchain import Side, label, place_of
-from livedbg.adapters.iree.differences.trace import Saved
 from livedbg.adapters.iree.differences.whole import Alone, Whole
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import many
@@ -131,16 +130,12 @@ def lines(whole: Whole) -> Iterator[str]:
 
 
 def _details(whole: Whole, first: CallDifference) -> Iterator[str]:
-    assert first.calls is not None
-    for kind, mine, its, differences in (
-        ("input", first.calls[0].inputs, first.calls[1].inputs, first.inputs),
-        ("output", first.calls[0].outputs or [], first.calls[1].outputs or [], first.outputs),
-    ):
-        for number, found in enumerate(differences):
-            yield f"  {kind} {number} {mine[number].type}{shape_text(mine[number].shape)}: {difference_told(found)}"
-            if found is not None and found.differs:
-                yield f"    {whole.request.sides[0].name}: {_statistics(whole, 0, mine[number])}"
-                yield f"    {whole.request.sides[1].name}: {_statistics(whole, 1, its[number])}"
+    for which, found, tensors in first.tensors():
+        yield f"  {which} {tensors[0].type}{shape_text(tensors[0].shape)}: {difference_told(found)}"
+        if found is not None and found.differs:
+            for side, trace, saved in zip(whole.request.sides, whole.traces, tensors, strict=True):
+                tensor = trace.tensor(saved)
+                yield f"    {side.name}: {'no values' if tensor is None else numbers_told(statistics(tensor))}"
     for operation in whole.program.operations(first.name):
         yield f"  {operation.name} at {operation.file}:{operation.line}"
 
@@ -157,11 +152,6 @@ def _alone(alone: Alone) -> Iterator[str]:
     yield from (f"  output {number}: {difference_told(one)}" for number, one in enumerate(alone.outputs))
     yield f"  cd {shell_word(alone.folder)}"
     yield from (f"  {command}" for command in alone.commands)
-
-
-def _statistics(whole: Whole, side: int, saved: Saved) -> str:
-    tensor = whole.traces[side].tensor(saved)
-    return "no values" if tensor is None else numbers_told(statistics(tensor))
 
 
 def _named(names: Sequence[str]) -> str:

@@ -62,15 +62,14 @@ def find_python(named: str | None) -> str:
 def hardware_of(python: str, device: str) -> str:
     """Return a driver's name for its devices, "" if it has none; raise SourceError if the driver has no device here."""
     driver = device.partition("://")[0]
-    command = [python, str(RUN_WORKER), "devices", driver]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
+        done = _run([python, str(RUN_WORKER), "devices", driver])
     except subprocess.TimeoutExpired:
         said = f"The driver {driver} did not list its devices within {_CHECK_S:g} s."
         raise SourceError(said, "livedbg doctor", "no-device") from None
     if done.returncode:
         raise SourceError(f"No device for {device}: {_last(done.stderr)}", "livedbg doctor", "no-device")
-    names = [json.loads(line).get("name", "") for line in done.stdout.splitlines() if line.startswith("{")]
+    names = [json.loads(line).get("name", "") for line in _objects(done)]
     if not names:
         raise SourceError(f"The driver {driver} has no device on this host.", "livedbg doctor", "no-device")
     return clean_line(" ".join(names))
@@ -79,18 +78,17 @@ def hardware_of(python: str, device: str) -> str:
 @cache
 def functions_of(python: str, module: Path) -> dict[str, str]:
     """Return a compiled module's exported declarations by name; raise SourceError if the runtime refuses the module."""
-    command = [python, str(RUN_WORKER), "functions", str(module)]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
+    done = _run([python, str(RUN_WORKER), "functions", str(module)])
     if done.returncode:
         raise SourceError(f"{module.name} can't be loaded: {_last(done.stderr)}", "", "no-module")
-    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    told = map(json.loads, _objects(done))
     return {str(one.get("name", "")): str(one.get("declaration", "")) for one in told}
 
 
 def compile_module(command: Sequence[str], limit_s: float) -> None:
     """Run the compiler; raise SourceError with its diagnostics, or if it takes longer than `limit_s` seconds."""
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=limit_s)
+        done = _run(command, limit_s)
     except subprocess.TimeoutExpired:
         raise SourceError(
             f"The compiler took longer than {limit_s:g} s.", "--timeout SECONDS", "compile-time"
@@ -112,8 +110,15 @@ def read_flow(python: str, flow: Path, alone: tuple[str, Path] | None = None) ->
         flow: the module's text.
         alone: a call, and where to write a module with only that call.
     """
-    command = [python, str(IR_WORKER), str(flow), *((alone[0], str(alone[1])) if alone else ())]
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=_CHECK_S)
+    return _objects(_run([python, str(IR_WORKER), str(flow), *((alone[0], str(alone[1])) if alone else ())]))
+
+
+def _run(command: Sequence[str], limit_s: float = _CHECK_S) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=limit_s)
+
+
+def _objects(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Return the lines of JSON objects that a worker printed."""
     return [line for line in done.stdout.splitlines() if line.startswith("{")]
 
 
@@ -192,7 +197,6 @@ class Operation(Struct, frozen=True):
     name: str = ""
     file: str = ""
     line: int = 0
-    column: int = 0
 
 
 class DispatchCall(Struct, frozen=True):

@@ -117,27 +117,14 @@ class Alone(Struct):
     runs: int = 1
 
 
-def isolate(
-    culprit: CallDifference,
-    *,
-    sides: tuple[Side, Side],
-    flows: tuple[Path, Path],
-    expected: Trace,
-    folder: Path,
-    tolerance: Tolerance,
-    runs: int,
-    limit_s: float,
-    still_s: float = math.inf,
-) -> Alone:
-    """Run a dispatch alone on both sides, with its inputs from the second side.
+def isolate(culprit: CallDifference, request: Request, flows: tuple[Path, Path], expected: Trace) -> Alone:
+    """Run a dispatch alone on both sides of a request, with its inputs from the second side.
 
     Args:
         flows: the modules of both sides in the flow phase.
         expected: the second side's trace, with the inputs.
-        folder: for the modules; created here.
-        runs: how often each side makes the call.
-        limit_s: for each step.
     """
+    folder = request.folder / "alone"
     folder.mkdir(parents=True)
     if culprit.calls is None or any(not saved.file for saved in culprit.calls[1].inputs):
         return Alone(reason="the values of its inputs could not be read")
@@ -145,32 +132,31 @@ def isolate(
     traces: list[Trace] = []
     modules: list[Path] = []
     commands: list[str] = []
-    for side, flow, call in zip(sides, flows, culprit.calls, strict=True):
+    for side, flow, call in zip(request.sides, flows, culprit.calls, strict=True):
         source = folder / f"alone-{side.name}.mlir"
         reason = extract(side, flow, call.name, source)
         if reason:
             return Alone(reason=reason)
         try:
-            binary = compile_alone(side, source, limit_s)
+            binary = compile_alone(side, source, request.limit_s)
         except SourceError as error:
             return Alone(reason=f"it does not compile alone on side {side.name}: {error}")
-        words, made_in = words_for(inputs, folder), folder / side.name
-        trace = run_module(side, binary, made_in, "main", words, runs=runs, limit_s=limit_s, still_s=still_s)
+        trace = request.run(side, binary, folder / side.name, words_for(inputs, folder), "main")
         if trace.failure:
             return Alone(reason=f"alone it fails on side {side.name}: {trace.failure}", modules=tuple(modules))
         traces.append(trace)
         modules.append(source)
         commands += by_hand(side, source, inputs)
-    found = differing_runs(traces[0], traces[1], tolerance, runs)
-    known = all(one is not None for one in found.results)
+    found = differing_runs(traces[0], traces[1], request.tolerance, request.runs)
+    known = bool(found.results) and all(one is not None for one in found.results)
     return Alone(
-        differs=any(one is not None and one.differs for one in found.results) if known and found.results else None,
-        reason="" if known and found.results else "the values of its outputs could not be read",
+        differs=any(one is not None and one.differs for one in found.results) if known else None,
+        reason="" if known else "the values of its outputs could not be read",
         outputs=tuple(found.results),
         modules=tuple(modules),
         folder=folder,
         commands=tuple(commands),
-        runs=runs,
+        runs=request.runs,
     )
 
 
@@ -198,6 +184,19 @@ class Request(Struct, frozen=True):
     limit_s: float
     reduce: bool = True
     still_s: float = math.inf
+
+    def run(self, side: Side, module: Path, folder: Path, inputs: Sequence[str], function: str = "") -> Trace:
+        """Run a compiled module on a side; by default the function of the request."""
+        return run_module(
+            side,
+            module,
+            folder,
+            function or self.function,
+            inputs,
+            runs=self.runs,
+            limit_s=self.limit_s,
+            still_s=self.still_s,
+        )
 
 
 class Whole(Struct):
@@ -250,18 +249,7 @@ def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
         step(f"running side {side.name} on {side.device}")
         folder = request.folder / f"{side.name}.trace"
         inputs = request.inputs or _same_inputs(traces)
-        traces.append(
-            run_module(
-                side,
-                module,
-                folder,
-                request.function,
-                inputs,
-                runs=request.runs,
-                limit_s=request.limit_s,
-                still_s=request.still_s,
-            )
-        )
+        traces.append(request.run(side, module, folder, inputs))
     pair = (traces[0], traces[1])
     program = calls_of_both((sides[0].python, sides[1].python), (flows[0], flows[1])) if flows else Both()
     compared = differing_runs(*pair, request.tolerance, request.runs, program.mates)
@@ -270,16 +258,7 @@ def compare_sides(request: Request, step: Callable[[str], None]) -> Whole:
     whole.exact = small_differences(*pair, first, request.runs, program.mates)
     if request.reduce and first is not None and flows:
         step(f"running {first.name.split('::')[0]} alone on both sides")
-        whole.alone = isolate(
-            first,
-            sides=request.sides,
-            flows=(flows[0], flows[1]),
-            expected=traces[1],
-            folder=request.folder / "alone",
-            tolerance=request.tolerance,
-            runs=request.runs,
-            limit_s=request.limit_s,
-        )
+        whole.alone = isolate(first, request, (flows[0], flows[1]), traces[1])
     return whole
 
 

@@ -56,7 +56,8 @@ def sides(ground: Ground) -> tuple[Side, Side]:
     one = structs.replace(ground.side("A"), flags=ground.flags)
     own = shlex.split(flags) if flags is not None else AGAINST if not named and local else ()
     if flags is None and device == ground.device:
-        own = (*(flag for flag in ground.flags if flag.partition("=")[0] not in _names(own)), *own)
+        names = {flag.partition("=")[0] for flag in own}
+        own = (*(flag for flag in ground.flags if flag.partition("=")[0] not in names), *own)
     if ground.source is None:
         own = ()
         device = given.get("against") or ("local-sync" if ground.device != "local-sync" else "local-task")
@@ -68,10 +69,6 @@ def tolerance(ground: Ground) -> Tolerance:
     given = [ground.handed.get(name) for name in ("rtol", "atol")]
     rtol, atol = (float(one) if one else None for one in given)
     return Tolerance(rtol, atol)
-
-
-def _names(flags: tuple[str, ...] | list[str]) -> set[str]:
-    return {flag.partition("=")[0] for flag in flags}
 
 
 def _judged(ground: Ground, whole: Whole) -> None:
@@ -108,17 +105,11 @@ def _judged(ground: Ground, whole: Whole) -> None:
 
 def _numbers(whole: Whole, first: CallDifference) -> Iterator[tuple[str, str]]:
     """Yield how the inputs and outputs of a dispatch differ, with the statistics of both sides."""
-    assert first.calls is not None
-    for kind, differences, tensors in (
-        ("input", first.inputs, [call.inputs for call in first.calls]),
-        ("output", first.outputs, [call.outputs or [] for call in first.calls]),
-    ):
-        for number, found in enumerate(differences):
-            which = f"{tensors[0][number].type}{shape_text(tensors[0][number].shape)}: "
-            yield f"{kind} {number}", which + difference_told(found)
-            if found is not None and found.differs:
-                for side, trace, saved in zip("AB", whole.traces, tensors, strict=True):
-                    yield f"  side {side}", told(trace, saved[number])
+    for label, found, tensors in first.tensors():
+        yield label, f"{tensors[0].type}{shape_text(tensors[0].shape)}: {difference_told(found)}"
+        if found is not None and found.differs:
+            for side, trace, saved in zip("AB", whole.traces, tensors, strict=True):
+                yield f"  side {side}", told(trace, saved)
 
 
 def _by_hand(ground: Ground, request: Request) -> str:

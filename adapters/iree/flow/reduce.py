@@ -14,7 +14,15 @@ from livedbg.adapters.iree.differences.first import compare_traces, has_nan, ten
 from livedbg.adapters.iree.differences.sentences import difference_told
 from livedbg.adapters.iree.differences.toolchain import calls_of_both
 from livedbg.adapters.iree.differences.trace import Call, Trace, read_trace
-from livedbg.adapters.iree.differences.whole import by_hand, compile_alone, extract, isolate, save_inputs, words_for
+from livedbg.adapters.iree.differences.whole import (
+    Request,
+    by_hand,
+    compile_alone,
+    extract,
+    isolate,
+    save_inputs,
+    words_for,
+)
 from livedbg.adapters.iree.flow.compare import sides, tolerance
 from livedbg.adapters.iree.flow.ground import COMPILE_S, Ground
 from livedbg.adapters.iree.flow.isolate import LACKS, Dispatches, make_flow
@@ -164,11 +172,9 @@ def _both(ground: Ground, dispatches: Dispatches) -> None:
         book.say("found", "The tensors that step 3 saved do not differ any more, or are gone: run step 3 again.")
         return
     book.doing(f"running {first.name.split('::')[0]} alone on both sides")
-    alone = isolate(
-        first, sides=pair, flows=flows,
-        expected=traces[1], folder=ground.folder / "alone", tolerance=allowed, runs=1, limit_s=COMPILE_S,
-        still_s=ground.limit_s,
-    )  # fmt: skip
+    assert ground.source is not None
+    request = Request(ground.source, "main", (), pair, 1, allowed, ground.folder, COMPILE_S, still_s=ground.limit_s)
+    alone = isolate(first, request, flows, traces[1])
     shown = dispatches.shown(first.name)
     if alone.differs is None:
         book.say("found", f"{shown} could not be run alone: {alone.reason}.")

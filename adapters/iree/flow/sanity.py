@@ -345,7 +345,8 @@ def _judged(ground: Ground, trace: Trace) -> None:
             book.note.hands.setdefault("fault", "fails")
             book.note.failed = True
         return book.say("found", f"On {_SIMPLEST}: {trace.failure}.")
-    book.say(_SIMPLEST, f"It ends with {many(len(trace.results[-1]), 'result')}{_random(ground)}.")
+    made_up = ", for random inputs" if ground.random else ""
+    book.say(_SIMPLEST, f"It ends with {many(len(trace.results[-1]), 'result')}{made_up}.")
     bad = [f"result {number}" for number, one in enumerate(trace.results[-1]) if has_nan(trace, one)]
     for label, sentence in tensors_told(trace, "result", trace.results[-1]):
         book.say(label, sentence)
@@ -359,7 +360,3 @@ def _judged(ground: Ground, trace: Trace) -> None:
     for number in bad_inputs(trace):
         book.say("found", f"Input {number} (counted from 0) has NaN before anything is computed.")
     return None
-
-
-def _random(ground: Ground) -> str:
-    return ", for random inputs" if ground.random else ""

@@ -27,6 +27,7 @@ MOST: Final = 256 << 20
 """Bytes that are copied."""
 
 _PIECE: Final = 1 << 20
+_NOTHING: Final[tuple[int, Words]] = (0, np.empty(0, np.uint64))
 
 
 class Image:
@@ -56,7 +57,7 @@ class Image:
             raise
         except OSError:
             return  # unmapped meanwhile
-        last_at, last = self.pieces[-1] if self.pieces else (0, np.empty(0, np.uint64))
+        last_at, last = self.pieces[-1] if self.pieces else _NOTHING
         words: Words = np.frombuffer(data, np.uint64)
         if last_at + last.nbytes == start:
             self.pieces[-1] = (last_at, np.concatenate((last, words)))
@@ -69,8 +70,13 @@ class Image:
         return sum(words.nbytes for _, words in self.pieces)
 
     def __contains__(self, address: int) -> bool:
+        start, words = self._piece(address)
+        return address < start + words.nbytes
+
+    def _piece(self, address: int) -> tuple[int, Words]:
+        """Return the last piece that begins at or before an address; an empty one if there is none."""
         index = bisect_right(self.pieces, address, key=lambda piece: piece[0]) - 1
-        return index >= 0 and address < self.pieces[index][0] + self.pieces[index][1].nbytes
+        return self.pieces[index] if index >= 0 else _NOTHING
 
     def places(self, values: Collection[int]) -> list[tuple[int, int]]:
         """Return (address, value) of each occurrence of some values, in address order."""
@@ -95,12 +101,10 @@ class Image:
 
     def bytes_at(self, address: int, size: int) -> bytes | None:
         """Return bytes of the copy, or else of the process; None if unreadable."""
-        index = bisect_right(self.pieces, address, key=lambda piece: piece[0]) - 1
-        if index >= 0:
-            start, words = self.pieces[index]
-            if address + size <= start + words.nbytes:
-                data = words.view(np.uint8)[address - start : address - start + size]
-                return data.tobytes()
+        start, words = self._piece(address)
+        if address + size <= start + words.nbytes:
+            data = words.view(np.uint8)[address - start : address - start + size]
+            return data.tobytes()
         try:
             return memory.read(self._pid, address, size)
         except (ProcessLookupError, PermissionError):

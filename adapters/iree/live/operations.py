@@ -17,7 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -38,11 +38,10 @@ _LOWEST_POINTER: Final = 4096
 
 
 class Waiter(Struct, frozen=True):
-    """A waiter for a value of at least `minimum`: a list node in its owner's memory, and its callback."""
+    """A waiter for a value of at least `minimum`: a list node in its owner's memory."""
 
     address: int
     minimum: int
-    callback: int
 
 
 class Semaphore(Struct, frozen=True):
@@ -51,13 +50,11 @@ class Semaphore(Struct, frozen=True):
     Attributes:
         value: the reached one.
         failed: waiters get an error.
-        table: address of its vtable, the same for all of one driver.
     """
 
     address: int
     value: int
     failed: bool
-    table: int
     waiters: tuple[Waiter, ...] = ()
 
 
@@ -76,7 +73,7 @@ def find_semaphores(image: Image, runtime: Runtime) -> dict[int, Semaphore]:
             waiters = tuple(_waiters(image, address, head))
             if head and not waiters:
                 continue  # the list is not its own
-            found[address] = Semaphore(address, value, failure != 0, table, waiters)
+            found[address] = Semaphore(address, value, failure != 0, waiters)
     return found
 
 
@@ -104,7 +101,7 @@ def _waiters(image: Image, semaphore: int, head: int) -> list[Waiter]:
         node = image.unpack(_WAITER_NODE, at)
         if node is None or node[2] != semaphore or node[1] != before:
             break
-        found.append(Waiter(at, node[3], node[4]))
+        found.append(Waiter(at, node[3]))
         before, at = at, node[0]
     return found
 
@@ -294,11 +291,7 @@ def _is_awaited(
     semaphore = semaphores[point.semaphore]
     if any(semaphore.value < waiter.minimum <= point.value for waiter in semaphore.waiters):
         return True
-    return any(point in other.waits for other in _others(one, operations))
-
-
-def _others(one: Operation, operations: Mapping[int, Operation]) -> Iterator[Operation]:
-    return (other for at, other in operations.items() if at != one.address)
+    return any(point in other.waits for at, other in operations.items() if at != one.address)
 
 
 class Names:

@@ -83,8 +83,6 @@ class Turns:
         return turn
 
 
-"""Attribute of a semaphore: what the threads that could signal it wait for themselves."""
-
 _OUTSIDERS: Final = 3  # threads that are named
 WORKGROUPS: Final = "workgroups"
 """Name of the counter of workgroups that are begun, of an operation."""

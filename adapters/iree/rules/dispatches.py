@@ -9,7 +9,7 @@ from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.adapters.iree.rules.semaphores import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import finding_of
+from livedbg.analysis.rules.said import finding_about, finding_of
 from livedbg.analysis.rules.words import duration, many, name_of, thread_evidence
 from livedbg.model import CauseClass, Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import CounterKey
@@ -46,11 +46,11 @@ class RunningDispatch:
 
 def _moved(task: Task, state: RuleInput) -> str:
     """Return a text on recent progress; "" if there was none."""
-    since_ns = state.snapshot.now().mono_ns - (task.since_mono_ns or 0)
-    if dispatch_facts(task).after and since_ns < state.settings.task_stall_ns:
+    facts, since_ns = dispatch_facts(task), state.snapshot.now().mono_ns - (task.since_mono_ns or 0)
+    if facts.after and since_ns < state.settings.task_stall_ns:
         ago = f", {duration(since_ns)} ago" if since_ns >= _SHORT_NS else ""
-        return f"it has come after {dispatch_facts(task).after}{ago}"
-    counter = state.snapshot.counters.get(CounterKey(dispatch_facts(task).operation, _COUNTER))
+        return f"it has come after {facts.after}{ago}"
+    counter = state.snapshot.counters.get(CounterKey(facts.operation, _COUNTER))
     if counter is None or not counter.changes:
         return ""
     step_ns = (counter.changed_mono_ns - counter.first_mono_ns) / counter.changes
@@ -88,9 +88,7 @@ def _stuck_finding(rule: str, task: Task, state: RuleInput) -> Finding | None:
         for_ns = f" while {name_of(longest[0].id, snapshot)} has waited for {duration(longest[1])}"
     quiet = "no workgroup begun or ended" if counted else "how far it is can't be read"
     why = f"the same registers in {loops} samples" if loops else f"{quiet}: endless, or long"
-    behind = state.graph.behind(task.id)
-    waits = f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
-    done = ""
+    waits, done = _behind(task, state), ""
     if facts.workgroups is not None and facts.begun is not None:
         done = f" {facts.begun} of its {facts.workgroups} workgroups are begun."
     threads = [place for place in task.where if place in snapshot.threads]
@@ -118,6 +116,11 @@ def _stuck_finding(rule: str, task: Task, state: RuleInput) -> Finding | None:
     )
 
 
+def _behind(task: Task, state: RuleInput) -> str:
+    behind = state.graph.behind(task.id)
+    return f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
+
+
 def _severity(long: bool, loops: bool) -> Severity:
     if long:
         return Severity.CRITICAL if loops else Severity.ERROR
@@ -126,17 +129,15 @@ def _severity(long: bool, loops: bool) -> Severity:
 
 def _placed(task: Task) -> Iterable[Evidence]:
     """Yield the origin of its lines."""
-    source, lines = dispatch_facts(task).source, dispatch_facts(task).lines
-    if lines:
-        yield Evidence(kind="file", source="debug information in the module's file", text=f"its threads are at {lines}")
-    elif source and dispatch_facts(task).device == "vulkan":
-        yield Evidence(kind="file", source="dumped source of the dispatch", text=f"{source} is its function")
-    elif source:
-        yield Evidence(
-            kind="memory",
-            source="export table of the module",
-            text=f"{source} is what the compiler gives for the whole dispatch: mostly the line of its function",
-        )
+    facts = dispatch_facts(task)
+    if facts.lines:
+        text = f"its threads are at {facts.lines}"
+        yield Evidence(kind="file", source="debug information in the module's file", text=text)
+    elif facts.source and facts.device == "vulkan":
+        yield Evidence(kind="file", source="dumped source of the dispatch", text=f"{facts.source} is its function")
+    elif facts.source:
+        text = f"{facts.source} is what the compiler gives for the whole dispatch: mostly the line of its function"
+        yield Evidence(kind="memory", source="export table of the module", text=text)
 
 
 def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
@@ -148,9 +149,9 @@ def _traced(task: Task, state: RuleInput) -> Iterable[Evidence]:
 
 
 def _subject(task: Task) -> str:
-    source = dispatch_facts(task).source
-    at = dispatch_facts(task).lines or source  # the finer one
-    return f"Dispatch {dispatch_facts(task).dispatch}{f' ({at})' if at else ''}"
+    facts = dispatch_facts(task)
+    at = facts.lines or facts.source  # the finer one
+    return f"Dispatch {facts.dispatch}{f' ({at})' if at else ''}"
 
 
 def _source(task: Task) -> str:
@@ -221,9 +222,7 @@ def _finding(rule: str, task: Task, state: RuleInput) -> Finding | None:
     lasted_ns = max(seen_ns, longest[1] if longest is not None else 0)
     if lasted_ns < _NOTED_NS:
         return None
-    long = lasted_ns >= state.settings.task_stall_ns
-    behind = state.graph.behind(task.id)
-    waits = f" {many(behind, 'task or thread waits', 'tasks and threads wait')} behind it." if behind else ""
+    long, waits = lasted_ns >= state.settings.task_stall_ns, _behind(task, state)
     commands = dispatch_facts(task).one_of
     return Finding(
         rule=rule,
@@ -263,18 +262,9 @@ class MadeNaN:
         for said in state.snapshot.diagnostics.values():
             if said.system == _SYSTEM and said.code == _CODE:
                 facts = dispatch_facts(said)
-                yield Finding(
-                    rule=self.name,
-                    severity=Severity.ERROR,
-                    sentence=f"{said.sentence} Inputs: {facts.inputs}. Outputs: {facts.outputs}.",
-                    entities=said.entities,
-                    evidence=said.evidence,
-                    next=(
-                        _TRACE,
-                        "check it for 0/0, a logarithm or root of a negative number, or a sum that overflows",
-                    ),
-                    topic="precision",
-                )
+                sentence = f"{said.sentence} Inputs: {facts.inputs}. Outputs: {facts.outputs}."
+                steps = (_TRACE, "check it for 0/0, a logarithm or root of a negative number, or a sum that overflows")
+                yield finding_about(self.name, said, Severity.ERROR, sentence=sentence, next=steps, topic="precision")
 
 
 class TracedDispatch:
@@ -315,8 +305,8 @@ class TracedDispatch:
 
 def _dumped_source(task: Task) -> str:
     """Return the place of its dumped source, and the compilation target."""
-    backend = dispatch_facts(task).backend
-    told = ", ".join(filter(None, (dispatch_facts(task).source, f"compiled for {backend}" if backend else "")))
+    facts = dispatch_facts(task)
+    told = ", ".join(filter(None, (facts.source, f"compiled for {facts.backend}" if facts.backend else "")))
     return f" ({told})" if told else ""
 
 
@@ -336,9 +326,9 @@ class VulkanLogged:
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "iree"]
         lost = [one for one in said if one.code == "vulkan-device-lost"]
         failed = [one for one in said if one.code == "status"]
-        for one in lost:
-            if not any(other.cause is CauseClass.DEVICE for other in failed):
-                yield finding_of(self.name, one, state, VerdictState.CRASHED)
+        told = any(other.cause is CauseClass.DEVICE for other in failed)
+        for one in () if told else lost:
+            yield finding_of(self.name, one, state, VerdictState.CRASHED)
         for one in said:
             if one.code in ("vulkan-validation", "vulkan-result"):
                 yield finding_of(self.name, one, state, None if lost or failed else VerdictState.UNKNOWN)

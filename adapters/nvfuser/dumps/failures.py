@@ -8,7 +8,6 @@ each after `Error from segmentation group N:`; at run time the failed one is ret
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from msgspec import Struct, field
@@ -263,9 +262,6 @@ def groups_in(failure: Failure) -> set[int]:
     return {int(match[1][:9]) for line in (*failure.notes, *failure.lines) for match in _KERNEL.finditer(line)}
 
 
-def parts_of(failure: Failure) -> Iterator[Failure]:
-    """Yield the errors of single groups in an error, or the error itself."""
-    if failure.parts:
-        yield from failure.parts
-    else:
-        yield failure
+def parts_of(failure: Failure) -> list[Failure]:
+    """Return the errors of single groups in an error, or the error itself."""
+    return failure.parts or [failure]

@@ -2,16 +2,17 @@
 
 Each beginning of a statement contains one of `triggers.TRIGGERS`, so a reader may skip to the next one while `idle`.
 
-Statements of several lines have a block reader, which is first fed the line that begins the block. `feed` returns False
-for the first line after it; `end` returns the statement, also for a truncated block.
+Statements of several lines have a block reader, which is made from the line that begins the block and is fed those
+below it. `feed` returns False for the first line after it; `end` returns the statement, also for a truncated block.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final
 
 from livedbg.adapters.nvfuser.dumps.failures import FailureReader, begins
 from livedbg.adapters.nvfuser.dumps.ir import parse_tensor
@@ -47,41 +48,37 @@ _DOMAIN: Final = lazy_re(r"^  (root|logical|allocation|contiguity)(?: domain)?: 
 _DOMAINS_END: Final = "} // {Re-written complete fusion}"
 
 
-class Block(Protocol):
+class Block(ABC):
     """A statement being read."""
 
+    stops: ClassVar[tuple[str, ...]] = ()
+    """Of a block of many lines: what a line begins with that is to be fed; those before it may be taken at once."""
+
+    @abstractmethod
     def feed(self, line: str, number: int | None) -> bool:
         """Process a line; return False if it is not of this statement."""
-        ...
 
+    @abstractmethod
     def end(self) -> Statement | None:
         """Return the statement, as far as read; None if it turned out to be none."""
-        ...
-
-
-class LongBlock(Block, Protocol):
-    """A block of many lines, most of which it takes unparsed."""
-
-    stops: ClassVar[tuple[str, ...]]
-    """What a line begins with that is to be fed; those before it may be taken at once."""
 
     def take(self, lines: list[str]) -> int:
         """Take lines that need no `feed`; return how many were taken."""
-        ...
+        return 0
 
 
-class SegmentedBlock:
+class SegmentedBlock(Block):
     """From `Segmented_Fusion{` to `} //Segmented_Fusion`."""
 
     stops: ClassVar[tuple[str, ...]] = (BEGIN, END)
 
-    def __init__(self, number: int | None) -> None:
+    def __init__(self, line: str, number: int | None) -> None:
         self._line = number
-        self._lines: list[str] = []
+        self._lines = [line]
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
-        if self._over or len(self._lines) > _SEGMENT_LINES or (self._lines and line.startswith(BEGIN)):
+        if self._over or len(self._lines) > _SEGMENT_LINES or line.startswith(BEGIN):
             return False
         self._lines.append(line)
         self._over = line.startswith(END) and line.rstrip() == END
@@ -97,20 +94,16 @@ class SegmentedBlock:
         return Segmented(fusion, self._line) if fusion.groups else None
 
 
-class ConsideredBlock:
+class ConsideredBlock(Block):
     """From `**Segmenter** Considering fusion:` (or the uncut fusion) to `***Accepted*** as:` or the next."""
 
     def __init__(self, number: int | None) -> None:
         self._said = Considered(number)
         self._defines: set[int] = set()
         self._foreign = 0
-        self._first = True
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
-        if self._first:
-            self._first = False
-            return True
         if line.startswith(" ") and not (self._over or "***" in line or "Considering fusion:" in line):
             return True  # most lines
         if self._over or "Considering fusion:" in line or "***Runtime***" in line or line.startswith("Segment"):
@@ -142,7 +135,7 @@ def _of_fusion(line: str) -> bool:
     return not line.strip() or line[0] in " (%}T" or " = " in line
 
 
-class WholeBlock:
+class WholeBlock(Block):
     """`Segment the fusion (Original Fusion Un-modified): `, and the inputs below it."""
 
     def __init__(self, number: int | None) -> None:
@@ -151,7 +144,7 @@ class WholeBlock:
 
     def feed(self, line: str, number: int | None) -> bool:
         self._lines += 1
-        if self._lines <= 2 and (self._lines == 1 or line.startswith("Inputs:")):
+        if self._lines == 1 and line.startswith("Inputs:"):
             return True
         if line.startswith("  ") and len(self._said.inputs) < _ITEMS:
             tensor = parse_tensor(line)
@@ -163,7 +156,7 @@ class WholeBlock:
         return self._said if self._said.inputs else None
 
 
-class DomainsBlock:
+class DomainsBlock(Block):
     """`Segmented_Fusion Dump: -- Re-written complete fusion:{`, of which the transforms are read."""
 
     stops: ClassVar[tuple[str, ...]] = (BEGIN, _DOMAINS_END)
@@ -205,18 +198,14 @@ class DomainsBlock:
         return self._said if self._said.tensors else None
 
 
-class ArgumentsBlock:
+class ArgumentsBlock(Block):
     """`Arguments for fusion 0 group 2:` and the lists below it."""
 
     def __init__(self, said: Arguments) -> None:
         self._said = said
         self._part: list[str] | None = None
-        self._first = True
 
     def feed(self, line: str, number: int | None) -> bool:
-        if self._first:
-            self._first = False
-            return True
         word = line.strip()
         if word in {"Inputs:", "Outputs:", "Intermediate global buffers:"}:
             self._part = {"Inputs:": self._said.inputs, "Outputs:": self._said.outputs}.get(word, [])
@@ -230,22 +219,18 @@ class ArgumentsBlock:
         return self._said
 
 
-class FailedBlock:
+class FailedBlock(Block):
     """An error text (livedbg.adapters.nvfuser.dumps.failures)."""
 
-    def __init__(self, number: int | None, before: list[str]) -> None:
+    def __init__(self, line: str, number: int | None, before: list[str]) -> None:
         self._line = number
-        self._reader: FailureReader | None = None
-        self._before = before
+        self._reader = FailureReader(line, number, before)
 
     def feed(self, line: str, number: int | None) -> bool:
-        if self._reader is None:
-            self._reader = FailureReader(line, number, self._before)
-            return True
         return self._reader.feed(line, number)
 
     def end(self) -> Statement | None:
-        failure = self._reader.end() if self._reader is not None else None
+        failure = self._reader.end()
         return Failed(failure, self._line) if failure is not None else None
 
 
@@ -263,19 +248,19 @@ _VERSION: Final = lazy_re(r"^# (torch|cuda|nvfuser) version: (.*)$")
 _DEVICE: Final = lazy_re(r"^#\s+\d{1,18}: (.*)$")
 
 
-class ScriptBlock:
+class ScriptBlock(Block):
     """A reproduction script with or without its imports, or a definition alone, maybe of a segment."""
 
-    def __init__(self, number: int | None, group: int | None = None) -> None:
+    def __init__(self, line: str, number: int | None, group: int | None) -> None:
         self._line = number
         self._group = group
-        self._lines: list[str] = []
+        self._lines = [line.rstrip("\r")]
         self._over = False
 
     def feed(self, line: str, number: int | None) -> bool:
         if self._over or len(self._lines) > _SCRIPT_LINES or line.startswith("```") or not _CODE.match(line):
             return False
-        alone = self._lines and self._lines[0].startswith("def ")
+        alone = self._lines[0].startswith("def ")
         if alone and not (line[:1].isspace() or _FOLLOWS.match(line)):
             return False
         self._lines.append(line.rstrip("\r"))
@@ -336,9 +321,9 @@ class Scanner:
         return self._block is None and self._group is None
 
     @property
-    def long(self) -> LongBlock | None:
+    def long(self) -> Block | None:
         """Return the current statement if it takes most lines unparsed."""
-        return self._block if isinstance(self._block, SegmentedBlock | DomainsBlock) else None
+        return self._block if self._block is not None and self._block.stops else None
 
     def feed(self, line: str, number: int | None = None) -> Sequence[Statement]:
         """Process a line (without its end or a launcher's prefix); return the completed statements."""
@@ -383,8 +368,7 @@ class Scanner:
             return list(kernels)
         option = _OPTION.search(line)
         if option is not None:
-            self._block = FailedBlock(number, [])
-            self._block.feed(line, number)
+            self._block = FailedBlock(line, number, [])
             return [BadOption(clean_line(option[1]), clean_line(option[2].rstrip("'")), number)]
         if "Launch Parameters:" in line:
             return _launch(line, number)
@@ -393,13 +377,11 @@ class Scanner:
             self._group = int(defined[1])
             return []
         self._block = self._of(line, number, group)
-        if self._block is not None:
-            self._block.feed(line, number)
         return []
 
     def _of(self, line: str, number: int | None, group: int | None) -> Block | None:
         if line.startswith(BEGIN):
-            return SegmentedBlock(number)
+            return SegmentedBlock(line, number)
         if "Considering fusion:" in line or "***Runtime***: Try to schedule fusion un-segmented" in line:
             return ConsideredBlock(number)
         if "Re-written complete fusion:{" in line:
@@ -411,9 +393,9 @@ class Scanner:
             which = int(arguments[2]) if arguments[2] else None
             return ArgumentsBlock(Arguments(int(arguments[1]), which, number))
         if _SCRIPT.match(line):
-            return ScriptBlock(number, group)
+            return ScriptBlock(line, number, group)
         if begins(line):
-            return FailedBlock(number, list(self._before))
+            return FailedBlock(line, number, list(self._before))
         return None
 
 

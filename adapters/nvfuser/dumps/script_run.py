@@ -123,13 +123,12 @@ class ScriptInput:
 
     Attributes:
         source: its expression.
-        size, stride: of a tensor; the stride only if given.
+        size: of a tensor.
         value: of a number.
     """
 
     source: str
     size: tuple[int, ...] | None = None
-    stride: tuple[int, ...] | None = None
     value: Number | None = None
 
 
@@ -166,9 +165,9 @@ def _parsed(text: str) -> ast.Module:
 def _input(node: ast.expr, text: str) -> ScriptInput:
     source = ast.get_source_segment(text, node) or ast.unparse(node)
     match node:
-        case ast.Call(func=ast.Attribute(attr="as_strided"), args=[size, stride, *_]):
-            return ScriptInput(source, _numbers(size), _numbers(stride))
-        case ast.Call(func=ast.Attribute(attr="make_tensor" | "empty" | "ones" | "zeros"), args=[size, *_]):
+        case ast.Call(
+            func=ast.Attribute(attr="as_strided" | "make_tensor" | "empty" | "ones" | "zeros"), args=[size, *_]
+        ):
             return ScriptInput(source, _numbers(size))
         case ast.Call(func=ast.Attribute(attr="randn"), args=args):
             return ScriptInput(source, _numbers(args[0] if len(args) == 1 else ast.Tuple(args)))

@@ -32,7 +32,6 @@ from livedbg.adapters.pytorch.facts import DumpFacts
 from livedbg.adapters.pytorch.rules.calls import rank_list
 from livedbg.adapters.pytorch.rules.circles import ranks_behind
 from livedbg.linux import target_files
-from livedbg.linux.target_files import is_regular
 from livedbg.model import Diagnostic, Evidence, Severity
 from livedbg.session.adapter import Context, Request
 from livedbg.session.polling import PolledAdapter
@@ -365,7 +364,6 @@ def _unseen(one: Standing, dumps: Mapping[int, Dump], written_ns: int) -> Said:
 
 
 _DEPTH: Final = 4  # folders below a given one that are looked into
-_ENTRIES: Final = 20_000  # directory entries that one scan may visit
 _FILES: Final = 16_384
 _POLL_S: Final = 2.0
 _AGAIN: Final = "let torch write it again (torch.distributed's debug server, or TORCH_FR_DUMP_TEMP_FILE)"
@@ -429,19 +427,9 @@ class RecorderDumpsAdapter(PolledAdapter):
 
 def _candidates(names: Iterable[str]) -> Iterator[Path]:
     """Yield files whose name ends with a rank: named ones, or those below a named folder."""
-    visited = 0
-    for name in names:
-        path = Path(name).expanduser().absolute()
-        if is_regular(path) and rank_in_name(path.name) is not None:
-            yield path
-            continue
-        for root, directories, files in target_files.walk(path):
-            depth = len(Path(root).relative_to(path).parts)
-            directories[:] = sorted(one for one in directories if not one.startswith(".")) if depth < _DEPTH else []
-            visited += len(directories) + len(files)
-            if visited > _ENTRIES:
-                return
-            yield from (Path(root, one) for one in sorted(files) if rank_in_name(one) is not None)
+    named = (Path(name).expanduser().absolute() for name in names)
+    for folder, _, files in target_files.walk_some(named, _DEPTH):
+        yield from (folder / one for one in files if rank_in_name(one) is not None)
 
 
 def _diagnostic(folder: Path, one: Said, dumps: Sequence[Dump]) -> Diagnostic:

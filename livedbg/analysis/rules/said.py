@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -79,6 +79,14 @@ def finding_of(
     if finding.state is VerdictState.UNKNOWN and goes_on_after(said.evidence, state.snapshot, own_lines):
         return replace(finding, state=None, decides=False)
     return unless_survived(finding, state.snapshot, own_lines)
+
+
+def finding_about(rule: str, said: Diagnostic, severity: Severity, **more: Any) -> Finding:
+    """Return a finding with sentence, entities, evidence and time of a diagnostic; `more` are other fields, or other
+    values of these.
+    """
+    known = {"sentence": said.sentence, "entities": said.entities, "evidence": said.evidence}
+    return Finding(rule=rule, severity=severity, **{**known, "since_wall_ns": said.at_wall_ns, **more})
 
 
 def findings_of(

@@ -68,8 +68,8 @@ class Job(World):
     def stalls(self) -> list[Finding]:
         snapshot = self.snapshot()
         state = RuleInput(snapshot, GraphKeeper().graph_of(snapshot))
-        [job] = jobs(snapshot)
-        return list(stall("ascend-stall", job, state))
+        [job] = jobs(state, "ascend-stall")
+        return list(stall(job))
 
     def stalled(self) -> Finding:
         [finding] = self.stalls()

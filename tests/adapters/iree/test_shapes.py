@@ -82,8 +82,8 @@ def test_P1_an_operation_of_which_nobody_knows_is_left_out() -> None:
     blocked = _operation(world, 3072, (forgotten, 5), kind=4, left=1)
     world.put(7000, "<2Q", blocked, wanted)  # behind the node of its wait
     semaphores = {
-        wanted: Semaphore(wanted, 1, False, TABLE, (Waiter(BASE + 7000 - 48, 2, CODE),)),
-        forgotten: Semaphore(forgotten, 0, False, TABLE),
+        wanted: Semaphore(wanted, 1, False, (Waiter(BASE + 7000 - 48, 2),)),
+        forgotten: Semaphore(forgotten, 0, False),
     }
     found = find_operations(world.image(), semaphores, vulkan=False)
     assert set(found) == {live, blocked}
@@ -95,7 +95,7 @@ def test_what_has_signalled_is_done() -> None:
     world = World()
     semaphore = BASE + 6000
     _operation(world, 1024, (semaphore, 2))
-    reached = {semaphore: Semaphore(semaphore, 2, False, TABLE, (Waiter(BASE, 3, CODE),))}
+    reached = {semaphore: Semaphore(semaphore, 2, False, (Waiter(BASE, 3),))}
     assert find_operations(world.image(), reached, vulkan=False) == {}
 
 
@@ -165,7 +165,7 @@ def test_an_operation_of_a_local_device_is_none_of_vulkan_where_both_are_loaded(
     world.put(4096 + 48, "<i", 5)
     world.put(4096 - 1048, "<Q", BASE + 8)
     world.put(4096 + 408, "<Q", BASE + 16)
-    waited = Semaphore(semaphore, 1, False, TABLE, (Waiter(BASE + 7000, 2, CODE),))
+    waited = Semaphore(semaphore, 1, False, (Waiter(BASE + 7000, 2),))
     found = find_operations(world.image(), {semaphore: waited}, vulkan=True)
     assert {at: (one.device, one.kind, one.command_buffer - BASE) for at, one in found.items()} == {
         local: ("local-task", "execute", 3),

@@ -31,7 +31,7 @@ def _shot(left: int, *, blocked: bool = False, address: int = 100, same: bool = 
     return Shot(
         RUNTIME,
         known=True,
-        semaphores={500: Semaphore(500, 0, False, 0), 600: Semaphore(600, 0, False, 0)},
+        semaphores={500: Semaphore(500, 0, False), 600: Semaphore(600, 0, False)},
         operations=operations,
         recordings={900: Recording(COMMANDS, progress=progress)},
         host=(HostWait(7, DONE),),
@@ -142,7 +142,7 @@ def _submitted(*buffers: int) -> Shot:
         at: Operation(at, Driver.VULKAN, "execute", (Point(500, at),), command_buffer=buffer, device="vulkan")
         for at, buffer in enumerate(buffers, 1)
     }
-    semaphores = {500: Semaphore(500, 0, False, 0)}
+    semaphores = {500: Semaphore(500, 0, False)}
     return Shot(
         RUNTIME,
         known=True,

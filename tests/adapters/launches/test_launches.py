@@ -251,7 +251,7 @@ def test_the_command_claims_no_rate_that_it_does_not_see(launcher: Target, monke
         eventually(lambda: any(map(is_off, view.latest().snapshot.statuses.values())))
     snapshot = view.latest().snapshot
     (trail,) = snapshot.launches.values()
-    printed = "\n".join(_lines(snapshot, trail, 5))
+    printed = "\n".join(_lines(snapshot, trail))
     assert "before there were too many to trace each one" in printed and "recently" not in printed
 
 

@@ -10,14 +10,14 @@ from livedbg.adapters.nvfuser.dumps.statement_reader import read_statements
 from livedbg.adapters.nvfuser.dumps.statements import Kernel, Segmented
 from livedbg.adapters.nvfuser.events import Emitter
 from livedbg.adapters.nvfuser.job import Job
-from livedbg.adapters.nvfuser.records import Place
+from livedbg.adapters.nvfuser.records import Mark
 from livedbg.model.events import Stamp
 
 _HERE = Path(__file__).parents[2] / "fixtures/nvfuser"
 LOGS = sorted(_HERE.glob("*.log"))
 STATED = {"compiling", "executing"}  # the code is printed, the arguments are
 CONCLUDED = {"compiled", "executed"}  # no line says so
-PLACE = Place("run.log")
+PLACE = Mark("run.log")
 STAMP: Stamp = {"host": "box", "mono_ns": 1, "wall_ns": 2}
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.cuda.cudagdb import CudaGdbAdapter
+from livedbg.adapters.cuda.cudagdb.adapter import CudaGdbAdapter
 from livedbg.adapters.cuda.cudagdb.dump_files import find_dump_pipe
 from livedbg.adapters.cuda.cudagdb.dump_request import send_request
 from livedbg.adapters.proc import ProcAdapter

@@ -16,7 +16,7 @@ from livedbg.adapters.cuda import checks
 from livedbg.adapters.cuda.cudagdb.core_dump import read_core, sort_cores
 from livedbg.adapters.cuda.cudagdb.engine import MI_TABLES, TABLES, console_rows, find_cuda_gdb
 from livedbg.adapters.cuda.cudagdb.sample import instruction_of, meaning_of
-from livedbg.adapters.cuda.cudagdb.tables import focus_of
+from livedbg.adapters.cuda.cudagdb.tables import Focus, read_row
 from livedbg.adapters.cuda.device_lines import FAULTS, announced_exception, fault_named
 from livedbg.gdbmi.records import MiTable, parse_line
 from livedbg.model.errors import SourceError
@@ -222,6 +222,6 @@ def test_a_real_stop_has_its_focus_and_a_frame_of_the_device() -> None:
     lines = (FIXTURES / "real-stop-13.0.txt").read_text(encoding="utf-8").splitlines()
     records = [parse_line(line, MI_TABLES) for line in lines]
     (stop,) = [record for record in records if record is not None and "CudaFocus" in record.payload]
-    focus = focus_of(stop.payload["CudaFocus"])
+    focus = read_row(Focus, stop.payload["CudaFocus"])
     assert focus.words == "block (0,0,0) thread (0,0,0) on device 0 SM 0 warp 0 lane 0" and focus.grid == 1
     assert stop.payload["frame"]["arch"] == "m68k" and re.fullmatch(r"\d+", stop.payload["frame"]["line"])
