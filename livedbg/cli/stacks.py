@@ -26,6 +26,7 @@ from livedbg.model.events import Event, SamplesSeen
 from livedbg.model.intents import GLANCE_ONCE, PAGES, SAMPLES_FOR, SAMPLES_OF, SAMPLES_RATE
 from livedbg.model.launches import ProfileSlice
 from livedbg.model.snapshot import Snapshot
+from livedbg.report.entities import folded_frames
 from livedbg.report.flame import flame_svg, folded
 from livedbg.report.missing_symbols import symbol_limits
 from livedbg.session.adapter import Request
@@ -46,7 +47,6 @@ _ROWS: Final = 25
 _STACKS: Final = 3
 _OWN: Final = 4  # functions of the user's ...
 _LEAST: Final = 0.005  # ... and the share of each, at least; of a library's function its own
-_FRAMES: Final = 12
 _NAMES: Final = 6
 _ADAPTERS: Final = ("proc", "samples")
 
@@ -205,10 +205,9 @@ def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], options:
     click.echo()
     for stack in profile.stacks[:_STACKS]:
         click.echo(f"{stack.samples / profile.samples:.1%} of the samples{'' if stack.whole else ' (partial stack)'}:")
-        for number, frame in enumerate(stack.frames[:_FRAMES]):
-            click.echo(f"    #{number:<3}{frame_text(frame)}")
-        if len(stack.frames) > _FRAMES:
-            click.echo(f"    {len(stack.frames) - _FRAMES} outer frames more")
+        shown = [f"#{number:<3}{frame_text(frame)}" for number, frame in enumerate(stack.frames)]
+        for line in folded_frames(stack.frames, shown):
+            click.echo(f"    {line}")
         click.echo()
 
 

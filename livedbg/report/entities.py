@@ -230,15 +230,22 @@ def group_lines(groups: Sequence[StackOut], report: ReportDocument) -> Iterator[
 def folded_lines(groups: Sequence[StackOut], report: ReportDocument) -> Iterator[tuple[str, Sequence[str]]]:
     """Like `group_lines`, but frames inside of libraries are only counted, except the innermost."""
     for group in groups:
-        lines: list[str] = []
-        last = -1
-        for number in [*kept_frames(group.frames), len(group.frames)]:
-            if number > last + 1:
-                lines.append(f"… {many(number - last - 1, 'frame')}")
-            if number < len(group.frames):
-                lines.append(f"#{number} {frame_line(group.frames[number])}")
-            last = number
-        yield _heading(group, report), lines
+        shown = [f"#{number} {frame_line(frame)}" for number, frame in enumerate(group.frames)]
+        yield _heading(group, report), list(folded_frames(group.frames, shown))
+
+
+def folded_frames(frames: Sequence[Placed], shown: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of a stack; frames inside of libraries are only counted, except the innermost.
+
+    Args:
+        shown: the line of each frame.
+    """
+    last = -1
+    for number in [*kept_frames(frames), len(frames)]:
+        if number > last + 1:
+            yield f"… {many(number - last - 1, 'frame')}"
+        yield from shown[number : number + 1]
+        last = number
 
 
 def kept_frames(frames: Sequence[Placed]) -> list[int]:
