@@ -321,8 +321,8 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
                     write(render(update, _FORMS.get(report_file.suffix, "text")), report_file)
             if interrupted:
                 raise KeyboardInterrupt
-            found = code_of(update) if code_of(update) in _FOUND else TIME_LIMIT  # never the code of a success
-            code = child.wait(5.0) or 0 if in_time else found
+            late = code_of(update) if code_of(update) in _FOUND else TIME_LIMIT  # never the code of a success
+            code = child.wait(5.0) or 0 if in_time else late
     finally:
         for relay in relays:
             relay.finish()
