@@ -12,16 +12,17 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from livedbg.adapters.iree.dispatch_graph import DispatchGraph, Dumped, dumped_beside, graph_beside
+from livedbg.linux.maps import maps_mention
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Process
 from livedbg.session.adapter import Context, Request, processes_seen
+from livedbg.session.pacing import SEARCH_S, Searches
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
 
@@ -242,8 +243,6 @@ def _where(tensors: Sequence[TracedTensor], nans: int) -> str:
 
 
 _SIGN: Final = b"iree"
-_SEARCH_S: Final = 2.0
-_SEARCH_MOST_S: Final = 30.0
 
 
 class IreeAdapter(PolledAdapter):
@@ -260,7 +259,8 @@ class IreeAdapter(PolledAdapter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._due: dict[str, tuple[float, float]] = {}
+        self._searches = Searches()
+        self._with_iree: set[str] = set()
         self._live: LiveWatch | None = None
         self._statuses = Statuses("iree")
         self._looked_twice = False
@@ -283,7 +283,7 @@ class IreeAdapter(PolledAdapter):
             from livedbg.adapters.iree.live.watch import LiveWatch  # numpy, and most sessions have no such process
 
             self._live = LiveWatch(self._statuses, _once(context.request), _sources(context.request))
-        return await self._live.look(context, found) if self._live is not None else _SEARCH_S
+        return await self._live.look(context, found) if self._live is not None else SEARCH_S
 
     async def again(self, context: Context) -> bool:
         """In a session that samples once, sample a second time."""
@@ -303,15 +303,11 @@ class IreeAdapter(PolledAdapter):
 
     async def _shows(self, process: Process) -> bool:
         """Return whether a process has IREE; checked ever more rarely until found."""
-        at_s, pause_s = self._due.get(process.id, (0.0, _SEARCH_S))
-        if pause_s == 0:
+        if process.id in self._with_iree:
             return True
-        if time.monotonic() < at_s:
-            return False
-        shows = await asyncio.to_thread(_mentions, process.pid)
-        later = (time.monotonic() + pause_s, min(_SEARCH_MOST_S, 2 * pause_s))
-        self._due[process.id] = (0.0, 0.0) if shows else later
-        return shows
+        if self._searches.due(process.id) and await asyncio.to_thread(maps_mention, process.pid, _SIGN):
+            self._with_iree.add(process.id)
+        return process.id in self._with_iree
 
 
 def _once(request: Request) -> Callable[[], DispatchGraph | None]:
@@ -322,10 +318,3 @@ def _once(request: Request) -> Callable[[], DispatchGraph | None]:
 def _sources(request: Request) -> Callable[[], Mapping[str, Dumped]]:
     """Return a function that finds the dumped sources next to the logs, on first use."""
     return cache(partial(dumped_beside, tuple(map(Path, request.logs))))
-
-
-def _mentions(pid: int) -> bool:
-    try:
-        return _SIGN in Path(f"/proc/{pid}/maps").read_bytes()
-    except OSError:
-        return False  # gone, or not ours to look at: the process adapter says so

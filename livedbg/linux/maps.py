@@ -49,6 +49,14 @@ class Mapping(NamedTuple):
 _DELETED = " (deleted)"
 
 
+def maps_mention(pid: int, word: bytes) -> bool:
+    """Return whether a process has mapped a file with a word in its path; False if it is gone or not readable."""
+    try:
+        return word in Path(f"/proc/{pid}/maps").read_bytes()
+    except OSError:
+        return False
+
+
 def parse_maps(pid: int) -> list[Mapping]:
     """Return the mappings of a process, in rising order of address; [] for a kernel thread or a zombie.
 

@@ -38,6 +38,9 @@ _SECOND_S: Final = 0.15
 _BURST_S: Final = 0.05
 """CPU time that may be spent beyond the share at once: the first sample of a process costs the most."""
 
+SEARCH_S: Final = 2.0
+"""Pause between the first searches of a process for something that most have not."""
+
 _LEAST_S: Final = 0.4
 _LONGEST_S: Final = 30.0
 
@@ -107,6 +110,28 @@ class Backoff:
     def grow(self) -> float:
         self.pause_s = min(self._most_s, self.pause_s * self._factor)
         return self.pause_s
+
+
+class Searches:
+    """When to search each process again for something that most have not: ever more rarely."""
+
+    def __init__(self) -> None:
+        self._next_s: dict[str, float] = {}
+        self._pauses: dict[str, Backoff] = {}
+
+    def due(self, process: str, *, often: bool = False) -> bool:
+        """Return whether to search a process now, and note that; `often` leaves the next pause a short one."""
+        now_s = time.monotonic()
+        if now_s < self._next_s.get(process, 0.0):
+            return False
+        pauses = self._pauses.setdefault(process, Backoff(SEARCH_S, _LONGEST_S, 2))
+        self._next_s[process] = now_s + (SEARCH_S if often else pauses.pause_s)
+        pauses.grow()
+        return True
+
+    def forget(self, process: str) -> None:
+        self._next_s.pop(process, None)
+        self._pauses.pop(process, None)
 
 
 class CpuCredit:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livedbg.session import pacing
-from livedbg.session.pacing import Backoff, ChangePace, Cost, Limit, SamplePace, timed
+from livedbg.session.pacing import Backoff, ChangePace, Cost, Limit, SamplePace, Searches, timed
 
 costs_s = st.floats(0, 10)
 
@@ -136,3 +136,17 @@ def test_what_goes_on_moving_is_sampled_rarely_and_what_comes_to_rest_at_once(cl
     pace.sampled("moved again", 0.0, frozenset({"a thread"}))
     clock.now_s += 0.5
     assert pace.due("and another", frozenset({"a thread", "another"}))
+
+
+def test_a_process_is_searched_ever_more_rarely(clock: Clock) -> None:
+    searches, at = Searches(), []
+    for second in range(100):
+        if searches.due("process:box/1"):
+            at.append(second)
+        clock.now_s += 1
+    assert at == [0, 2, 6, 14, 30, 60, 90]
+    assert searches.due("process:box/2", often=True)
+    clock.now_s += pacing.SEARCH_S
+    assert searches.due("process:box/2")
+    searches.forget("process:box/1")
+    assert searches.due("process:box/1")

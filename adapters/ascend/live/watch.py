@@ -19,7 +19,7 @@ from livedbg.adapters.ascend.job import NO_MEMORY, Job, MemoryView
 from livedbg.adapters.ascend.live.core_threads import CoreRoles
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.reader import SchedulerReader
-from livedbg.adapters.ascend.live.sign import SEARCH_MOST_S, SEARCH_S, WORD, first_processes
+from livedbg.adapters.ascend.live.sign import WORD, first_processes
 from livedbg.adapters.ascend.live.state import LiveCore, Sample
 from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
@@ -34,7 +34,7 @@ from livedbg.model import LogSource, Process, SourceHealth
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import Looked
 from livedbg.session.adapter import Context
-from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
+from livedbg.session.pacing import SEARCH_S, Cost, Limit, Searches, Stopwatch, timed
 from livedbg.session.polling import Polled
 from livedbg.session.publisher import Publisher, Statuses
 from livedbg.session.tools import find_gdb
@@ -114,14 +114,6 @@ class _Scheduler(Struct):
     shown: Publisher
 
 
-class _Seen(Struct):
-    """A searched process, and when to search it again (time.monotonic()) if nothing was found."""
-
-    next_s: float = 0.0
-    pause_s: float = SEARCH_S
-    schedulers: dict[int, _Scheduler] = field(default_factory=dict)
-
-
 class SharedLog(MemoryView):
     """The memory of a log that several chip processes share; each chip is read separately.
 
@@ -146,7 +138,8 @@ class LiveWatch(Polled):
         self._model = model
         self._finder = LibraryFinder()
         self._layouts: dict[str, Layout | None] = {}
-        self._seen: dict[str, _Seen] = {}
+        self._found: dict[str, dict[int, _Scheduler]] = {}  # by process, and number in it
+        self._searches = Searches()
         self._statuses = Statuses("ascend")
         self._spent_s = 0.0
         self._looked = False
@@ -177,15 +170,16 @@ class LiveWatch(Polled):
                 self._model.belongs(source)
         for process in alive:
             await self._search(process, context)
-        for name, seen in list(self._seen.items()):
+        for name, found in list(self._found.items()):
             if not any(process.id == name for process in alive):
-                self._end(seen)
-                del self._seen[name]
-        for seen in self._seen.values():
-            for number, scheduler in list(seen.schedulers.items()):
+                self._end(found)
+                del self._found[name]
+                self._searches.forget(name)
+        for found in self._found.values():
+            for number, scheduler in list(found.items()):
                 if not await self._read(scheduler, context):
-                    self._end(seen)
-                    seen.schedulers.pop(number, None)
+                    self._end(found)
+                    found.pop(number, None)
         if not self._seen_any:
             self._forget_shared()
         else:
@@ -208,11 +202,11 @@ class LiveWatch(Polled):
 
     @property
     def _seen_any(self) -> bool:
-        return any(seen.schedulers for seen in self._seen.values())
+        return any(self._found.values())
 
     def _any_stuck(self) -> bool:
         """Return whether some older run has not moved since it is sampled."""
-        views = [scheduler.view for seen in self._seen.values() for scheduler in seen.schedulers.values()]
+        views = [scheduler.view for found in self._found.values() for scheduler in found.values()]
         now_ns = time.time_ns()
         return any(
             view.speaks and not view.progress.moved and (view.progress.began_wall_ns or now_ns) < now_ns - _YOUNG_NS
@@ -222,11 +216,9 @@ class LiveWatch(Polled):
     # finding
 
     async def _search(self, process: Process, context: Context) -> None:
-        seen = self._seen.setdefault(process.id, _Seen())
-        if seen.schedulers or time.monotonic() < seen.next_s:
+        found = self._found.setdefault(process.id, {})
+        if found or not self._searches.due(process.id, often=bool(self._model.jobs)):
             return
-        seen.next_s = time.monotonic() + (SEARCH_S if self._model.jobs else seen.pause_s)
-        seen.pause_s = min(SEARCH_MOST_S, 2 * seen.pause_s)
         try:
             libraries = await asyncio.to_thread(self._finder.find, process.pid)
         except OSError:
@@ -271,8 +263,8 @@ class LiveWatch(Polled):
     def _start(self, process: Process, place: tuple[int, int], reader: SchedulerReader, context: Context) -> None:
         number, count = place
         snapshot = context.snapshot()
-        seen = self._seen[process.id]
-        alone = count == 1 and not any(other.schedulers for other in self._seen.values() if other is not seen)
+        found = self._found[process.id]
+        alone = count == 1 and not any(other for other in self._found.values() if other is not found)
         with self._model.lock:
             job = self._job_of(process, alone, number, list(snapshot.log_sources.values()))
             if job is None:
@@ -281,9 +273,7 @@ class LiveWatch(Polled):
             job.process = job.process or process.id
             if job.process == process.id and job.environment is None:
                 job.environment = dict(process.environment)
-        seen.schedulers[number] = _Scheduler(
-            process, reader, view, job, CoreRoles(process, job.names), Publisher(job.names.run)
-        )
+        found[number] = _Scheduler(process, reader, view, job, CoreRoles(process, job.names), Publisher(job.names.run))
 
     def _job_of(self, process: Process, alone: bool, number: int, sources: Sequence[LogSource]) -> Job | None:
         """Return the job of a scheduler; None if not known yet.
@@ -311,7 +301,7 @@ class LiveWatch(Polled):
         return self._model.jobs if not logs and len(self._model.jobs) == 1 else known
 
     def _is_read(self, job: Job) -> bool:
-        return any(other.job is job for seen in self._seen.values() for other in seen.schedulers.values())
+        return any(other.job is job for found in self._found.values() for other in found.values())
 
     def _job_of_chip(self, process: Process, number: int, shared: Job | None) -> Job:
         """Create the job of the n-th of several chips, which may share a log."""
@@ -365,7 +355,7 @@ class LiveWatch(Polled):
 
     async def _unreturned(self, scheduler: _Scheduler) -> list[Unreturned]:
         """Return the cores whose kernels have not returned; [] if the process has several schedulers."""
-        if len(self._seen[scheduler.process.id].schedulers) > 1:
+        if len(self._found[scheduler.process.id]) > 1:
             return []
         try:
             threads, cost = await asyncio.to_thread(timed, scheduler.roles.threads.remaining)
@@ -378,7 +368,7 @@ class LiveWatch(Polled):
         self, scheduler: _Scheduler, sample: Sample | None, left: list[Unreturned], context: Context
     ) -> None:
         """Publish which threads are which cores, unless the process has several schedulers."""
-        alone = len(self._seen[scheduler.process.id].schedulers) == 1
+        alone = len(self._found[scheduler.process.id]) == 1
         try:
             found, cost = await asyncio.to_thread(timed, scheduler.roles.sample) if alone else ({}, Cost())
         except OSError:
@@ -388,9 +378,9 @@ class LiveWatch(Polled):
         found = found if sample is not None else {one.tid: one.core for one in left}
         context.emit(*scheduler.roles.events(found, cores, context.snapshot(), context.stamp()))
 
-    def _end(self, seen: _Seen) -> None:
+    def _end(self, found: dict[int, _Scheduler]) -> None:
         with self._model.lock:
-            for scheduler in seen.schedulers.values():
+            for scheduler in found.values():
                 scheduler.view.end()
                 scheduler.job.stale = True
 
