@@ -18,10 +18,12 @@ Invariants:
         names nobody, and unless they say that a signal ended that rank and the error does not speak of one.
     causes.C8. If only accounts that something failed are known, an error right above one of them is what failed, even
         if nothing else tells whether its program ended by it.
+    causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -54,6 +56,8 @@ _RIGHT_ABOVE: Final = 3  # lines
 _OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
+_ODD_AMONG: Final = 3
+_ELSEWHERE: Final = "All others stand in another place."
 _UNSEEN: Final = "Its cause is not in these logs."
 
 
@@ -102,7 +106,7 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
         return found
     times = _Times(errors)
     first, why = _first(errors, times, state.snapshot)
-    following = [(error, word) for error in errors if (word := _relation(first, error, times))]
+    following = [(error, word) for error in errors if (word := _relation(first, error, times, why))]
     for error, word in following:
         found[error.number] = _note(found[error.number], word, first)
     chief = found[first.number]
@@ -251,6 +255,8 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     early = [error for error in early if not _is_explained(error, errors, times)] or early
     best = min(error.weight for error in early)
     alike = [error for error in early if error.weight == best]
+    if (odd := _odd_one(alike)) is not None:
+        return odd, _ELSEWHERE
     if not any(error.writer or error.cause is not CauseClass.PROCESS for error in alike):
         alike.sort(key=lambda error: _log_name(error, snapshot))
     first = alike[0]
@@ -266,6 +272,16 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     if rivals and all(times.after(first, error) for error in rivals):
         return first, "It stands first in the log."
     return first, ""
+
+
+def _odd_one(stalls: Sequence[_Error]) -> _Error | None:
+    """Return the one stall in another place than all others (C9)."""
+    if len(stalls) < _ODD_AMONG or any(one.finding.state is not VerdictState.STALLED for one in stalls):
+        return None
+    places = Counter(one.finding.claim or one.finding.sentence for one in stalls)
+    alone = [one for one in stalls if places[one.finding.claim or one.finding.sentence] == 1]
+    writers = {one.writer for one in stalls if one.writer}
+    return alone[0] if len(alone) == 1 and len(places) == 2 and len(writers) == len(stalls) else None
 
 
 def _log_name(error: _Error, snapshot: Snapshot) -> str:
@@ -300,9 +316,11 @@ def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[
     return "That it came first is inferred from the kind of error."
 
 
-def _relation(first: _Error, error: _Error, times: _Times) -> str:
+def _relation(first: _Error, error: _Error, times: _Times, why: str) -> str:
     if error is first or error.cause is None or _same(first, error):
         return ""
+    if why is _ELSEWHERE and error.finding.state is VerdictState.STALLED:
+        return "stands beside"
     after = times.after(first, error)
     if error.weight > max(first.weight, CauseClass.PROCESS.rank):
         return "" if times.clearly_after(error, first) else "follows from"  # C3
