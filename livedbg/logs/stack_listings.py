@@ -98,6 +98,14 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             ),
             "csharp",
         ),
+        "script": Listing(  # V8's, without its own frames and those of packages
+            lazy_re(
+                r"^ {4}at (?:async )?(?P<function>[^\s(][^\n(]{0,120}?) \((?:file://)?"
+                r"(?P<file>(?!node:|internal/|[^\n()]{0,200}/node_modules/)[^\s():]{1,300}):(?P<line>\d{1,9}):\d{1,9}\)$",
+                re.MULTILINE,
+            ),
+            "javascript",
+        ),
         "java": Listing(
             lazy_re(
                 r"^[^\S\n]+at (?:[\w.@-]{1,80}/{1,2})?(?P<function>[\w.$<>]{1,300})"

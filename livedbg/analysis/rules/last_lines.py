@@ -31,6 +31,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.completed import completes_after, completions
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
@@ -46,7 +47,9 @@ from livedbg.logs.last_words import (
     ends_a_program,
     ends_without_reason,
     enters,
+    explains,
     follows_an_end,
+    is_headed,
     is_of_a_debugger,
     may_end_by_signal,
     rank_in,
@@ -54,11 +57,13 @@ from livedbg.logs.last_words import (
     speaks_of_failure,
     step_of,
     stores_others,
+    throws,
     unframed,
     waits,
     without_numbers,
 )
 from livedbg.logs.shapes import guess_severity
+from livedbg.logs.stack_listings import listed
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -84,6 +89,8 @@ _PARAGRAPH: Final = 8
 """So many records, at most, are between the head of a message and the line that says that its program ends."""
 _BELOW: Final = 2
 _LISTED: Final = 40
+_LABELS: Final = 3
+"""So many lines below an error are searched for its labelled reason."""
 
 
 class _End(NamedTuple):
@@ -126,7 +133,7 @@ class EndedWithError:
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
-                sentence=f"{end.why}{who} ends with an error, at {where}: {last}.",
+                sentence=f"{end.why}{who} ends with an error, at {where}: {last}{_thrown_at(end)}.",
                 claim=last,
                 evidence=around(record, end.source, snapshot),
                 since_wall_ns=record.wall_ns,
@@ -272,10 +279,10 @@ def _first_line(record: LogRecord) -> str:
 
 
 def _whole(end: _End) -> str:
-    """Return the line; with the text that it announces, or the last of the causes listed below it."""
+    """Return the line, with what is said below it: the text that it announces, the last cause, or a labelled reason."""
     line = unframed(end.line).strip()
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
-    for record in end.records[end.at + 1 : end.at + 1 + _BELOW]:
+    for record in end.records[end.at + 1 : end.at + 1 + _LABELS]:
         below += record.text[record.head :].split("\n")
     texts = [text for text in map(unframed, below[:_LISTED]) if text.strip()]
     if announces(line) and texts:
@@ -283,15 +290,36 @@ def _whole(end: _End) -> str:
     if texts and texts[0].strip() == "Caused by:":
         causes = list(takewhile(lambda text: text[:1].isspace(), texts[1:]))
         return f"{line}: {causes[-1].strip().lstrip('0123456789').lstrip(': ')}" if causes else line
-    return line
+    if texts and throws(texts[0].strip()) and texts[0].strip() not in line:
+        return f"{line.rstrip(' .:')}: {texts[0].strip()}"
+    label = next((at for at, text in enumerate(texts[:_LABELS]) if explains(text)), None)
+    if label is None:
+        return line
+    reason = texts[label]
+    while explains(reason):  # a prefix may stand before the label
+        reason = reason.partition(":")[2].strip()
+    reason = reason or next(iter(texts[label + 1 : label + 2]), "").strip()
+    return f"{line.rstrip(' .:')}: {reason}" if reason and reason not in line else line
 
 
 def _told(text: str) -> str:
-    """As much of a line as is said; of a long chain of causes (`build: open: no space`) the first and the last ones."""
+    """Return as much of a line as is said; of a long chain of causes (`build: open: no space`) both ends."""
     links = text.split(": ")
-    if len(text) <= _LONGEST or len(links) < _CHAIN or len(max(links, key=len)) > _TEXT // 2:
+    if len(text) <= _LONGEST or len(links) < _CHAIN or len(links[-1]) > _TEXT:
         return text[:_LONGEST]
-    return f"{': '.join(links[:2])}: …: {': '.join(links[-2:])}"
+    last = len(links) - 1
+    while last > 2 and len(": ".join(links[last - 1 :])) <= _LONGEST - _TEXT // 2:
+        last -= 1
+    return f"{': '.join(links[:2])[: _TEXT // 2]}: …: {': '.join(links[last:])}"
+
+
+def _thrown_at(end: _End) -> str:
+    """Return the innermost place of the stack that a logger wrote with an error or right below it; "" without one."""
+    for record in end.records[end.at : end.at + 2]:
+        if "\n   at " in record.text or "\n    at " in record.text:
+            frames = (*listed("script", record.text), *listed("dotnet", record.text))
+            return next((f", in {place_text(frame)}" for frame in frames if frame.line is not None), "")
+    return ""
 
 
 def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:
@@ -335,13 +363,13 @@ def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
         return None
     if record.text[:1] == "|" and (row := cells_of(record.text)) != record.text:
         return (row, 0) if proven and ends_a_program(row, record.severity, headed=False, proven=True) else None
-    lines = record.text.split("\n")[:_LOOKED_AT]
+    lines, headed = record.text.split("\n")[:_LOOKED_AT], is_headed(record)
     for number, line in enumerate(lines):
         text = line[record.head :] if number == 0 else line
         severity = record.severity
         if len(lines) > 1 and not record.head:  # another line of it may be what calls itself an error
             severity = min(severity, guess_severity(line), key=lambda one: one.rank)
-        if ends_a_program(text, severity, headed=record.head > 0, proven=proven):
+        if ends_a_program(text, severity, headed=headed, proven=proven):
             return text, number
     return None
 
