@@ -385,6 +385,23 @@ def test_C9_the_one_that_stands_elsewhere_leads(tmp_path: Path, places: Sequence
     assert (verdict.state, verdict.sentence[: len(begins)]) == (VerdictState.STALLED, begins)
 
 
+_ACCOUNT = "##[error]Process completed with exit code 4.\n"
+
+
+@pytest.mark.invariant("causes.C10")
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("pump: valve 4 needs 3 bar, has 1.1\n", " The line before that is: pump: valve 4 needs 3 bar, has 1.1."),
+        ("step 31 loss 0.1\n", ""),
+        ("----\n", ""),
+    ],
+)
+def test_C10_the_line_above_a_mere_account_is_quoted(tmp_path: Path, line: str, sentence: str) -> None:
+    verdict = look(tmp_path, {"run.log": f"pump 2.1\n{line}{_ACCOUNT}"}).verdict
+    assert verdict.sentence == f"The program ended with exit code 4.{sentence}"
+
+
 @pytest.mark.parametrize(
     ("last", "state"), [("step 3 loss 0.1\n", VerdictState.STALLED), ("training finished\n", VerdictState.UNKNOWN)]
 )

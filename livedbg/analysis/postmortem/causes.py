@@ -19,6 +19,8 @@ Invariants:
     causes.C8. If only accounts that something failed are known, an error right above one of them is what failed, even
         if nothing else tells whether its program ended by it.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
+    causes.C10. If only accounts that something failed are known, the line above the first one is quoted, unless it
+        reports a step or an account says that a signal ended the program.
 """
 
 from __future__ import annotations
@@ -33,13 +35,14 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
-from livedbg.analysis.postmortem.lines import older_logs
+from livedbg.analysis.postmortem.lines import older_logs, said_before
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
-from livedbg.logs.last_words import ended_by_signal, may_end_by_signal
+from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, step_of
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import sentence_case, sentences
 
 _ENDS: Final = frozenset({VerdictState.CRASHED, VerdictState.STALLED, VerdictState.DEADLOCK})
@@ -56,6 +59,7 @@ _RIGHT_ABOVE: Final = 3  # lines
 _OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
+_TELLS: Final = lazy_re(r"[A-Za-z]{2} .{0,200}[A-Za-z]{2}")  # some words
 _ODD_AMONG: Final = 3
 _ELSEWHERE: Final = "All others stand in another place."
 _UNSEEN: Final = "Its cause is not in these logs."
@@ -99,6 +103,9 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     if errors and all(error.cause is CauseClass.SUMMARY for error in errors):
         findings = _proven(findings, errors, state.snapshot)
         errors = _errors_of(findings, state.snapshot)
+        if all(error.cause is CauseClass.SUMMARY for error in errors):
+            findings = _with_last_words(findings, errors, state.snapshot)
+            errors = _errors_of(findings, state.snapshot)
     found = list(findings)
     for error in errors:
         found[error.number] = replace(error.finding, cause=error.cause, writer=error.writer)
@@ -151,6 +158,19 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
         else finding
         for finding in findings
     ]
+
+
+def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
+    """Add to the first account the line above it, which may say why (C10)."""
+    first = min(accounts, key=lambda account: account.line)
+    text = said_before(first.log, first.line, first.writer, snapshot) if first.line else ""
+    if len({account.log for account in accounts}) > 1 or not _TELLS.search(text) or step_of(text) is not None:
+        return findings
+    if any(ended_by_signal(brief(account.finding)) for account in accounts):
+        return findings
+    found = list(findings)
+    found[first.number] = with_more(first.finding, f"The line before that is: {text[:_RUN]}")
+    return found
 
 
 def _owner(first: _Error, errors: Sequence[_Error], snapshot: Snapshot) -> str:
