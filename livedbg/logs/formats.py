@@ -132,7 +132,7 @@ def _glog_in_brackets(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # logging.basicConfig: `LEVEL:logger:message`; uvicorn: `INFO:     message`.
-_BASIC = lazy_re(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {2,8})")
+_BASIC = lazy_re(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {3,8}|(?<=WARNING:) {2})")
 
 # Formatters that put the level before asctime: `ERROR:2026-03-26 21:59:41,526:message`, `[INFO] 2026-03-26 21:59:41 …`.
 _LEVEL_DATED = lazy_re(

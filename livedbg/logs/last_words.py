@@ -193,6 +193,22 @@ def says_exit(record: LogRecord) -> bool:
     return _says_exit(line) and not _is_no_end(line)
 
 
+_UNIT: Final = lazy_re(
+    r"\b(?P<kind>rule|recipe|step|task|job|target|stage|op) "
+    r"(?:['\"`](?P<name>[^'\"`\s]{1,80})['\"`]|(?P<name_2>[A-Za-z_][\w./-]{1,80})(?=:$| failed\b| errored\b))",
+    re.IGNORECASE,
+)
+
+
+def failed_unit(record: LogRecord) -> str:
+    """Return the part of a workflow that an account names as failed (`rule align`); "" if it names none."""
+    for line in record.text[: 2 * _LONGEST].split("\n"):
+        unit = _UNIT.search(line)
+        if unit is not None and (_speaks(line) or _failed(line)) and not _is_no_end(line):
+            return f"{unit['kind'].lower()} {unit['name'] or unit['name_2']}"
+    return ""
+
+
 def unframed(line: str) -> str:
     """Strip the frame of a box before a line."""
     return line.lstrip(_FRAME)

@@ -615,3 +615,24 @@ def test_frames_of_a_panic_s_stack_are_no_reason() -> None:
         f"{begun}Panic backtrace:\n{frames}\n{begun}Panic occurred in file src/tank.rs at line 30: no water\n"
     )
     assert "Panic occurred in file src/tank.rs at line 30: no water" in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("account", "unit"),
+    [
+        ("error: Recipe `tank` failed on line 31 with exit code 3\n", " in recipe tank"),
+        ("Error in rule fill_tank:\n    (one of the commands exited with non-zero exit code)\n", " in rule fill_tank"),
+        ("error: Recipe `pump` failed on line 31 with exit code 3\n", ""),  # the line names it itself
+        ("srun: error: n7: task 0: Exited with exit code 1\n", ""),
+    ],
+)
+def test_the_part_of_a_workflow_that_failed_is_named_with_the_error(account: str, unit: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}pump: cannot open the valve\n{account}")
+    assert told.sentence.startswith(f"The log ends with an error{unit}, at ")
+    assert told.claim == "pump: cannot open the valve"
+
+
+def test_a_database_client_s_error_is_said_with_its_detail() -> None:
+    text = 'ERROR:  duplicate key violates "tank_pkey"\nDETAIL:  Key (id)=(41) already exists.\n'
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{text}")
+    assert told.claim == 'ERROR:  duplicate key violates "tank_pkey": Key (id)=(41) already exists'

@@ -48,6 +48,7 @@ from livedbg.logs.last_words import (
     ends_without_reason,
     enters,
     explains,
+    failed_unit,
     follows_an_end,
     is_headed,
     is_of_a_debugger,
@@ -94,7 +95,10 @@ _LABELS: Final = 3
 
 
 class _End(NamedTuple):
-    """An error that a log ends with, and the error right above it that may have ended the program (E11)."""
+    """An error that a log ends with, and the error right above it that may have ended the program (E11).
+
+    `unit` is the part of a workflow that an account below names as failed.
+    """
 
     source: LogSource
     records: Sequence[LogRecord]
@@ -102,6 +106,7 @@ class _End(NamedTuple):
     line: str
     number: int
     why: str = ""
+    unit: str = ""
 
 
 class EndedWithError:
@@ -133,7 +138,7 @@ class EndedWithError:
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
-                sentence=f"{end.why}{who} ends with an error, at {where}: {last}{_thrown_at(end)}.",
+                sentence=f"{end.why}{who} ends with an error{_unit(end)}, at {where}: {last}{_thrown_at(end)}.",
                 claim=last,
                 evidence=around(record, end.source, snapshot),
                 since_wall_ns=record.wall_ns,
@@ -231,7 +236,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         return None  # the account of the signal says how it ended (E8)
     if completes_after(source.id, records[found.at].line or 0, snapshot):
         return None
-    return found
+    units = (failed_unit(record) for record in records[found.at + 1 :])
+    return found._replace(unit=next(filter(None, units), ""))
 
 
 class _Accounts:
@@ -311,6 +317,10 @@ def _told(text: str) -> str:
     while last > 2 and len(": ".join(links[last - 1 :])) <= _LONGEST - _TEXT // 2:
         last -= 1
     return f"{': '.join(links[:2])[: _TEXT // 2]}: …: {': '.join(links[last:])}"
+
+
+def _unit(end: _End) -> str:
+    return f" in {end.unit}" if end.unit and end.unit.partition(" ")[2] not in end.line else ""
 
 
 def _thrown_at(end: _End) -> str:
