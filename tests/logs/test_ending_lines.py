@@ -636,3 +636,27 @@ def test_a_database_client_s_error_is_said_with_its_detail() -> None:
     text = 'ERROR:  duplicate key violates "tank_pkey"\nDETAIL:  Key (id)=(41) already exists.\n'
     (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{text}")
     assert told.claim == 'ERROR:  duplicate key violates "tank_pkey": Key (id)=(41) already exists'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thread 88 panic: no water\n/srv/tank/fill.zig:88:21: 0x1034c2a in fill (tank)\n    return take(4);\n",
+        "Unhandled exception:\nRangeError: no water\n#1      fill (file:///srv/tank/fill.zig:88:17)\n",
+        "Unhandled exception: no water (NoWater)\n  from src/fill.zig:88:5 in 'fill'\n",
+    ],
+)
+def test_the_place_of_a_stack_in_any_of_these_forms_is_said(text: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{text}{ENDING}")
+    assert "no water" in told.sentence
+    assert told.sentence.endswith(", in fill (fill.zig:88).")
+
+
+def test_the_table_below_an_error_of_intel_s_fortran_is_no_progress() -> None:
+    table = (
+        "Image              PC                Routine            Line        Source\n"
+        "tank               00000000004A1C3B  fill_                      88  tank.f90\n"
+        "libc.so.6          00002B27D309F630  Unknown               Unknown  Unknown\n"
+    )
+    told = verdict(f"{STEPS}forrtl: severe (24): end-of-file during read, unit 11, file /w/tank.in\n{table}")
+    assert (told.state, "end-of-file during read" in told.sentence) == (CRASHED, True)

@@ -38,6 +38,7 @@ from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
+from livedbg.analysis.user_code import UserCode
 from livedbg.logs.last_words import (
     aborts,
     announces,
@@ -90,6 +91,8 @@ _PARAGRAPH: Final = 8
 """So many records, at most, are between the head of a message and the line that says that its program ends."""
 _BELOW: Final = 2
 _LISTED: Final = 40
+_STACK: Final = 8
+"""So many records, from that of an error, are read for its stack."""
 _LABELS: Final = 3
 """So many lines below an error are searched for its labelled reason."""
 
@@ -133,12 +136,12 @@ class EndedWithError:
             if cause.rank >= CauseClass.PEER.rank and end.source.id in peers:
                 continue  # a decoder knows who is gone
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
-            last = _told(_whole(end)).rstrip(".")
+            last, thrown = _told(_whole(end)).rstrip("."), _thrown_at(end, state.code)
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
-                sentence=f"{end.why}{who} ends with an error{_unit(end)}, at {where}: {last}{_thrown_at(end)}.",
+                sentence=f"{end.why}{who} ends with an error{_unit(end)}, at {where}: {last}{thrown}.",
                 claim=last,
                 evidence=around(record, end.source, snapshot),
                 since_wall_ns=record.wall_ns,
@@ -323,13 +326,12 @@ def _unit(end: _End) -> str:
     return f" in {end.unit}" if end.unit and end.unit.partition(" ")[2] not in end.line else ""
 
 
-def _thrown_at(end: _End) -> str:
-    """Return the innermost place of the stack that a logger wrote with an error or right below it; "" without one."""
-    for record in end.records[end.at : end.at + 2]:
-        if "\n   at " in record.text or "\n    at " in record.text:
-            frames = (*listed("script", record.text), *listed("dotnet", record.text))
-            return next((f", in {place_text(frame)}" for frame in frames if frame.line is not None), "")
-    return ""
+def _thrown_at(end: _End, code: UserCode) -> str:
+    """Return the place of the user's code in the stack that stands with an error or below it; "" without one."""
+    text = "\n".join(record.text for record in end.records[end.at : end.at + _STACK])
+    frames = [*listed("script", text), *listed("dotnet", text)]
+    frame = code.frame_of([frame for frame in frames if frame.line is not None])
+    return f", in {place_text(frame)}" if frame is not None else ""
 
 
 def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:
