@@ -42,7 +42,6 @@ from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, step_of
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.patterns import lazy_re
 from livedbg.text.wording import sentence_case, sentences
 
 _ENDS: Final = frozenset({VerdictState.CRASHED, VerdictState.STALLED, VerdictState.DEADLOCK})
@@ -59,7 +58,8 @@ _RIGHT_ABOVE: Final = 3  # lines
 _OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
-_TELLS: Final = lazy_re(r"[A-Za-z]{2} .{0,200}[A-Za-z]{2}")  # some words
+_WORDS: Final = 3
+"""A line of fewer words is not quoted."""
 _ODD_AMONG: Final = 3
 _ELSEWHERE: Final = "All others stand in another place."
 _UNSEEN: Final = "Its cause is not in these logs."
@@ -164,7 +164,7 @@ def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], sn
     """Add to the first account the line above it, which may say why (C10)."""
     first = min(accounts, key=lambda account: account.line)
     text = said_before(first.log, first.line, first.writer, snapshot) if first.line else ""
-    if len({account.log for account in accounts}) > 1 or not _TELLS.search(text) or step_of(text) is not None:
+    if len({account.log for account in accounts}) > 1 or len(text.split()) < _WORDS or step_of(text) is not None:
         return findings
     if any(ended_by_signal(brief(account.finding)) for account in accounts):
         return findings
