@@ -195,7 +195,8 @@ def says_exit(record: LogRecord) -> bool:
 
 _UNIT: Final = lazy_re(
     r"\b(?P<kind>rule|recipe|step|task|job|target|stage|op) "
-    r"(?:['\"`](?P<name>[^'\"`\s]{1,80})['\"`]|(?P<name_2>[A-Za-z_][\w./-]{1,80})(?=:$| failed\b| errored\b))",
+    r"(?:['\"`](?P<name>[^'\"`\s]{1,80})['\"`]|(?!(?:errors?|failures?|has|was|execution)\b)"
+    r"(?P<name_2>[A-Za-z_][\w./-]{1,80})(?=:$| failed\b| errored\b))",
     re.IGNORECASE,
 )
 

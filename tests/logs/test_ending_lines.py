@@ -624,6 +624,8 @@ def test_frames_of_a_panic_s_stack_are_no_reason() -> None:
         ("Error in rule fill_tank:\n    (one of the commands exited with non-zero exit code)\n", " in rule fill_tank"),
         ("error: Recipe `pump` failed on line 31 with exit code 3\n", ""),  # the line names it itself
         ("srun: error: n7: task 0: Exited with exit code 1\n", ""),
+        (f"ERROR [job tank] Job error:\n{ENDING}", ""),
+        (f"Exiting because a job execution failed\n{ENDING}", ""),
     ],
 )
 def test_the_part_of_a_workflow_that_failed_is_named_with_the_error(account: str, unit: str) -> None:
