@@ -314,7 +314,7 @@ def _whole(end: _End) -> str:
 def _told(text: str) -> str:
     """Return as much of a line as is said; of a long chain of causes (`build: open: no space`) both ends."""
     links = text.split(": ")
-    if len(text) <= _LONGEST or len(links) < _CHAIN or len(links[-1]) > _TEXT:
+    if len(text) <= _LONGEST or len(links) < _CHAIN or len(links[-1]) > _TEXT // 2:
         return text[:_LONGEST]
     last = len(links) - 1
     while last > 2 and len(": ".join(links[last - 1 :])) <= _LONGEST - _TEXT // 2:
