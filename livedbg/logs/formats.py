@@ -26,8 +26,8 @@ DATED: Final = lazy_re(
 )
 _LEVEL: Final = lazy_re(
     r"[DTVINWECFPl\[|<(]"  # one set of characters, which is searched for faster than words
-    r"(?:(?<!\w.)(?:(?<=D)EBUG|(?<=T)RACE|(?<=V)ERBOSE|(?<=I)NFO|(?<=N)OTICE|(?<=W)ARN(?:ING)?|(?<=E)(?:RR(?:OR)?|XCEPTION)"
-    r"|(?<=C)RITICAL|(?<=F)ATAL|(?<=P)ANIC)\b"
+    r"(?:(?<!\w.)(?:(?<=D)(?:EBUG|BG)|(?<=T)RACE|(?<=V)ERBOSE|(?<=I)NFO|(?<=N)OTICE|(?<=W)(?:ARN(?:ING)?|RN)|(?<=E)(?:RR(?:OR)?|XCEPTION)"
+    r"|(?<=C)RITICAL|(?<=F)(?:ATAL|TL)|(?<=P)ANIC)\b"
     r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)"
     r"((?i:trace|debug|info(?:rmation)?|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic))\b)"
 )
@@ -132,7 +132,7 @@ def _glog_in_brackets(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # logging.basicConfig: `LEVEL:logger:message`; uvicorn: `INFO:     message`.
-_BASIC = lazy_re(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {2,8})")
+_BASIC = lazy_re(r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL):(?:[\w.-]{1,100}:| {3,8}|(?<=WARNING:) {2})")
 
 # Formatters that put the level before asctime: `ERROR:2026-03-26 21:59:41,526:message`, `[INFO] 2026-03-26 21:59:41 …`.
 _LEVEL_DATED = lazy_re(
@@ -188,6 +188,9 @@ def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
 # The rest: `[LEVEL] message`.
 _BRACKETED = lazy_re(r"\[ ?(?P<level>DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
 
+# Serilog's console: `[11:04:35 FTL] message`.
+_CLOCKED = lazy_re(r"\[\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<level>VRB|DBG|INF|WRN|ERR|FTL)\] ")
+
 # logfmt, up to the message: logrus, slog and go-kit of Go, Prometheus, Grafana and Loki.
 _LOGFMT = lazy_re(
     r"(?:[\w.@-]{1,30}=(?:\"(?:[^\"\\\n]|\\.){0,300}\"|[^\s\"]{0,100}) ){0,8}?"
@@ -215,6 +218,7 @@ SHAPES: Final = (
     Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _kernel, general=True),
     Shape("logfmt", "abcdefghijklmnopqrstuvwxyz", _LOGFMT, _level_alone, general=True, holds="level="),
+    Shape("bracketed", "[", _CLOCKED, _level_alone, general=True),
     Shape("bracketed", "[", _BRACKETED, _level_alone, general=True),
 )
 """The core's shapes; where two can match one line, the more specific one comes first."""

@@ -66,6 +66,7 @@ announces: Final = Words("announces")
 begins: Final = Words("begins")
 ends_without_reason: Final = Words("ends_without_reason")
 ends_tests: Final = Words("ends_tests")
+explains: Final = Words("explains")
 gives_up: Final = Words("gives_up")
 is_of_a_debugger: Final = Words("is_of_a_debugger")
 may_end_by_signal: Final = Words("may_end_by_signal")
@@ -74,6 +75,7 @@ restarts: Final = Words("restarts")
 says_caught: Final = Words("says_caught")
 serves: Final = Words("serves")
 shuts_down: Final = Words("shuts_down")
+throws: Final = Words("throws")
 waits: Final = Words("waits")
 
 _closes: Final = Words("closes")
@@ -83,6 +85,7 @@ _failed: Final = Words("failed")
 _is_no_end: Final = Words("is_no_end")
 _names_no_step: Final = Words("names_no_step")
 _placed: Final = Words("placed")
+_raised: Final = Words("raised")
 _reasons: Final = Words("reasons")
 _says_exit: Final = Words("says_exit")
 _speaks: Final = Words("speaks")
@@ -109,7 +112,7 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     Args:
         headed: a logger wrote it: then the words alone don't prove the end.
         proven: a launcher says below it that something failed: then any explicit error counts, and so does any line
-            that mentions a failure.
+            that mentions a failure or ends with the place that it comes from.
     """
     text = unframed(line[:_LONGEST]).strip()
     if not text or (not headed and (line[:1] == "\t" or line[:2].isspace())):
@@ -120,7 +123,7 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     if severity is Severity.WARNING or severity is Severity.DEBUG or _is_no_end(text):
         return False
     explicit = severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None
-    if proven and (explicit or _speaks(text) or _reasons(text)):
+    if proven and (explicit or _speaks(text) or _reasons(text) or _raised(text)):
         return True
     if headed:
         if severity is Severity.CRITICAL:
@@ -169,12 +172,42 @@ def ended_by_signal(text: str) -> bool | None:
     return None if number in _ASKED else number in _FROM_OUTSIDE
 
 
+_DATE: Final = lazy_re(r"[\[(]?\d[\d/:., TZ+-]{7,40}[\])]?\s*$")
+_CALM: Final = lazy_re(r"\b(?:info(?:rmation)?|inf|notice|debug|trace|verbose)\b", re.IGNORECASE)
+_LEVEL_CHARACTERS: Final = 120
+
+
+def is_headed(record: LogRecord) -> bool:
+    """Return whether a logger wrote a record: a time alone before it, as Go's `log` writes, says nothing of a level."""
+    if not record.head or record.severity.rank > Severity.INFO.rank:
+        return record.head > 0
+    begun = record.text[record.head : record.head + _LEVEL_CHARACTERS].partition("\n")[0]
+    return _DATE.match(record.text[: record.head]) is None or _CALM.search(begun) is not None
+
+
 def says_exit(record: LogRecord) -> bool:
     """Return whether a record says that something ended with a non-zero status, whoever writes it."""
-    if record.head and record.severity.rank <= Severity.INFO.rank:
+    if record.severity.rank <= Severity.INFO.rank and is_headed(record):
         return False
     line = record.text[record.head : record.head + _LONGEST].partition("\n")[0]
     return _says_exit(line) and not _is_no_end(line)
+
+
+_UNIT: Final = lazy_re(
+    r"\b(?P<kind>rule|recipe|step|task|job|target|stage|op) "
+    r"(?:['\"`](?P<name>[^'\"`\s]{1,80})['\"`]|(?!(?:errors?|failures?|has|was|execution)\b)"
+    r"(?P<name_2>[A-Za-z_][\w./-]{1,80})(?=:$| failed\b| errored\b))",
+    re.IGNORECASE,
+)
+
+
+def failed_unit(record: LogRecord) -> str:
+    """Return the part of a workflow that an account names as failed (`rule align`); "" if it names none."""
+    for line in record.text[: 2 * _LONGEST].split("\n"):
+        unit = _UNIT.search(line)
+        if unit is not None and (_speaks(line) or _failed(line)) and not _is_no_end(line):
+            return f"{unit['kind'].lower()} {unit['name'] or unit['name_2']}"
+    return ""
 
 
 def unframed(line: str) -> str:

@@ -49,7 +49,8 @@ _FAULT_LINE = lazy_re(
 _LINK = lazy_re(r"During handling of the above exception, another|The above exception was the direct cause of")
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
 _CARET = lazy_re(r"[ \t]{0,1000}\^[\^~]{0,200}$")
-_ERROR_DETAILS: Final = (r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ ")
+_OF_OCAML: Final = (r"Raised (?:at|by) ", r"Re-raised at ", r"Called from ")
+_ERROR_DETAILS: Final = (r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ ", *_OF_OCAML)
 _NATIVE_STACK = lazy_re(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
     r"|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"

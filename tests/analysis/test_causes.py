@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -358,6 +359,47 @@ def test_C8_what_stands_right_above_an_account_failed(
 ) -> None:
     verdict = look(tmp_path, {"run.log": text}).verdict
     assert (verdict.state, verdict.sentence[: len(begins)]) == (state, begins)
+
+
+def _dump(rank: int, place: str) -> str:
+    lines = ("Timeout (0:10:00)!", "Thread 0x00007f1234567740 (most recent call first):", f"  File {place}")
+    return "".join(f"[rank{rank}]: {line}\n" for line in lines)
+
+
+_REDUCES, _LOADS = '"/w/step.py", line 77 in reduce_all', '"/w/loader.py", line 212 in fetch'
+
+
+@pytest.mark.invariant("causes.C9")
+@pytest.mark.parametrize(
+    ("places", "begins"),
+    [
+        ((_REDUCES, _REDUCES, _LOADS, _REDUCES), "Rank 2: A time limit"),
+        ((_LOADS, _REDUCES, _REDUCES), "Rank 0: A time limit"),
+        ((_REDUCES, _LOADS), "Rank 0: A time limit"),
+        ((_REDUCES, _LOADS, _LOADS, _REDUCES), "Rank 0: A time limit"),
+    ],
+)
+def test_C9_the_one_that_stands_elsewhere_leads(tmp_path: Path, places: Sequence[str], begins: str) -> None:
+    text = "".join(_dump(rank, place) for rank, place in enumerate(places))
+    verdict = look(tmp_path, {"run.log": text}).verdict
+    assert (verdict.state, verdict.sentence[: len(begins)]) == (VerdictState.STALLED, begins)
+
+
+_ACCOUNT = "##[error]Process completed with exit code 4.\n"
+
+
+@pytest.mark.invariant("causes.C10")
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("pump: valve 4 needs 3 bar, has 1.1\n", " The line before that is: pump: valve 4 needs 3 bar, has 1.1."),
+        ("step 31 loss 0.1\n", ""),
+        ("----\n", ""),
+    ],
+)
+def test_C10_the_line_above_a_mere_account_is_quoted(tmp_path: Path, line: str, sentence: str) -> None:
+    verdict = look(tmp_path, {"run.log": f"pump 2.1\n{line}{_ACCOUNT}"}).verdict
+    assert verdict.sentence == f"The program ended with exit code 4.{sentence}"
 
 
 @pytest.mark.parametrize(

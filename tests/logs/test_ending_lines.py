@@ -154,7 +154,8 @@ def test_of_a_long_chain_of_causes_the_last_ones_are_said() -> None:
         ("FATAL", "While making the image", *(f"step {'x' * 50} {n}" for n in range(5)), "write /t/a", "disk full")
     )
     (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{chain}\n")
-    assert told.claim == "FATAL: While making the image: …: write /t/a: disk full"
+    steps = ": ".join(f"step {'x' * 50} {n}" for n in (3, 4))
+    assert told.claim == f"FATAL: While making the image: …: {steps}: write /t/a: disk full"
     (other,) = found(ENDED_WITH_ERROR, f"{STEPS}FATAL: {'no table ' * 40}: see: the: manual\n")
     assert other.claim.startswith("FATAL: no table no table")
 
@@ -564,3 +565,100 @@ def test_E11_a_thread_that_panicked_above_an_end_is_its_reason() -> None:
     assert ended.sentence.startswith("A thread (decoder-2) panicked at lib.rs:41: attempt to subtract with overflow. ")
     assert verdict(f"{panic}{STEPS}").state is not CRASHED
     assert "panicked" not in verdict(f"{panic}{STEPS}Error: the decoder stopped\n").sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"*** ERROR in Pump\n***   Reason:  valve 4 is shut\n{ENDING}", "*** ERROR in Pump: valve 4 is shut"),
+        ("ERROR: the pump stops\nErrors:\n1) valve 4 is shut\n", "ERROR: the pump stops: 1) valve 4 is shut"),
+        ("ERROR: the pump stops\n==> pump.a: stderr: no water\n", "ERROR: the pump stops: no water"),
+        ("ERROR: the pump stops\nErrors: 0\n", "ERROR: the pump stops"),
+        (
+            "[11:04:35 FTL] The pump stopped\nDepot.NoWaterException: Tank 3 is empty.\n"
+            "   at Depot.Tank.Take(Int32 n)\n   at Depot.Main() in /src/Depot/Main.cs:line 38\n",
+            "The pump stopped: Depot.NoWaterException: Tank 3 is empty",
+        ),
+    ],
+)
+def test_a_reason_that_is_labelled_below_an_error_is_said_with_it(text: str, said: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{text}")
+    assert told.claim == said
+
+
+def test_the_place_of_a_script_s_stack_is_said_without_those_of_packages() -> None:
+    stack = r"Error: no water\n    at take (/app/node_modules/tank/i.js:4:1)\n    at fill (/app/src/fill.js:88:5)"
+    (told,) = found(
+        ENDED_WITH_ERROR, f'{{"level":60,"time":1772359201400,"err":{{"stack":"{stack}"}},"msg":"it stops"}}\n'
+    )
+    assert told.sentence.endswith("it stops: Error: no water, in fill (fill.js:88).")
+
+
+@pytest.mark.parametrize(
+    ("line", "state"),
+    [
+        ("2026/03/04 10:00:02 Failed to copy with 2 errors: last error was: no bucket", CRASHED),
+        ("2026/03/04 10:00:02 cannot bind the port: in use", CRASHED),
+        ("2026/03/04 10:00:02 INFO: cannot bind the port: in use", UNKNOWN),
+        ("2026/03/04 10:00:02 http: handshake error from 10.0.0.9: EOF", UNKNOWN),
+        ("2026/03/04 10:00:02 copied 12 files with 0 errors", UNKNOWN),
+    ],
+)
+def test_a_time_alone_before_a_line_is_no_level(line: str, state: VerdictState) -> None:
+    assert verdict(f"2026/03/04 10:00:00 ERROR : a.bin: no bucket\n{line}\n").state is state
+
+
+def test_frames_of_a_panic_s_stack_are_no_reason() -> None:
+    begun = "2026-03-04T10:00:00.100000Z ERROR tank::startup: "
+    frames = "   0: tank::startup::panic_hook::{{closure}}\n   1: rust_begin_unwind\n   2: tank::main\n"
+    told = verdict(
+        f"{begun}Panic backtrace:\n{frames}\n{begun}Panic occurred in file src/tank.rs at line 30: no water\n"
+    )
+    assert "Panic occurred in file src/tank.rs at line 30: no water" in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("account", "unit"),
+    [
+        ("error: Recipe `tank` failed on line 31 with exit code 3\n", " in recipe tank"),
+        ("Error in rule fill_tank:\n    (one of the commands exited with non-zero exit code)\n", " in rule fill_tank"),
+        ("error: Recipe `pump` failed on line 31 with exit code 3\n", ""),  # the line names it itself
+        ("srun: error: n7: task 0: Exited with exit code 1\n", ""),
+        (f"ERROR [job tank] Job error:\n{ENDING}", ""),
+        (f"Exiting because a job execution failed\n{ENDING}", ""),
+    ],
+)
+def test_the_part_of_a_workflow_that_failed_is_named_with_the_error(account: str, unit: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}pump: cannot open the valve\n{account}")
+    assert told.sentence.startswith(f"The log ends with an error{unit}, at ")
+    assert told.claim == "pump: cannot open the valve"
+
+
+def test_a_database_client_s_error_is_said_with_its_detail() -> None:
+    text = 'ERROR:  duplicate key violates "tank_pkey"\nDETAIL:  Key (id)=(41) already exists.\n'
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{text}")
+    assert told.claim == 'ERROR:  duplicate key violates "tank_pkey": Key (id)=(41) already exists'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "thread 88 panic: no water\n/srv/tank/fill.zig:88:21: 0x1034c2a in fill (tank)\n    return take(4);\n",
+        "Unhandled exception:\nRangeError: no water\n#1      fill (file:///srv/tank/fill.zig:88:17)\n",
+        "Unhandled exception: no water (NoWater)\n  from src/fill.zig:88:5 in 'fill'\n",
+    ],
+)
+def test_the_place_of_a_stack_in_any_of_these_forms_is_said(text: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, f"{STEPS}{text}{ENDING}")
+    assert "no water" in told.sentence
+    assert told.sentence.endswith(", in fill (fill.zig:88).")
+
+
+def test_the_table_below_an_error_of_intel_s_fortran_is_no_progress() -> None:
+    table = (
+        "Image              PC                Routine            Line        Source\n"
+        "tank               00000000004A1C3B  fill_                      88  tank.f90\n"
+        "libc.so.6          00002B27D309F630  Unknown               Unknown  Unknown\n"
+    )
+    told = verdict(f"{STEPS}forrtl: severe (24): end-of-file during read, unit 11, file /w/tank.in\n{table}")
+    assert (told.state, "end-of-file during read" in told.sentence) == (CRASHED, True)

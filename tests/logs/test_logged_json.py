@@ -57,6 +57,15 @@ FORMS: Final[dict[str, tuple[dict[str, Any], str]]] = {
         },
         "level=error ends: InUse: the file is locked c=IO",
     ),
+    "an error of which parts are an object": (
+        {
+            "t": {"$date": "2026-03-04T04:53:22.500+00:00"},
+            "s": "F",
+            "msg": "store error",
+            "attr": {"error": 5, "message": {"msg": "a.wt: read failed", "error_str": "I/O error"}},
+        },
+        "level=fatal store error: a.wt: read failed",
+    ),
     "an error alone": (
         {"level": "error", "ts": 1772600002.5, "error": {"message": "no drive"}},
         "level=error no drive",

@@ -99,6 +99,7 @@ SAMPLES = [
      N, _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
     ("python", "[2026-11-21 03:11:22,333][hydra][ERROR] - x", E,
      _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
+    ("bracketed", "[11:04:35 FTL] Host terminated", Severity.CRITICAL, None, None, None, None),
     ("python", "ERROR:root:bad", E, None, None, None, None),
     ("python", "INFO:     Uvicorn running", N, None, None, None, None),
     ("python", "ERROR:2026-11-21 03:11:22,333:Traceback (most recent call last):", E,

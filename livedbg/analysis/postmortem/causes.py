@@ -18,10 +18,14 @@ Invariants:
         names nobody, and unless they say that a signal ended that rank and the error does not speak of one.
     causes.C8. If only accounts that something failed are known, an error right above one of them is what failed, even
         if nothing else tells whether its program ended by it.
+    causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
+    causes.C10. If only accounts that something failed are known, the line above the first one is quoted, unless it
+        reports a step or an account says that a signal ended the program.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -31,10 +35,10 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
-from livedbg.analysis.postmortem.lines import older_logs
+from livedbg.analysis.postmortem.lines import older_logs, said_before
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
-from livedbg.logs.last_words import ended_by_signal, may_end_by_signal
+from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, step_of
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
@@ -54,6 +58,10 @@ _RIGHT_ABOVE: Final = 3  # lines
 _OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
+_WORDS: Final = 3
+"""A line of fewer words is not quoted."""
+_ODD_AMONG: Final = 3
+_ELSEWHERE: Final = "All others stand in another place."
 _UNSEEN: Final = "Its cause is not in these logs."
 
 
@@ -95,6 +103,9 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     if errors and all(error.cause is CauseClass.SUMMARY for error in errors):
         findings = _proven(findings, errors, state.snapshot)
         errors = _errors_of(findings, state.snapshot)
+        if all(error.cause is CauseClass.SUMMARY for error in errors):
+            findings = _with_last_words(findings, errors, state.snapshot)
+            errors = _errors_of(findings, state.snapshot)
     found = list(findings)
     for error in errors:
         found[error.number] = replace(error.finding, cause=error.cause, writer=error.writer)
@@ -102,7 +113,7 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
         return found
     times = _Times(errors)
     first, why = _first(errors, times, state.snapshot)
-    following = [(error, word) for error in errors if (word := _relation(first, error, times))]
+    following = [(error, word) for error in errors if (word := _relation(first, error, times, why))]
     for error, word in following:
         found[error.number] = _note(found[error.number], word, first)
     chief = found[first.number]
@@ -147,6 +158,19 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
         else finding
         for finding in findings
     ]
+
+
+def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
+    """Add to the first account the line above it, which may say why (C10)."""
+    first = min(accounts, key=lambda account: account.line)
+    text = said_before(first.log, first.line, first.writer, snapshot) if first.line else ""
+    if len({account.log for account in accounts}) > 1 or len(text.split()) < _WORDS or step_of(text) is not None:
+        return findings
+    if any(ended_by_signal(brief(account.finding)) for account in accounts):
+        return findings
+    found = list(findings)
+    found[first.number] = with_more(first.finding, f"The line before that is: {text[:_RUN]}")
+    return found
 
 
 def _owner(first: _Error, errors: Sequence[_Error], snapshot: Snapshot) -> str:
@@ -251,6 +275,8 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     early = [error for error in early if not _is_explained(error, errors, times)] or early
     best = min(error.weight for error in early)
     alike = [error for error in early if error.weight == best]
+    if (odd := _odd_one(alike)) is not None:
+        return odd, _ELSEWHERE
     if not any(error.writer or error.cause is not CauseClass.PROCESS for error in alike):
         alike.sort(key=lambda error: _log_name(error, snapshot))
     first = alike[0]
@@ -266,6 +292,16 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     if rivals and all(times.after(first, error) for error in rivals):
         return first, "It stands first in the log."
     return first, ""
+
+
+def _odd_one(stalls: Sequence[_Error]) -> _Error | None:
+    """Return the one stall in another place than all others (C9)."""
+    if len(stalls) < _ODD_AMONG or any(one.finding.state is not VerdictState.STALLED for one in stalls):
+        return None
+    places = Counter(one.finding.claim or one.finding.sentence for one in stalls)
+    alone = [one for one in stalls if places[one.finding.claim or one.finding.sentence] == 1]
+    writers = {one.writer for one in stalls if one.writer}
+    return alone[0] if len(alone) == 1 and len(places) == 2 and len(writers) == len(stalls) else None
 
 
 def _log_name(error: _Error, snapshot: Snapshot) -> str:
@@ -300,9 +336,11 @@ def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[
     return "That it came first is inferred from the kind of error."
 
 
-def _relation(first: _Error, error: _Error, times: _Times) -> str:
+def _relation(first: _Error, error: _Error, times: _Times, why: str) -> str:
     if error is first or error.cause is None or _same(first, error):
         return ""
+    if why is _ELSEWHERE and error.finding.state is VerdictState.STALLED:
+        return "stands beside"
     after = times.after(first, error)
     if error.weight > max(first.weight, CauseClass.PROCESS.rank):
         return "" if times.clearly_after(error, first) else "follows from"  # C3

@@ -188,12 +188,18 @@ def named_elsewhere(pid: int, log: str, snapshot: Snapshot) -> bool | None:
 
 def begun_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
     """Return the line right before one, if it says that something begins, which then was not over; else ""."""
+    text = said_before(log, line, writer, snapshot)
+    return text if begins(text) else ""
+
+
+def said_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
+    """Return the line of a writer right before one; "" if it is of several lines."""
     own = [
         one for one in _KNOWN.records(log, snapshot) if one.line is not None and one.line < line and one.text.strip()
     ]
     last = next((one for one in reversed(own) if one.writer == writer), None)
     text = last.text[last.head :].strip() if last is not None else ""
-    return text.rstrip(". ") if text and "\n" not in text and begins(text) else ""
+    return "" if "\n" in text else text.rstrip(". ")
 
 
 def older_logs(snapshot: Snapshot) -> dict[str, str]:

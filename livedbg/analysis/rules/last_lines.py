@@ -31,12 +31,14 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.completed import completes_after, completions
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
+from livedbg.analysis.user_code import UserCode
 from livedbg.logs.last_words import (
     aborts,
     announces,
@@ -46,7 +48,10 @@ from livedbg.logs.last_words import (
     ends_a_program,
     ends_without_reason,
     enters,
+    explains,
+    failed_unit,
     follows_an_end,
+    is_headed,
     is_of_a_debugger,
     may_end_by_signal,
     rank_in,
@@ -54,11 +59,13 @@ from livedbg.logs.last_words import (
     speaks_of_failure,
     step_of,
     stores_others,
+    throws,
     unframed,
     waits,
     without_numbers,
 )
 from livedbg.logs.shapes import guess_severity
+from livedbg.logs.stack_listings import listed
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -84,10 +91,17 @@ _PARAGRAPH: Final = 8
 """So many records, at most, are between the head of a message and the line that says that its program ends."""
 _BELOW: Final = 2
 _LISTED: Final = 40
+_STACK: Final = 8
+"""So many records, from that of an error, are read for its stack."""
+_LABELS: Final = 3
+"""So many lines below an error are searched for its labelled reason."""
 
 
 class _End(NamedTuple):
-    """An error that a log ends with, and the error right above it that may have ended the program (E11)."""
+    """An error that a log ends with, and the error right above it that may have ended the program (E11).
+
+    `unit` is the part of a workflow that an account below names as failed.
+    """
 
     source: LogSource
     records: Sequence[LogRecord]
@@ -95,6 +109,7 @@ class _End(NamedTuple):
     line: str
     number: int
     why: str = ""
+    unit: str = ""
 
 
 class EndedWithError:
@@ -121,12 +136,12 @@ class EndedWithError:
             if cause.rank >= CauseClass.PEER.rank and end.source.id in peers:
                 continue  # a decoder knows who is gone
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
-            last = _told(_whole(end)).rstrip(".")
+            last, thrown = _told(_whole(end)).rstrip("."), _thrown_at(end, state.code)
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
-                sentence=f"{end.why}{who} ends with an error, at {where}: {last}.",
+                sentence=f"{end.why}{who} ends with an error{_unit(end)}, at {where}: {last}{thrown}.",
                 claim=last,
                 evidence=around(record, end.source, snapshot),
                 since_wall_ns=record.wall_ns,
@@ -224,7 +239,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         return None  # the account of the signal says how it ended (E8)
     if completes_after(source.id, records[found.at].line or 0, snapshot):
         return None
-    return found
+    units = (failed_unit(record) for record in records[found.at + 1 :])
+    return found._replace(unit=next(filter(None, units), ""))
 
 
 class _Accounts:
@@ -272,10 +288,10 @@ def _first_line(record: LogRecord) -> str:
 
 
 def _whole(end: _End) -> str:
-    """Return the line; with the text that it announces, or the last of the causes listed below it."""
+    """Return the line, with what is said below it: the text that it announces, the last cause, or a labelled reason."""
     line = unframed(end.line).strip()
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
-    for record in end.records[end.at + 1 : end.at + 1 + _BELOW]:
+    for record in end.records[end.at + 1 : end.at + 1 + _LABELS]:
         below += record.text[record.head :].split("\n")
     texts = [text for text in map(unframed, below[:_LISTED]) if text.strip()]
     if announces(line) and texts:
@@ -283,15 +299,39 @@ def _whole(end: _End) -> str:
     if texts and texts[0].strip() == "Caused by:":
         causes = list(takewhile(lambda text: text[:1].isspace(), texts[1:]))
         return f"{line}: {causes[-1].strip().lstrip('0123456789').lstrip(': ')}" if causes else line
-    return line
+    if texts and throws(texts[0].strip()) and texts[0].strip() not in line:
+        return f"{line.rstrip(' .:')}: {texts[0].strip()}"
+    label = next((at for at, text in enumerate(texts[:_LABELS]) if explains(text)), None)
+    if label is None:
+        return line
+    reason = texts[label]
+    while explains(reason):  # a prefix may stand before the label
+        reason = reason.partition(":")[2].strip()
+    reason = reason or next(iter(texts[label + 1 : label + 2]), "").strip()
+    return f"{line.rstrip(' .:')}: {reason}" if reason and reason not in line else line
 
 
 def _told(text: str) -> str:
-    """As much of a line as is said; of a long chain of causes (`build: open: no space`) the first and the last ones."""
+    """Return as much of a line as is said; of a long chain of causes (`build: open: no space`) both ends."""
     links = text.split(": ")
-    if len(text) <= _LONGEST or len(links) < _CHAIN or len(max(links, key=len)) > _TEXT // 2:
+    if len(text) <= _LONGEST or len(links) < _CHAIN or len(links[-1]) > _TEXT // 2:
         return text[:_LONGEST]
-    return f"{': '.join(links[:2])}: …: {': '.join(links[-2:])}"
+    last = len(links) - 1
+    while last > 2 and len(": ".join(links[last - 1 :])) <= _LONGEST - _TEXT // 2:
+        last -= 1
+    return f"{': '.join(links[:2])[: _TEXT // 2]}: …: {': '.join(links[last:])}"
+
+
+def _unit(end: _End) -> str:
+    return f" in {end.unit}" if end.unit and end.unit.partition(" ")[2] not in end.line else ""
+
+
+def _thrown_at(end: _End, code: UserCode) -> str:
+    """Return the place of the user's code in the stack that stands with an error or below it; "" without one."""
+    text = "\n".join(record.text for record in end.records[end.at : end.at + _STACK])
+    frames = [*listed("script", text), *listed("dotnet", text)]
+    frame = code.frame_of([frame for frame in frames if frame.line is not None])
+    return f", in {place_text(frame)}" if frame is not None else ""
 
 
 def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:
@@ -335,13 +375,13 @@ def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
         return None
     if record.text[:1] == "|" and (row := cells_of(record.text)) != record.text:
         return (row, 0) if proven and ends_a_program(row, record.severity, headed=False, proven=True) else None
-    lines = record.text.split("\n")[:_LOOKED_AT]
+    lines, headed = record.text.split("\n")[:_LOOKED_AT], is_headed(record)
     for number, line in enumerate(lines):
         text = line[record.head :] if number == 0 else line
         severity = record.severity
         if len(lines) > 1 and not record.head:  # another line of it may be what calls itself an error
             severity = min(severity, guess_severity(line), key=lambda one: one.rank)
-        if ends_a_program(text, severity, headed=record.head > 0, proven=proven):
+        if ends_a_program(text, severity, headed=headed, proven=proven):
             return text, number
     return None
 

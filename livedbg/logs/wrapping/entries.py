@@ -183,7 +183,8 @@ def entry_json(line: str, clock: SourceClock) -> Opened | None:
 _LEVELS: Final = ("level", "lvl", "severity", "levelname", "log.level", "@l", "s")
 _TEXTS: Final = ("msg", "message", "@m", "@mt", "event")
 _ERRORS: Final = (
-    *("error", "err", "exception", "exc_info", "thrown", "cause", "@x", "error.message", "message"),
+    *("error", "err", "exception", "exc_info", "thrown", "cause", "@x", "error.message", "message", "msg"),
+    *("reason", "error_str"),
     *("stack_trace", "stackTrace", "stacktrace", "stack", "error.stack_trace", "extendedStackTrace"),
 )
 _KINDS: Final = ("type", "name", "exceptionType", "kind")
@@ -218,7 +219,7 @@ def logged_json(line: str, clock: SourceClock) -> Opened | None:
     fields = inner | entry
     level = _level(fields)
     text = next((fields[one] for one in _TEXTS if isinstance(fields.get(one), str)), "").strip()
-    errors = [error for one in _ERRORS if one not in _TEXTS and (error := _error(fields.get(one)))]
+    errors = [error for one in _ERRORS if _is_error(one, fields) and (error := _error(fields[one]))]
     if not level or not (text or errors):
         return None
     said, stack = text if _STACK.search(text) else " ".join(text.split()), ""
@@ -234,6 +235,11 @@ def logged_json(line: str, clock: SourceClock) -> Opened | None:
     joined = " " if "\n" not in said and not stack else "\n\t"
     parts = [f"level={level} {said}", *([stack] if stack else [])]
     return Opened("\n".join(parts) + (f"{joined}{more}" if more else ""), wall_ns=wall_ns)
+
+
+def _is_error(name: str, fields: dict[str, Any]) -> bool:
+    """Return whether a field is an error: an object under a name of texts is one, too."""
+    return name in fields and (name not in _TEXTS or isinstance(fields[name], dict))
 
 
 def _object(value: object) -> dict[str, Any]:
