@@ -388,7 +388,7 @@ def test_C9_the_one_that_stands_elsewhere_leads(tmp_path: Path, places: Sequence
 _ACCOUNT = "##[error]Process completed with exit code 4.\n"
 
 
-@pytest.mark.invariant("causes.C10")
+@pytest.mark.invariant("causes.C11")
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [

@@ -19,7 +19,7 @@ Invariants:
     causes.C8. If only accounts that something failed are known, an error right above one of them is what failed, even
         if nothing else tells whether its program ended by it.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
-    causes.C10. If only accounts that something failed are known, the line above the first one is quoted, unless it
+    causes.C11. If only accounts that something failed are known, the line above the first one is quoted, unless it
         reports a step or an account says that a signal ended the program.
 """
 
@@ -161,7 +161,7 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
 
 
 def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
-    """Add to the first account the line above it, which may say why (C10)."""
+    """Add to the first account the line above it, which may say why (C11)."""
     first = min(accounts, key=lambda account: account.line)
     text = said_before(first.log, first.line, first.writer, snapshot) if first.line else ""
     if len({account.log for account in accounts}) > 1 or len(text.split()) < _WORDS or step_of(text) is not None:
