@@ -205,8 +205,8 @@ def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], options:
     click.echo()
     for stack in profile.stacks[:_STACKS]:
         click.echo(f"{stack.samples / profile.samples:.1%} of the samples{'' if stack.whole else ' (partial stack)'}:")
-        shown = [f"#{number:<3}{frame_text(frame)}" for number, frame in enumerate(stack.frames)]
-        for line in folded_frames(stack.frames, shown):
+        texts = [f"#{number:<3}{frame_text(frame)}" for number, frame in enumerate(stack.frames)]
+        for line in folded_frames(stack.frames, texts):
             click.echo(f"    {line}")
         click.echo()
 
