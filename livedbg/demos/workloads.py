@@ -74,7 +74,7 @@ def _compiled(name: str) -> Path:
     Raises:
         ToolMissing: there is no compiler, or it failed.
     """
-    source = f'#line 1 "{name}.cpp"\n'.encode() + files("livedbg.demos").joinpath(f"{name}.cpp").read_bytes()
+    source = files("livedbg.demos").joinpath(f"{name}.cpp").read_bytes()
     folder = user_cache_path("livedbg") / "demos"
     program = folder / f"{name}-{hashlib.sha256(source).hexdigest()[:12]}"
     if program.exists():
@@ -90,8 +90,11 @@ def _compiled(name: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder) as place:  # another demo may compile it meanwhile
             fresh = Path(place) / name
-            argv = [compiler, "-x", "c++", "-std=c++17", "-O1", "-g", "-pthread", "-", "-o", str(fresh)]
-            done = subprocess.run(argv, input=source, capture_output=True, check=False)
+            kept = folder / f"{name}.cpp"  # which the debug information names
+            Path(place, kept.name).write_bytes(source)
+            Path(place, kept.name).rename(kept)
+            argv = [compiler, "-std=c++17", "-O1", "-g", "-pthread", str(kept), "-o", str(fresh)]
+            done = subprocess.run(argv, capture_output=True, check=False)
             if done.returncode:
                 reason = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
                 raise ToolMissing(
