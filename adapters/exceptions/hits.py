@@ -63,7 +63,7 @@ class Code:
     """The mappings of a process that contain code.
 
     Args:
-        mappings: all of its mappings, in ascending order.
+        mappings: all of its mappings, by rising address.
 
     Attributes:
         layout: equal for processes that have the same files at the same addresses, as after a fork.

@@ -31,7 +31,7 @@ _RINGS: Final = 64 << 10  # bytes: the least; who is not root has not much for a
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The mappings of a process, in ascending order of address.
+    """The mappings of a process, by rising address.
 
     Attributes:
         read_ns: when they were read from /proc; older records are in them.

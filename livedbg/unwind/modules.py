@@ -80,7 +80,7 @@ class Module:
 
 
 class Modules:
-    """The mapped files of one process, from mappings in ascending order of address; `code` are the executable ones."""
+    """The mapped files of one process, from mappings by rising address; `code` are the executable ones."""
 
     def __init__(self, pid: int, mappings: Sequence[Mapping]) -> None:
         self._pid = pid

@@ -10,7 +10,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 
 NAMES: Final = re.compile(
-    r"ascend(?!ing)|nvfuser|cuda|torch|inductor|iree|\bsimpler\b|pypto|nccl|nvml|\bc10\b|\brocm|hccl|\bcann\b|nvidia|davinci",
+    r"ascend|nvfuser|cuda|torch|inductor|iree|\bsimpler\b|pypto|nccl|nvml|\bc10\b|\brocm|hccl|\bcann\b|nvidia|davinci",
     re.IGNORECASE,
 )
 
