@@ -15,7 +15,7 @@ from livedbg.app.options import AppOptions
 from livedbg.cli.attach import app_options
 from livedbg.cli.guide_steps import Course, StepOrder, run_step
 from livedbg.cli.target_options import redact_option
-from livedbg.commands.output import warn
+from livedbg.commands.output import note
 from livedbg.commands.signals import quit_on_signals
 from livedbg.model.errors import UsageError
 from livedbg.session.guide import GuideOption, GuideStep, StepFound
@@ -143,7 +143,7 @@ def _headless(course: Course, only: int | None) -> int:
         order = course.order(number)
         for line in heading(course, order):
             click.echo(line)
-        ran = run_step(course, order, warn)
+        ran = run_step(course, order, note)
         for line in told(ran.found):
             click.echo(line)
         click.echo(f"  output     {ran.folder}\n")

@@ -22,7 +22,7 @@ from livedbg.cli.one_run import run_once
 from livedbg.cli.report import render
 from livedbg.cli.target_options import FILE, known_signatures, redact_option, signatures_option
 from livedbg.cli.watch import OnStall, follow
-from livedbg.commands.output import TIME_LIMIT, code_of, warn, write
+from livedbg.commands.output import TIME_LIMIT, code_of, note, warn, write
 from livedbg.commands.signals import Quit, hung_up, quit_on_signals, started
 from livedbg.model.errors import LivedbgError, UsageError
 from livedbg.repeats.compare import Comparison, Group, compare
@@ -94,8 +94,8 @@ def _collect(pool: Pool[Ran], ran: list[Ran], count: int) -> None:
         end = one.end
         if end.bad and not end.marker:  # pairs of markers may show in several runs only
             end = next(iter(marked([one, *ran[-_ALSO - 1 : -1]]))).end
-        for note in end.notes:
-            warn(f"run {end.run}: {note}")
+        for remark in end.notes:
+            warn(f"run {end.run}: {remark}")
         warn(_progress(end, count))
 
 
@@ -265,7 +265,7 @@ def command(
     held: list[str] = []
     with quit_on_signals():  # from before it is started: a signal must not leave it behind
         order = Order(argv, logs, catches, picked_recipes(wanted), children, redact=redact, signatures=signatures)
-        job = job_of(order, warn if unseen else held.append)
+        job = job_of(order, note if unseen else held.append)
         if unseen:
             stall = OnStall(on_stall) if on_stall is not None else None
             return _headless(job, timeout, report_file, stall, detach)
@@ -275,7 +275,7 @@ def command(
 def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
     end = LastWill(detach, job.watch)
     while held:  # what is to be known before it starts
-        warn(held.pop(0))
+        note(held.pop(0))
     with end:
         child = end.child = job.start(detach=detach)
         title = f"{host_name()}:{child.pid} {' '.join(job.order.words)}"
@@ -287,9 +287,9 @@ def _in_app(job: Job, screen: AppOptions, detach: bool, held: list[str]) -> int:
         job.watch.finish(child)
     with contextlib.suppress(OSError):  # the terminal is gone
         for line in held:
-            warn(line)
+            note(line)
         if child.exit_code is None:
-            warn(f"{job.order.argv[0]} goes on: livedbg attach {child.pid}")
+            note(f"{job.order.argv[0]} goes on: livedbg attach {child.pid}")
         click.echo(f"output: {child.folder}", err=True)
     return (code if code != LEFT_RUNNING else 0) or ended or 0
 
@@ -329,7 +329,7 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
     if child.exit_code is not None:
         job.watch.finish(child)
     if not in_time:
-        warn(f"{job.order.argv[0]} was killed after {timeout:g} s")
+        note(f"{job.order.argv[0]} was killed after {timeout:g} s")
     for relay in relays:
         if relay.error is not None and not detach:
             raise relay.error

@@ -24,7 +24,7 @@ import click
 from livedbg.analysis.verdict import INCONCLUSIVE, exit_code, is_blind
 from livedbg.model.errors import SourceError
 from livedbg.session.view import Update
-from livedbg.text.sanitize import clean, clean_what_is_written
+from livedbg.text.sanitize import clean, clean_line, clean_what_is_written
 
 
 def prepare_streams() -> None:
@@ -99,6 +99,11 @@ def warn(sentence: str, remedy: str = "") -> None:
     print(f"livedbg: {clean(sentence)}", file=sys.stderr)
     if remedy:
         print(f"  try: {clean(remedy)}", file=sys.stderr)
+
+
+def note(line: str) -> None:
+    """Print one line on standard error, sanitised: a newline in what it quotes can't begin a line of ours."""
+    warn(clean_line(line))
 
 
 def warn_all(problems: Sequence[Exception]) -> None:

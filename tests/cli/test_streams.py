@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.commands.output import note
 from livedbg.text.sanitize import clean_what_is_written, drawing, is_clean
 from tests.cli.conftest import livedbg
 from tests.conftest import Target, eventually, settled
@@ -112,6 +113,12 @@ def test_O1_what_is_printed_is_cleaned_last(capfd: pytest.CaptureFixture[str]) -
     with stream:
         print("a\x1b]0;title\x07b\udcff\x9b31mc\td", file=stream)
     assert capfd.readouterr().out == "ab\\xffc\td\n"
+
+
+def test_a_newline_in_what_a_line_quotes_begins_no_line_of_ours(capfd: pytest.CaptureFixture[str]) -> None:
+    note("train\nlivedbg: all is well\x1b[2J")
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1 and said.startswith("livedbg: train livedbg: all is well") and "\x1b" not in said
 
 
 def test_the_terminal_app_draws_and_what_is_printed_after_it_is_cleaned(
