@@ -65,7 +65,7 @@ class LoopHistory:
         return LoopProgress(loop, rate) if _LEAST_S * rate <= whole <= _MOST_S * rate else None
 
     def _is_proven(self, nest: Sequence[int]) -> bool:
-        """Whether some of the nested loops, from the outermost on, rose often enough together (G1)."""
+        """Return whether some of the nested loops, from the outermost on, rose often enough together (G1)."""
         for depth in range(1, len(nest) + 1):
             read = [tuple(positions[key] for key in nest[:depth]) for _, positions in self._readings]
             if any(after < before for before, after in pairwise(read)):

@@ -1,4 +1,4 @@
-"""What shows that a thread which only uses CPU time progresses: calls of its user's code, and iterations of its loops.
+"""Progress of threads that only use CPU time: calls of the user's code, and iterations of its loops.
 
 Invariants:
     progress_seen.P1. A function of the user's code progresses if samples of the threshold found it in three calls or

@@ -276,7 +276,7 @@ def _running(busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput
 
 
 def _how(first: Thread, busy: Sequence[Thread], threads: Sequence[Thread], state: RuleInput) -> str:
-    """What is known best of the threads that get on: iterations of a loop, calls, or CPU time."""
+    """Return the best evidence of progress: iterations of a loop, calls, or CPU time."""
     snapshot = state.snapshot
     for thread in (*main_threads(busy, snapshot), first):
         if (loop := loop_of(thread, state)) is not None:

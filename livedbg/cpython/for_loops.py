@@ -27,7 +27,7 @@ _SEQUENCES: Final = frozenset(  # index at 16, what is walked at 24
     {"list_iterator", "tuple_iterator", "str_iterator", "str_ascii_iterator", "bytes_iterator", "bytearray_iterator"}
 )
 _ENDLESS_BY_DESIGN: Final = frozenset({"itertools.repeat", "itertools.count", "callable_iterator"})
-"""Who walks these waits for something, or goes on until it is told to stop."""
+"""A loop over one of these polls, or runs until it is stopped."""
 
 _RANGE, _ENUMERATE, _SET, _ZIP, _GENERATOR = "range_iterator", "enumerate", "set_iterator", "zip", "generator"
 
@@ -39,7 +39,7 @@ class ForLoop(NamedTuple):
         code: of the function that has the loop.
         iterator: address of the iterator.
         position: rises by 1 with each iteration.
-        total: the position at its end; None where the iterator does not know it.
+        total: the position at its end; None if the iterator does not know it.
     """
 
     code: Code
@@ -109,7 +109,7 @@ class ForLoopReader:
         return []
 
     def _of_iterators(self, code: Code, items: int, depth: int) -> list[ForLoop]:
-        """The first of the iterators in a tuple whose position is known."""
+        """Return the loop of the first iterator in a tuple whose position is known."""
         words = memory.read_many(self._objects.pid, [(items + 24 + 8 * place, 8) for place in range(3)])
         pointers = [int.from_bytes(word, "little") for word in words if word is not None]
         pointers = [pointer for pointer in pointers if is_pointer(pointer)]
@@ -119,7 +119,7 @@ class ForLoopReader:
         return []
 
     def _of_generator(self, consumer: Code, address: int, depth: int) -> list[ForLoop]:
-        """The loops inside a generator, as those of the loop that walks it."""
+        """Return the loops inside a generator, as those of the function that consumes it."""
         tasks = self._reader.layout.tasks
         frame = self._reader.frame_at(address + tasks.frame) if tasks is not None else None
         return self._of_frame(frame, depth + 1, consumer) if frame is not None else []

@@ -25,6 +25,7 @@ from livedbg.model.facts import RequestFacts, facts_of
 from livedbg.text.wording import many, sentence_case
 
 _SHOWN: Final = 16
+_UNSEEN_HOLDER: Final = ("look where it is acquired without `async with`, and whether each way out releases it",)
 _OF_HOLDERS: Final = ("pylock:", "sem:")
 _BLOCKED: Final = (ThreadState.WAITING, ThreadState.DISK)
 
@@ -175,12 +176,10 @@ class TaskHeldUp:
             sentence=f"{said}." if holders else f"{said}; no task is seen to hold it.",
             entities=(*holders, *waiters[:_SHOWN], lock),
             evidence=tuple(proof for proof in proofs if proof is not None),
-            next=()
-            if holders
-            else ("look where it is acquired without `async with`, and whether each way out releases it",),
+            next=() if holders else _UNSEEN_HOLDER,
             inferred=True,
             state=VerdictState.UNKNOWN,
-            roots=(*holders, task)[:1],
+            roots=tuple(holders[:1]) or (task,),
         )
 
 
