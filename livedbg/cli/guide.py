@@ -50,7 +50,7 @@ def command_of(guide: Guide) -> click.Command:
         default=guide.limit_s,
         show_default=True,
         metavar="SECONDS",
-        help="Headless: a run that lasts longer is looked at and killed.",
+        help="Headless: a run that hangs, or lasts longer, is looked at and killed.",
     )
     @click.option("--headless", is_flag=True, help="No screen: print what each step found.")
     @redact_option

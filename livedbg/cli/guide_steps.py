@@ -13,13 +13,15 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import click
 
+from livedbg.analysis.diagnosis import VerdictState
 from livedbg.app.options import LEFT_RUNNING, NEXT_STEP, AppOptions
 from livedbg.cli.job import Job, LastWill, Order, job_of, picked_recipes
 from livedbg.commands.output import warn
@@ -34,6 +36,7 @@ from livedbg.session.hostinfo import host_name
 from livedbg.session.launch import Launched, launch_folder
 from livedbg.session.live import LiveView
 from livedbg.session.systems import Guide
+from livedbg.session.view import Update
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
@@ -43,6 +46,10 @@ _LOOK_S: Final = 0.1
 _STACKS_S: Final = 20.0  # at most, until stacks are taken
 _OWN_LIMITS: Final = 20  # runs that a step of a plan makes, at most
 _MOST: Final = 16  # processes whose stacks are taken
+_HANGS_S: Final[Mapping[VerdictState, float]] = MappingProxyType(
+    {VerdictState.DEADLOCK: 5.0, VerdictState.STALLED: 30.0}
+)
+"""How long a run that nobody watches may hang before it is ended; a stall that rests on its duration may still end."""
 _NEEDED: Final = lazy_re(r"\{([a-z][a-z0-9-]*)\}")
 
 
@@ -150,8 +157,8 @@ def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ra
     """Run a step without a screen.
 
     Args:
-        course: gets the values that the step hands on. A run that lasts longer than its limit is inspected and killed;
-            a guide with a plan of its own does so itself.
+        course: gets the values that the step hands on. A run that hangs, or lasts longer than its limit, is inspected
+            and killed; a guide with a plan of its own does so itself.
 
     Raises:
         UsageError: it can't be started.
@@ -164,17 +171,34 @@ def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ra
         view = LiveView(job.request(child))
         job.arm(view, child)
         with started(view):
-            while child.wait(_LOOK_S) is None and time.monotonic() < limit_s:
+            hang = _Hang()
+            while child.wait(_LOOK_S) is None and time.monotonic() < limit_s and not hang.lasts(view.latest()):
                 pass
             code = child.exit_code
-            snapshot = with_stacks(view) if code is None else view.latest().snapshot
+            update = with_stacks(view) if code is None else view.latest()
     finally:
         if child is not None:
             child.end()
-    return Ran(StepUnderWay(course, order, job, child).ended(snapshot, code), code, job.folder)
+    return Ran(StepUnderWay(course, order, job, child).ended(update, code), code, job.folder)
 
 
-def with_stacks(view: LiveView) -> Snapshot:
+class _Hang:
+    """For how long the verdicts of a run say that it hangs."""
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+
+    def lasts(self, update: Update) -> bool:
+        """Return whether that is long enough."""
+        limit_s = _HANGS_S.get(update.diagnosis.verdict.state)
+        if limit_s is None:
+            self._since_s = None
+            return False
+        self._since_s = self._since_s or time.monotonic()
+        return time.monotonic() - self._since_s >= limit_s
+
+
+def with_stacks(view: LiveView) -> Update:
     """Return the state with fresh stacks: those of blocked threads are taken rarely while nobody asks."""
     before = view.latest().snapshot
     asked_ns = before.now().mono_ns
@@ -184,7 +208,7 @@ def with_stacks(view: LiveView) -> Snapshot:
     limit_s = time.monotonic() + _STACKS_S
     while time.monotonic() < limit_s and not _taken(view.latest().snapshot, living, asked_ns):
         time.sleep(_LOOK_S)
-    return view.latest().snapshot
+    return view.latest()
 
 
 def _taken(snapshot: Snapshot, processes: Sequence[str], since_ns: int) -> bool:
@@ -212,18 +236,18 @@ class StepUnderWay:
     job: Job
     child: Launched
 
-    def ended(self, snapshot: Snapshot, code: int | None) -> StepFound:
+    def ended(self, update: Update, code: int | None) -> StepFound:
         """Return the findings once it has ended, and keep the values that it hands on."""
-        found = self._read(snapshot, code, self.job.watch.finish(self.child, effects=False))
+        found = self._read(update, code, self.job.watch.finish(self.child, effects=False))
         self.course.handed.update(found.hands)
         return found
 
-    def so_far(self, snapshot: Snapshot) -> StepFound:
+    def so_far(self, update: Update) -> StepFound:
         """Return the findings while its run goes on."""
-        return self._read(snapshot, None, self.job.watch.so_far(self.child))
+        return self._read(update, None, self.job.watch.so_far(self.child))
 
-    def _read(self, snapshot: Snapshot, code: int | None, ended: Ended) -> StepFound:
-        course, plan = self.course, self.job.plan
+    def _read(self, update: Update, code: int | None, ended: Ended) -> StepFound:
+        course, plan, verdict = self.course, self.job.plan, update.diagnosis.verdict
         return course.guide.read.value(
             StepRun(
                 number=self.order.number,
@@ -236,7 +260,8 @@ class StepUnderWay:
                 environment={**os.environ, **plan.environment},
                 code=code,
                 handed=course.handed,
-                snapshot=snapshot,
+                snapshot=update.snapshot,
+                hang=verdict.sentence if code is None and verdict.state in _HANGS_S else "",
             )
         )
 
@@ -283,7 +308,7 @@ def _step(
     if end.leaves:
         with contextlib.suppress(OSError):
             warn(f"{clean_line(job.order.argv[0])} goes on: livedbg attach {child.pid}")
-    return code, ended, following.final or step.ended(view.latest().snapshot, ended)
+    return code, ended, following.final or step.ended(view.latest(), ended)
 
 
 def _keys(course: Course, order: StepOrder) -> str:
@@ -338,7 +363,7 @@ class _Following:
         while not self._stopped.wait(_LOOK_IN_APP_S):
             if not ended and child.exit_code is not None:
                 ended = True
-                self.final = self._step.ended(self._view.latest().snapshot, child.exit_code)
+                self.final = self._step.ended(self._view.latest(), child.exit_code)
                 self._lines = (*self.final.lines, *self._before)
                 self._note(self.final)
             elif self._asked.is_set():

@@ -67,6 +67,7 @@ class StepRun(Struct, frozen=True, kw_only=True):
         code: its exit code (128 + signal); None: it did not end.
         handed: values from earlier steps or the user.
         snapshot: the last state while it ran.
+        hang: the verdict on a run that did not end, if that is a hang.
     """
 
     number: int
@@ -80,6 +81,7 @@ class StepRun(Struct, frozen=True, kw_only=True):
     code: int | None = 0
     handed: Mapping[str, str] = field(default_factory=dict)
     snapshot: Snapshot = EMPTY
+    hang: str = ""
 
 
 class StepFound(Struct, frozen=True, kw_only=True):

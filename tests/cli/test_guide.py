@@ -140,3 +140,25 @@ def test_a_run_that_does_not_end_is_looked_at_and_killed(tmp_path: Path) -> None
 @pytest.mark.parametrize("words", [("--set", "x", "--", "true"), ("--step", "4", "--", "true"), ("--",)])
 def test_wrong_usage(words: tuple[str, ...]) -> None:
     assert livedbg("aoti", *words).code == 2
+
+
+CROSSED = """
+import threading
+one, other, both = threading.Lock(), threading.Lock(), threading.Barrier(2)
+def take(first, second):
+    with first:
+        both.wait()
+        with second:  # for ever
+            pass
+threading.Thread(target=take, args=(other, one)).start()
+take(one, other)
+"""
+
+
+def test_a_run_that_hangs_is_ended_before_its_time_limit_and_said(tmp_path: Path) -> None:
+    program = tmp_path / "feeds.py"
+    program.write_text(CROSSED)
+    said = livedbg("aoti", "--timeout", "3000", "--", sys.executable, program, env={"XDG_STATE_HOME": str(tmp_path)})
+    assert said.code == 10, said
+    assert "It hangs, in no call of a model. Deadlock of 2 threads" in said.out and "take feeds.py:7" in said.out
+    assert "Step 2 of 3" not in said.out

@@ -40,6 +40,7 @@ _GUARD: Final = lazy_re(
 )
 _COUNT: Final = lazy_re(r"expected inputs vector size to be (\d+), but got (\d+)")
 _INDEX: Final = lazy_re(r"(?:RuntimeError: |what\(\):  |Error: )(index out of bounds: [^\n]{1,200})")
+_RAISED: Final = lazy_re(r"^Exception raised from (\w+) at \S+:\d+")
 _NAN: Final = lazy_re(r"At least one (NaN|INF) in (\S+)")
 _ASSERT: Final = lazy_re(r"^\s+assert not (\w+)\.is(nan|inf)\(\)\.any\(\)\.item\(\)$")
 _CALL: Final = lazy_re(r"^Error: (.+) API call failed at (\S+), line (\d+)")
@@ -63,7 +64,7 @@ class Failure(Struct, frozen=True, kw_only=True):
         kind: `input` (a check of inputs), `nan`, `infinity`, `result` (a graph returns NaN), `index`, or `call` (of the
             generated code).
         number: of the input.
-        name: of the tensor in the generated code.
+        name: of the tensor in the generated code; for an index, of the kernel.
         file: of the generated code, for a call.
     """
 
@@ -91,7 +92,14 @@ def failures(lines: Iterable[str]) -> list[Failure]:
         elif match := _COUNT.search(line):
             found[Failure(kind="input", sentence=_count(match[1], match[2]))] = None
         elif match := _INDEX.search(line):
-            found[Failure(kind="index", sentence=_index(clean_line(match[1], 300)))] = None
+            index = Failure(kind="index", sentence=_index(clean_line(match[1], 300)))
+            if index.sentence not in {failure.sentence for failure in found}:
+                found[index] = None
+        elif match := _RAISED.search(line):
+            last = next(reversed(found), None)
+            if last is not None and last.kind == "index" and not last.name:
+                del found[last]
+                found[structs.replace(last, name=clean_line(match[1], 200))] = None
         if (match := _CALL.match(line)) and call is None:
             call = match
         elif (match := _THROWN.match(line)) and not _CALL.match(line):
@@ -174,7 +182,7 @@ def read(run: StepRun) -> StepFound:
     lines: _Lines = [("settings", sentence) for sentence in unknown_settings(run.environment, run.loaded)]
     if not code and not any("/libtorch_cpu" in name for name in run.loaded) and not any(_printed_by_a_model(run)):
         nothing = "Neither PyTorch nor a model of AOTInductor was seen in it: nothing could be checked."
-        return StepFound(lines=(*lines, *_ended(run, code, ()), ("found", nothing)))
+        return StepFound(lines=(*lines, *_ended(run, code, ()), ("found", nothing)), cause=_hangs_elsewhere(run))
     step = (_sanity, _pinned, _inputs)[run.number - 1]
     return step(run, code, lines)
 
@@ -207,7 +215,7 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     return StepFound(
         lines=tuple(lines),
         hands=hands,
-        cause=any(failure.kind in ("input", "nan", "index") for failure in found),
+        cause=any(failure.kind in ("input", "nan", "index") for failure in found) or _hangs_elsewhere(run),
         wrong_value=any(failure.kind in ("nan", "result") for failure in found),
     )
 
@@ -275,7 +283,7 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
             told += _places(*after)
     elif not hand and launched:
         told.append(("kernel", "All that were launched returned: step 3 looks at the values of all kernels."))
-    return StepFound(lines=(*lines, *told), hands=hand)
+    return StepFound(lines=(*lines, *told), hands=hand, cause=_hangs_elsewhere(run))
 
 
 def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
@@ -315,6 +323,9 @@ def _error_rows(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[s
             continue
         expected = _expected(failure, code)
         lines.append(("found", f"{failure.sentence}{expected}"))
+        if failure.kind == "index" and failure.name:
+            made = [(call, model) for model in code for call in model.code.named(failure.name)]
+            lines += _places(*made[0]) if len(made) == 1 else [("kernel", failure.name)]
     return lines
 
 
@@ -355,6 +366,8 @@ def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Ite
             yield "found", f"It has not ended: it is still being compiled, in {place}. Give it more time (--timeout)."
         elif inside := in_model(run.snapshot):
             yield "found", f"It has not ended: a thread is in a call of a model{inside}."
+        elif _hangs_elsewhere(run):
+            yield "found", f"It hangs, in no call of a model. {run.hang}"
         else:
             yield "found", "It has not ended, and no thread was seen in a call of a model."
     if not run.code or found:
@@ -362,6 +375,12 @@ def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Ite
     how = f"died of signal {run.code - 128}" if run.code > 128 else f"ended with exit code {run.code}"
     error = last_error(_output(run))
     yield "found", f"It {how}{': ' + error if error else ''}."
+
+
+def _hangs_elsewhere(run: StepRun) -> bool:
+    """Return whether it hangs in no model, so that no other step would tell more."""
+    inside = any(model_threads(run.snapshot)) or compiling(run.snapshot) or in_model(run.snapshot)
+    return bool(run.hang) and not inside
 
 
 def _stuck(run: StepRun, code: Sequence[Model]) -> dict[str, str]:

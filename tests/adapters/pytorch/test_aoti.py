@@ -37,6 +37,7 @@ def step(
     loaded: frozenset[str] = frozenset(("/opt/venv/torch/lib/libtorch_cpu.so",)),
     opened: frozenset[str] = frozenset(),
     threads: dict[str, Stack] | None = None,
+    hang: str = "",
 ) -> StepFound:
     """What is found of a run that compiled a model and printed something."""
     (folder / "stdout.log").write_text(out)
@@ -58,6 +59,7 @@ def step(
             opened=opened,
             code=code,
             snapshot=snapshot,
+            hang=hang,
         )
     )
 
@@ -259,6 +261,27 @@ def test_an_infinite_input_may_be_meant_and_other_errors_are_told(
     found = step(1, tmp_path, err=f"{text}\n", code=1)
     assert words in said(found) and found.cause is cause
     assert found.wrong_value is ("nan" in text.lower())
+
+
+def test_an_index_out_of_range_is_said_with_the_models_line(tmp_path: Path) -> None:
+    once = (
+        "Error: index out of bounds: 0 <= tmp2 < 100L\n"
+        "Exception raised from cpp_fused_log_mul_relu_sub_0 at /tmp/k/x.kernel.cpp:28 (most recent call first):\n"
+    )
+    found = step(1, tmp_path, err=f"{once}Traceback\n{once.replace('Error', 'RuntimeError')}", code=1)
+    assert said(found).count("found:") == 1 and found.cause
+    assert "\nmodel: /opt/job/model.py:" in said(found) and "in forward: h = torch.log(h - 1)" in said(found)
+    other = step(1, tmp_path, err=once.replace("log", "other"), code=1)
+    assert "kernel: cpp_fused_other_mul_relu_sub_0" in said(other) and "model:" not in said(other)
+
+
+def test_a_hang_outside_the_model_is_the_cause_and_one_of_the_compiler_is_not(tmp_path: Path) -> None:
+    found = step(1, tmp_path, code=None, hang="Main thread waits in feed (a.py:3).")
+    assert found.cause and "It hangs, in no call of a model. Main thread waits in feed (a.py:3)." in said(found)
+    frames = (Frame("wait", line=8), Frame("compile_fx_aot", file="/opt/lib/torch/_inductor/compile_fx.py", line=8))
+    inside = Stack(thread="t", frames=frames, taken_mono_ns=0, source="no stop")
+    found = step(2, tmp_path, code=None, hang="Main thread waits.", threads={"t": inside})
+    assert not found.cause and "still being compiled" in said(found)
 
 
 @pytest.mark.parametrize(
