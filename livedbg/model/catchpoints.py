@@ -101,6 +101,9 @@ FAULTS: Final = "signals"
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
         "any": Preset(moment=Moment.THROW, patterns=("*",), about="every C++ exception"),
+        "throw": Preset(moment=Moment.THROW, patterns=("*",), about="the same, in gdb's words"),
+        "rethrow": Preset(moment=Moment.RETHROW, patterns=("*",), about="every C++ exception that is thrown on"),
+        "catch": Preset(moment=Moment.CATCH, patterns=("*",), about="every C++ exception, where it is caught"),
         "python": Preset(
             moment=Moment.RAISE,
             patterns=("*",),

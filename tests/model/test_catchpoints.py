@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.model.catchpoints import Pattern, patterns_of
+from livedbg.model.catchpoints import Moment, Pattern, patterns_of
 from livedbg.session.catch_options import presets
 
 
@@ -41,3 +41,11 @@ def test_H2_a_preset_catches_what_it_shows() -> None:
         assert preset.about and preset.patterns
         for left_out in preset.but:
             assert not any(pattern.matches(["Some", left_out]) for pattern in patterns)
+
+
+@pytest.mark.parametrize(
+    ("word", "moment"), [("throw", Moment.THROW), ("rethrow", Moment.RETHROW), ("catch", Moment.CATCH)]
+)
+def test_the_words_of_gdb_mean_every_exception_and_no_type_of_that_name(word: str, moment: Moment) -> None:
+    when, patterns = patterns_of(word, presets())
+    assert when is moment and [pattern.matches(["std::out_of_range"]) for pattern in patterns] == [True]
