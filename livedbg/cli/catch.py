@@ -58,8 +58,8 @@ def command(
     """Trace exceptions, function calls or signals: print type, message and stack of each. Does not stop the target.
 
     TYPE is a C++ type, which includes derived types (std::runtime_error), a glob ('std::*_error'), a regular expression
-    between slashes (/Error$/), a Python exception (python:KeyError), a signal (SIGSEGV), a preset (--presets), or with
-    `--moment call` a function name.
+    between slashes (/Error$/), a Python exception (python:KeyError), a signal (SIGSEGV), a preset (--presets), one of
+    gdb's words for every C++ exception (throw, rethrow, catch), or with `--moment call` a function name.
 
     With --stop, gdb attaches in non-stop mode and stops only the throwing thread, until its frames, variables and
     source are read, usually for some hundredths of a second.

@@ -101,9 +101,6 @@ FAULTS: Final = "signals"
 PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
     {
         "any": Preset(moment=Moment.THROW, patterns=("*",), about="every C++ exception"),
-        "throw": Preset(moment=Moment.THROW, patterns=("*",), about="the same, in gdb's words"),
-        "rethrow": Preset(moment=Moment.RETHROW, patterns=("*",), about="every C++ exception that is thrown on"),
-        "catch": Preset(moment=Moment.CATCH, patterns=("*",), about="every C++ exception, where it is caught"),
         "python": Preset(
             moment=Moment.RAISE,
             patterns=("*",),
@@ -125,6 +122,8 @@ PRESETS: Final[Mapping[str, Preset]] = MappingProxyType(
 
 
 _PYTHON: Final = "python:"
+_EVERY: Final = frozenset((Moment.THROW, Moment.RETHROW, Moment.CATCH))
+"""The words of gdb: every C++ exception, at that moment."""
 _SIGNAL: Final = lazy_re(r"SIG[A-Z][A-Z0-9]*")
 
 
@@ -166,7 +165,7 @@ class Pattern:
 
 
 def patterns_of(text: str, presets: Mapping[str, Preset] = PRESETS) -> tuple[Moment | None, tuple[Pattern, ...]]:
-    """Parse a user's pattern or preset name.
+    """Parse a user's pattern, preset name, or word of gdb (`throw`).
 
     Returns:
         The moment to catch at (None: the user may choose), and the patterns.
@@ -184,6 +183,8 @@ def patterns_of(text: str, presets: Mapping[str, Preset] = PRESETS) -> tuple[Mom
             remedy = f"`kill -L` prints their names; a type of that name: /^{text}$/"
             raise UsageError(f"There is no signal {text}.", remedy)
         return Moment.SIGNAL, (Pattern(text),)
+    if preset is None and text in _EVERY:
+        return Moment(text), (Pattern("*"),)
     if preset is None:
         return None, (Pattern(text),)
     return preset.moment, tuple(Pattern(pattern, preset.but) for pattern in preset.patterns)
