@@ -97,7 +97,7 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
 
 
 def _limited(old: WaitKind | None, after: Thread) -> WaitKind | None:
-    if after.state is not ThreadState.WAITING:
+    if after.state is not ThreadState.WAITING or after.wait is None:  # it ran on between two readings
         return old
     return after.wait if after.timed else None
 

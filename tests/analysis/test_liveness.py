@@ -609,6 +609,9 @@ def test_L10_who_sleeps_between_bursts_is_not_who_ends_a_wait(
         world.thread(2, "metrics", waits_in=rests_in, timed=timed, cpu_ns=int(used * SECOND), switches=int(used * 100))
         world.later(SECOND // 2)
     assert verdict(world).state is state, verdict(world)
+    # it ran on while it was looked at: its state was read as it slept, its wait after that
+    world.thread(2, "metrics", waits_in=None, cpu_ns=int(share * 1.2 * SECOND), switches=int(share * 120))
+    assert verdict(world.later(SECOND // 5)).state is state, verdict(world)
 
 
 @pytest.mark.invariant("behaviour.L11")
