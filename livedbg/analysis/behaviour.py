@@ -68,6 +68,7 @@ JOB: Final = "a job"
 _NAP_S: Final = 1.0
 """Who asks to sleep for so long says himself for how long; a shorter sleep again and again is a poll."""
 _HALF: Final = 0.5
+_LEAST_NS: Final = 100_000_000
 _MOMENT_NS: Final = 200_000
 _BYTES: Final = 64
 """A wake that moves fewer is one for its own sake: of an eventfd, a pipe to itself, a flag."""
@@ -176,14 +177,14 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
 def _polling(thread: Thread, state: RuleInput) -> str | None:
     snapshot = state.snapshot
     activity = snapshot.activity.get(thread.id)
-    if activity is None or activity.limited is None or not activity.runs:
+    if activity is None or not activity.limited or not activity.runs:
         return None
     little = cpu_share(thread, snapshot) < TICK_SHARE
     brief = activity.cpu_total_ns <= activity.runs * _MOMENT_NS
     moves = None if activity.moved is None else activity.moved >= _BYTES * activity.runs
-    if activity.limited in _INSIDE and thread.state in (ThreadState.WAITING, ThreadState.RUNNING):
+    if activity.rests in _INSIDE and thread.state in (ThreadState.WAITING, ThreadState.RUNNING):
         return "it wakes and waits again" if little or (brief and moves is False) else None
-    if activity.limited is not WaitKind.POLL or thread.state is not ThreadState.WAITING or not little:
+    if activity.rests is not WaitKind.POLL or thread.state is not ThreadState.WAITING or not little:
         return None
     if moves is not None:
         return "it polls, and moves nothing" if not moves else None
@@ -199,6 +200,7 @@ def _progressing(thread: Thread, state: RuleInput) -> str | None:
     return "it got on" if _has_run(thread, state.snapshot) or thread.state is ThreadState.RUNNING else None
 
 
+_NAPS: Final = (WaitKind.SLEEP, WaitKind.SEMAPHORE)
 _INSIDE: Final = frozenset(
     {
         WaitKind.SLEEP,
@@ -358,12 +360,13 @@ def cpu_share(thread: Thread, snapshot: Snapshot) -> float:
     """Return the share of a core that a thread has used since it is watched.
 
     Time in which it waited for a CPU is left out: on a busy machine, a working thread gets as little as a ticking one.
+    What is left counts as a tenth of a second at least: of a few milliseconds, a tick fills the whole.
     """
     activity = snapshot.activity.get(thread.id)
     if activity is None or not activity.cpu_total_ns:
         return 0.0
     span = snapshot.now(host_of(thread.id)).mono_ns - activity.first_mono_ns - activity.queued_total_ns
-    return activity.cpu_total_ns / max(span, activity.cpu_total_ns)
+    return activity.cpu_total_ns / max(span, activity.cpu_total_ns, _LEAST_NS)
 
 
 def burns_for_ns(thread: Thread, state: RuleInput) -> int | None:
@@ -533,10 +536,15 @@ def _ticks(thread: Thread, state: RuleInput) -> bool:
 
 
 def _sleeps_between(thread: Thread, state: RuleInput) -> bool:
-    """Return whether a helper thread that nobody waits for sleeps by itself in half of the time or more (L10)."""
+    """Return whether a helper thread that nobody waits for sleeps by itself in half of the time or more (L10).
+
+    One that wakes for moments, and waits for a CPU whenever it is looked at, may do so.
+    """
     activity = state.snapshot.activity.get(thread.id)
-    sleeps = activity is not None and activity.limited in (WaitKind.SLEEP, WaitKind.SEMAPHORE)
-    if not sleeps or _is_main(thread, state.snapshot) or cpu_share(thread, state.snapshot) >= _HALF:
+    if activity is None or _is_main(thread, state.snapshot) or cpu_share(thread, state.snapshot) >= _HALF:
+        return False
+    brief = 0 < activity.cpu_total_ns <= activity.runs * _MOMENT_NS
+    if not (brief if activity.rests is None else activity.limited and activity.rests in _NAPS):
         return False
     return all(waiter.startswith("process:") for waiter in state.graph.waiters_of(thread.id))
 

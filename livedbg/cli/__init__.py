@@ -8,11 +8,12 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from livedbg.commands.command_clock import clock, go_first
-from livedbg.commands.output import drop_output, prepare_streams, warn
-from livedbg.model.errors import LivedbgError, SourceError
+
+if TYPE_CHECKING:
+    from livedbg.model.errors import LivedbgError
 
 _COLLECT_EVERY: Final = 20_000
 """Objects that are made between two collections of garbage (Python: 700). What is imported and read at the start is no
@@ -27,6 +28,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.set_threshold(_COLLECT_EVERY)
     clock.begin()
     go_first(next(iter(sys.argv[1:] if arguments is None else arguments), ""))
+    return _guarded(arguments)
+
+
+def _guarded(arguments: Sequence[str] | None) -> int:
+    from livedbg.commands.output import drop_output, prepare_streams  # 80 ms, after `go_first`
+    from livedbg.model.errors import LivedbgError, SourceError
+
     try:
         prepare_streams()
         code = clock.code = _run(arguments)
@@ -79,5 +87,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 def _say(error: LivedbgError) -> int:
     if os.environ.get("LIVEDBG_DEBUG"):
         traceback.print_exc()
+    from livedbg.commands.output import warn
+
     warn(error.message, error.remedy)
     return error.exit_code

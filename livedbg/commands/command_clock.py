@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 
@@ -29,12 +30,21 @@ clock = CommandClock()
 _LOOKS_ONCE: Final = ("report", "stacks")
 _CROWDED: Final = 4.0
 """Threads that want a CPU, for each one."""
-_NICE: Final = -10
-"""Nine times the share of an ordinary thread (sched_prio_to_weight in kernel/sched/core.c)."""
+_NICE: Final = -15
+"""28 times the share of an ordinary thread (sched_prio_to_weight in kernel/sched/core.c)."""
 
 
 def go_first(command: str) -> None:
     """Raise our priority, and that of all programs that we start, if this command looks once and the box is busy."""
-    if command in _LOOKS_ONCE and os.getloadavg()[0] > _CROWDED * (os.cpu_count() or 1):
+    if command in _LOOKS_ONCE and _wanting() > _CROWDED * (os.cpu_count() or 1):
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, _NICE)
+
+
+def _wanting() -> float:
+    """Return how many threads want a CPU: now, or in the last minute, whichever is more."""
+    try:
+        minute, _, _, now, *_ = Path("/proc/loadavg").read_text("ascii").split()
+        return max(float(minute), float(now.partition("/")[0]))
+    except (OSError, ValueError):
+        return 0.0

@@ -120,7 +120,8 @@ class Activity(Struct, frozen=True):
             spins, shows none.
         step_mono_ns: the last of these samples, else the first sample.
         moved: bytes read and written since the first sample; None if not known.
-        limited: the last wait with a time limit; None if the thread's last wait had none.
+        rests: its last wait; None if none was seen, as of a thread that waits for a CPU whenever it is looked at.
+        limited: that wait has a time limit.
         stack_since_mono_ns: since when all its stacks are in the same functions; None without a stack.
     """
 
@@ -137,7 +138,8 @@ class Activity(Struct, frozen=True):
     stack_since_mono_ns: int | None = None
     stack_samples: int = 0
     moved: int | None = None
-    limited: WaitKind | None = None
+    rests: WaitKind | None = None
+    limited: bool = False
 
 
 class Durations(Struct, frozen=True):

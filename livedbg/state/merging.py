@@ -20,7 +20,6 @@ from livedbg.model import (
     TaskState,
     Thread,
     ThreadState,
-    WaitKind,
 )
 from livedbg.model.ids import processes_in
 from livedbg.model.launches import ProfileSlice
@@ -67,7 +66,7 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
             waiting_since_mono_ns=began if waits else None,
             step_mono_ns=mono_ns,
             moved=moved,
-            limited=_limited(None, after),
+            **_rest(after),
         )
     used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
     same_wait = (
@@ -92,14 +91,14 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
         steps=old.steps + steps,
         step_mono_ns=mono_ns if steps else old.step_mono_ns,
         moved=_moved(old, before, after),
-        limited=_limited(old.limited, after),
+        **_rest(after),
     )
 
 
-def _limited(old: WaitKind | None, after: Thread) -> WaitKind | None:
+def _rest(after: Thread) -> dict[str, Any]:
     if after.state is not ThreadState.WAITING or after.wait is None:  # it ran on between two readings
-        return old
-    return after.wait if after.timed else None
+        return {}
+    return {"rests": after.wait, "limited": after.timed is True}
 
 
 def _moved(old: Activity, before: Thread, after: Thread) -> int | None:

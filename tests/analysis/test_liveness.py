@@ -614,6 +614,41 @@ def test_L10_who_sleeps_between_bursts_is_not_who_ends_a_wait(
     assert verdict(world.later(SECOND // 5)).state is state, verdict(world)
 
 
+@pytest.mark.invariant("behaviour.L10")
+@pytest.mark.parametrize(
+    ("bursts", "state"),
+    [
+        (4000, VerdictState.UNKNOWN),  # it wakes for a tenth of a millisecond, again and again
+        (4, VerdictState.RUNNING),  # and this one works for a tenth of a second
+    ],
+)
+def test_L10_on_a_busy_box_who_wakes_for_moments_is_never_seen_asleep(bursts: int, state: VerdictState) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="pthread_cond_wait", timed=False)
+    world.waits(main, world.resource("cond:box/1/0x90"))
+    world.later(20 * SECOND)
+    for part in (0, 1, 2):
+        used = {"cpu_ns": SECOND * part // 5, "queued_ns": SECOND * part * 3 // 2, "switches": bursts * part // 2}
+        world.thread(2, "metrics", state=ThreadState.RUNNING, **used)
+        world.later(2 * SECOND)
+    assert verdict(world).state is state, verdict(world)
+
+
+@pytest.mark.invariant("behaviour.L10")
+def test_L10_a_few_milliseconds_are_no_share_of_a_core() -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="pthread_cond_wait", timed=False)
+    world.waits(main, world.resource("cond:box/1/0x90"))
+    world.later(20 * SECOND)
+    for part in (0, 1, 2):
+        used = {"cpu_ns": SECOND * part // 1000, "queued_ns": SECOND * part * 3 // 2, "switches": 3 * part}
+        world.thread(2, "metrics", waits_in="epoll_wait of 3 descriptors", timed=False, **used)
+        world.later(SECOND)
+    assert verdict(world).state is VerdictState.UNKNOWN, verdict(world)
+
+
 @pytest.mark.invariant("behaviour.L11")
 @pytest.mark.parametrize(
     ("function", "state"),

@@ -172,17 +172,24 @@ def test_a_look_ends_when_it_is_complete_or_when_the_limit_is_over(
 
 
 @pytest.mark.parametrize(
-    ("command", "load", "raised"), [("report", 9.0, True), ("report", 7.0, False), ("watch", 9.0, False)]
+    ("command", "load", "raised"),
+    [
+        ("report", "9.00 5.00 4.00 3/210 4711", True),
+        ("report", "0.90 0.50 0.40 22/210 4711", True),  # just now
+        ("report", "7.00 5.00 4.00 7/210 4711", False),
+        ("watch", "9.00 9.00 9.00 22/210 4711", False),
+        ("report", "not to be read", False),
+    ],
 )
 def test_a_command_that_looks_once_comes_first_on_a_busy_box(
-    command: str, load: float, raised: bool, monkeypatch: pytest.MonkeyPatch
+    command: str, load: str, raised: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    monkeypatch.setattr(Path, "read_text", lambda *_: load)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     asked: list[int] = []
     monkeypatch.setattr(os, "setpriority", lambda _which, _who, nice: asked.append(nice))
     go_first(command)
-    assert asked == [-10] * raised
+    assert asked == [-15] * raised
 
     def denied(*_: int) -> None:
         raise PermissionError
