@@ -50,10 +50,9 @@ _PIECE: Final = 1 << 20
 def add_debug_file(made: drgn.Module, module: Module) -> None:
     """Give drgn the separate debug file of a module, if there is one."""
     file = str(module.file)
-    root = f"{file.partition('/root/')[0]}/root" if file.startswith("/proc/") and "/root/" in file else ""
-    folders = tuple(dict.fromkeys((f"{root}{_DEBUG}", _DEBUG)))
+    root, folders = _folders(file)
     if (build_id := made.build_id) is not None:
-        for path in _by_id(build_id, folders):
+        for path in _by_id(build_id.hex(), folders):
             _try(made, path)
     else:
         for path, crc in _by_link(module.file, file.removeprefix(root), folders):
@@ -66,7 +65,7 @@ def add_debug_file(made: drgn.Module, module: Module) -> None:
         wanted = made.wanted_supplementary_debug_file()
         named = os.path.join(os.path.dirname(wanted.path), wanted.supplementary_path)  # noqa: PTH118, PTH120
         inside = [f"{root}{named}"] if not named.startswith(f"{root}/") else []
-        for path in (*inside, named, *_by_id(wanted.checksum, folders)):
+        for path in (*inside, named, *_by_id(wanted.checksum.hex(), folders)):
             if made.debug_file_status is drgn.ModuleFileStatus.WANT_SUPPLEMENTARY:
                 _try(made, path)
 
@@ -82,9 +81,19 @@ def _try(made: drgn.Module, path: str, *, force: bool = False) -> None:
             made.try_file(path, fd=target_files.open_fd(path), force=force)  # drgn closes it
 
 
-def _by_id(build_id: bytes, folders: tuple[str, ...]) -> Iterator[str]:
-    name = build_id.hex()
-    return (f"{folder}/.build-id/{name[:2]}/{name[2:]}.debug" for folder in folders)
+def separate_files(file: Path, build_id: str) -> list[Path]:
+    """Return the paths at which the separate debug file of a file with a build id (hexadecimal) may be."""
+    return [Path(path) for path in _by_id(build_id, _folders(str(file))[1])] if build_id else []
+
+
+def _folders(file: str) -> tuple[str, tuple[str, ...]]:
+    """Return the root of the mount namespace through which we see a file ("": ours), and the folders to search."""
+    root = f"{file.partition('/root/')[0]}/root" if file.startswith("/proc/") and "/root/" in file else ""
+    return root, tuple(dict.fromkeys((f"{root}{_DEBUG}", _DEBUG)))
+
+
+def _by_id(build_id: str, folders: tuple[str, ...]) -> Iterator[str]:
+    return (f"{folder}/.build-id/{build_id[:2]}/{build_id[2:]}.debug" for folder in folders)
 
 
 def _by_link(file: Path, named: str, folders: tuple[str, ...]) -> Iterator[tuple[str, int]]:
