@@ -143,7 +143,7 @@ _BAD: Final = frozenset((VerdictState.CRASHED, VerdictState.DEADLOCK, VerdictSta
 
 
 class FindingsPrinter:
-    """Prints each finding once, and the verdict when it changes.
+    """Prints each finding once, and the verdict when it changes; one sentence where both say the same.
 
     A verdict of a hang or a crash is printed at once, also when others are stuck than before, and so is the first one
     unless it is `unknown`. Another one is printed when it has held for `_HOLDS_S`: which threads of a healthy job wait
@@ -164,6 +164,7 @@ class FindingsPrinter:
         self._over_ns = 0
         self._begins = True
         self._looked_last = False
+        self._told = ""
 
     def show(self, update: Update, *, last: bool = False) -> None:
         """Print the news of an update; `last`: nothing is printed after it."""
@@ -189,8 +190,8 @@ class FindingsPrinter:
             self._verdict = None  # what was said was that it looks
         begins = self._begins and not update.diagnosis.is_looking and verdict.state is VerdictState.UNKNOWN
         if self._changes(verdict, update.snapshot.now().mono_ns, last or update.ended, begins):
-            self._begins = False
-            yield self._verdict_line(verdict, at_ns)
+            self._begins, self._told = False, verdict.sentence
+            yield self._verdict_line(verdict, update.diagnosis.findings.get(verdict.chief), at_ns)
         self._looked_last = update.diagnosis.is_looking
         alike: Counter[tuple[str, tuple[str, ...]]] = Counter()
         for name, finding in update.diagnosis.findings.items():
@@ -198,7 +199,8 @@ class FindingsPrinter:
             alike[key] += 1  # several of one process: recompilations of different functions
             if alike[key] > self._said[key]:
                 self._said[key] = alike[key]
-                yield self._finding_line(name, finding, at_ns)
+                if self._as_json or finding.sentence != self._told:
+                    yield self._finding_line(name, finding, at_ns)
 
     def _awaits_last_words(self, update: Update) -> bool:
         """Return whether all processes have ended just now, so that their last output and stack are still to come."""
@@ -224,10 +226,11 @@ class FindingsPrinter:
         self._verdict, self._next = now, None
         return True
 
-    def _verdict_line(self, verdict: Verdict, at_ns: int) -> str:
+    def _verdict_line(self, verdict: Verdict, chief: Finding | None, at_ns: int) -> str:
         if self._as_json:
             return json_line(verdict_line(verdict, at_ns))
-        return f"{clock(at_ns)} {verdict.state.value.upper():<8} {verdict.sentence}"
+        rule = f" [{chief.rule}]" if chief is not None and chief.sentence == verdict.sentence else ""
+        return f"{clock(at_ns)} {verdict.state.value.upper():<8} {verdict.sentence}{rule}"
 
     def _finding_line(self, name: str, finding: Finding, at_ns: int) -> str:
         if self._as_json:

@@ -65,6 +65,18 @@ def test_findings_of_one_rule_about_one_process_are_all_printed_and_each_once() 
     assert [line.split()[2] for line in said] == ["r.", "f0.", "f1.", "f2."]
 
 
+def test_a_finding_that_the_verdict_says_is_not_said_twice() -> None:
+    findings = {
+        "F1": Finding(rule="crash", severity=Severity.CRITICAL, sentence="Died.", entities=("p",)),
+        "F2": Finding(rule="note", severity=Severity.INFO, sentence="Beside.", entities=("p",)),
+    }
+    verdict = Verdict(state=STATES.CRASHED, sentence="Died.", chief="F1")
+    update = Update(Snapshot(revision=1, clocks={"box": Clock(1, 1)}), Diagnosis(verdict, findings))
+    said = [line.partition(" ")[2] for line in FindingsPrinter(False).lines(update)]
+    assert said == ["CRASHED  Died. [crash]", "info     Beside. [note]"]
+    assert len(list(FindingsPrinter(True).lines(update))) == 3
+
+
 def test_that_nothing_is_known_yet_is_printed_once_it_holds_or_nothing_else_comes() -> None:
     unknown = [(n / 4, STATES.UNKNOWN, "t") for n in range(10)]
     assert printed(*unknown) == []
