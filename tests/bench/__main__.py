@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import sys
+import traceback
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.bench import attach, catch, graph, launches, logs, ordinary, ranks, ring, scale, screen, touch
+from tests.bench import attach, catch, graph, launches, loaded, logs, ordinary, ranks, ring, scale, screen, touch
 from tests.bench.harness import Row
 from tests.bench.table import HEAD
 
@@ -17,6 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 GROUPS: dict[str, tuple[str, Callable[[], Iterable[Row]]]] = {
     "attach": ("Observing a torch process with 257 threads", attach.rows),
     "scale": ("CPU time and memory of a report", scale.rows),
+    "loaded": ("On a busy box: the same process", loaded.rows),
     "catch": ("Tracing exceptions", catch.rows),
     "launches": ("Tracing launches", launches.rows),
     "touch": ("Attaching gdb, and glances", touch.rows),
@@ -34,7 +37,7 @@ divided by livedbg's: above 1, livedbg's figure is smaller (faster, if it is a t
 include the start-up of a program. A figure is the median; in parentheses are the minimum, the maximum and the
 number of repeats. *held* shows whether the budget is met.
 
-    make bench                      # all groups, about fifteen minutes
+    make bench                      # all groups, about twenty minutes
     python -m tests.bench graph     # one group: {groups}
     python -m tests.bench --write   # update this page
 """
@@ -57,8 +60,8 @@ def load() -> str:
     return f"Load average when this group started: {os.getloadavg()[0]:.1f}."
 
 
-def main() -> None:
-    """Measure what the command line names."""
+def main() -> int:
+    """Measure what the command line names; a group that fails is named, and the others go on."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench")
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
     parser.add_argument("--write", action="store_true", help="write docs/performance.md")
@@ -66,18 +69,26 @@ def main() -> None:
     unknown = set(wanted.groups) - GROUPS.keys()
     if unknown or (wanted.write and wanted.groups):
         parser.error("no such group" if unknown else "--write wants all groups")
+    failed: list[str] = []
     page = [INTRODUCTION.format(groups=", ".join(GROUPS)), facts()]
     print(page[-1])
     for name in wanted.groups or GROUPS:
         title, rows = GROUPS[name]
         page += ["", f"## {title}", "", load(), "", HEAD]
         print(f"\n{title}. {load()}\n{HEAD}")
-        for row in rows():
-            page.append(row.markdown())
-            print(row.markdown(), flush=True)
-    if wanted.write:
+        try:
+            for row in rows():
+                page.append(row.markdown())
+                print(row.markdown(), flush=True)
+        except Exception:
+            traceback.print_exc()
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}")
+    elif wanted.write:
         PAGE.write_text("\n".join([*page, "", NOTES]))
         print(f"\nwritten: {PAGE.name}")
+    return 1 if failed else 0
 
 
 NOTES = """## Notes
@@ -130,4 +141,4 @@ NOTES = """## Notes
 """
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -39,11 +39,13 @@ def rows(repeats: int = 5, seconds: float = 20.0) -> Iterator[Row]:
         yield from _cost(target, seconds, "a busy")
 
 
-def _report(pid: int) -> Callable[[], float]:
+def report_on(pid: int) -> Callable[[], float]:
+    """Return a look of ours, which says how many seconds it took."""
     return lambda: run(program("livedbg"), "report", str(pid), "--json")
 
 
-def _peers(pid: int) -> dict[str, Callable[[], float]]:
+def peers_of(pid: int) -> dict[str, Callable[[], float]]:
+    """Return the same of each peer."""
     target = str(pid)
     return {
         "gdb thread apply all bt": lambda: run(
@@ -60,18 +62,20 @@ def _pause(target: Target, twin: Target, repeats: int) -> Iterator[Row]:
     """Longest gaps, less those of a target at whose twin livedbg looks: what the work beside it costs on this box."""
     gaps, control = [], []
     for _ in range(repeats):
-        gaps.append(target.heart.pause_ms(_report(target.pid)))
-        control.append(target.heart.pause_ms(_report(twin.pid)))
+        gaps.append(target.heart.pause_ms(report_on(target.pid)))
+        control.append(target.heart.pause_ms(report_on(twin.pid)))
     noise = Figure(tuple(control))
     what = "longest gap of the target's heartbeat during a `report`"
     yield Row(what, Figure(tuple(gaps)), "a `report` on another process", noise, "ms")
     above = Figure(tuple(max(gap - noise.median, 0.0) for gap in gaps))
-    for name, peer in _peers(target.pid).items():
+    for name, peer in peers_of(target.pid).items():
         theirs = _above(target.heart, peer, noise.median, 3 if "gdb" in name else repeats)
         yield Row("pause: gap above that noise", above, name, theirs, "ms", "≤ 1/1000 of gdb" if "gdb" in name else "")
     for name in ("gdb thread apply all bt", "py-spy dump", "py-spy dump --nonblocking", "pystack remote"):
-        ours = repeated(lambda: _switched(target, _report(target.pid)), 3)
-        theirs = repeated(lambda name=name: _switched(target, _peers(target.pid)[name]), 3 if "gdb" not in name else 1)
+        ours = repeated(lambda: _switched(target, report_on(target.pid)), 3)
+        theirs = repeated(
+            lambda name=name: _switched(target, peers_of(target.pid)[name]), 3 if "gdb" not in name else 1
+        )
         yield Row("context switches of its waiting threads while observed", ours, name, theirs, "/scan", "≤ 0 /scan")
 
 
@@ -90,8 +94,8 @@ def _switched(target: Target, look: Callable[[], float]) -> float:
 
 
 def _time(target: Target, repeats: int) -> Iterator[Row]:
-    ours = repeated(_report(target.pid), repeats)
-    peers = _peers(target.pid)
+    ours = repeated(report_on(target.pid), repeats)
+    peers = peers_of(target.pid)
     what = "a complete `report` with native stacks and waits, including start-up"
     for name, peer in peers.items():
         yield Row(what, ours, name, repeated(peer, 1 if "gdb" in name else repeats), "s")

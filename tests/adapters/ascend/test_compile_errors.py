@@ -296,4 +296,6 @@ def test_a_launched_compiler_that_fails_before_anybody_has_looked(tmp_path: Path
     home = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
     job = run_livedbg(command, 100, text=True, cwd=tmp_path, env=home)
     assert job.returncode == 1
-    assert re.search("(CRASHED |critical) pypto's .*so ConvertTensorToTileOps is the one that failed", job.stderr), job.stderr
+    assert re.search("(CRASHED |critical) pypto's .*so ConvertTensorToTileOps is the one that failed", job.stderr), (
+        job.stderr
+    )
