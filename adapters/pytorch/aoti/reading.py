@@ -46,6 +46,7 @@ _ASSERT: Final = lazy_re(r"^\s+assert not (\w+)\.is(nan|inf)\(\)\.any\(\)\.item\
 _CALL: Final = lazy_re(r"^Error: (.+) API call failed at (\S+), line (\d+)")
 _THROWN: Final = lazy_re(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
 
+_OF_DEVICE: Final = lazy_re(r"\b(?:CUDA|HIP|XPU) |[Cc]u(?:da|DNN|BLAS)")
 _GPU: Final = lazy_re(r"/dev/(?:nvidia(?:\d+|-uvm)|nvhost-gpu|nvmap|dxg)$")
 """What a process has open that runs kernels on a GPU; the libraries alone come with torch's package."""
 _ERROR: Final = lazy_re(r"^(?:\w+\.)*\w+(?:Error|Exception|Interrupt)(?::|$)|^  what\(\):  ")
@@ -215,9 +216,21 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     return StepFound(
         lines=tuple(lines),
         hands=hands,
-        cause=any(failure.kind in ("input", "nan", "index") for failure in found) or _hangs_elsewhere(run),
+        cause=any(_is_cause(failure, code) for failure in found) or _hangs_elsewhere(run),
         wrong_value=any(failure.kind in ("nan", "result") for failure in found),
     )
+
+
+def _is_cause(failure: Failure, code: Sequence[Model]) -> bool:
+    """Return whether an error needs no further step.
+
+    Nor does what an operator of the program raises, unless it is an error of the device, which an earlier kernel made.
+    """
+    if failure.kind != "call":
+        return failure.kind in ("input", "nan", "index")
+    model = model_of(code, failure.file)
+    call = model.code.at_line(failure.line) if model is not None else None
+    return bool(call is not None and call.operator and failure.message) and not _OF_DEVICE.search(failure.message)
 
 
 def _nothing(run: StepRun, code: Sequence[Model]) -> str:

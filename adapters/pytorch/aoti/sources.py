@@ -117,7 +117,7 @@ class Model(Struct, frozen=True, kw_only=True):
             owners = [owner.rpartition(".") for index in makers for owner in self._owners(self.code.calls[index])]
             if owners:
                 own = {parent: f"{parent}.{attribute}" for parent, _, attribute in owners if attribute in attributes}
-                said = [f"{parent} (most likely: {made} made its input)" for parent, made in own.items()]
+                said = [parent and f"{parent} (most likely: {made} made its input)" for parent, made in own.items()]
                 return said[0] if len(said) == 1 else ""
         return ""
 

@@ -301,6 +301,13 @@ def test_an_exception_in_a_call_is_shown_with_its_kernel(tmp_path: Path) -> None
     found = step(1, tmp_path, model=THROW, err=(THROW / "stderr.txt").read_text(), code=1)
     assert "guide::throws (call 3 of 5, model.wrapper.cpp:885) failed: table of rows is empty" in said(found)
     assert found.hands == {"kernel": "cpp_fused_mul_relu_throws_0"}, "what it reads; it prints nothing itself"
+    assert found.cause, "an operator of the program raised it"
+
+
+def test_an_error_of_the_device_that_an_operator_reports_is_not_its_own(tmp_path: Path) -> None:
+    err = (THROW / "stderr.txt").read_text().replace("table of rows is empty", "CUDA error: misaligned address")
+    found = step(1, tmp_path, model=THROW, err=err, code=1)
+    assert "failed: CUDA error: misaligned address" in said(found) and not found.cause
 
 
 def test_the_code_of_a_package_that_was_compiled_here_is_found_by_the_error(tmp_path: Path) -> None:

@@ -336,6 +336,7 @@ class Gate:
     ("reads", "module"),
     [
         (["blocks.1.fc.weight"], "blocks.1 (most likely: blocks.1.fc made its input)"),
+        (["fc.weight"], ""),  # of the model itself
         (["blocks.1.fc.weight", "blocks.1.bias.weight"], "blocks.1 (most likely: blocks.1.bias made its input)"),
         (["blocks.1.fc.weight", "blocks.2.fc.weight"], ""),  # which of the two is not known
         (["head.proj.weight"], ""),  # no attribute of the line's class
