@@ -30,7 +30,10 @@ CASES: Final = (
     Case("shape", (), 11, ("dimension 0 is 5, and the model was compiled for 4", "expects float32 [4, 32]")),
     Case("dtype", (), 11, ("Input 0 (counted from 0) has type float64, and the model was compiled for float32",)),
     Case(
-        "nan", (), 12, ("4 launches, 4 returned", "cpp_fused_log_mul_relu_sub_0 (call 2) made NaN", "torch.log(y - 1)")
+        "nan",
+        (),
+        12,
+        ("4 launches, 4 returned", "cpp_fused_log_mul_relu_sub_0 (call 2) produced the first NaN", "torch.log(y - 1)"),
     ),
     Case("throw", ("--step", "1"), 11, ("guide::throw (call 3 of 5", "failed: table of rows is empty")),
     Case("hang", ("--step", "2", "--timeout", "240"), 10, ("guide::hang (call 3 of 5", "model.py:")),
