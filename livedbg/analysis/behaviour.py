@@ -38,8 +38,11 @@ Invariants:
         for something that only its own process can provide (an event, a condition, a future), beside a connection that
         no thread waits at, or in a job of a pool. A client that waits for news looks the same. Nor is a server that
         leaves unread data that it sent to itself.
-    behaviour.L14. Nor is a program that polls, or waits with a time limit, because a process outside its family that
-        may answer it waits for connections.
+    behaviour.L14. Nor is a program that polls, or waits with a time limit, because a process waits for connections that
+        may answer it: one outside its family, or one of it to which it has a connection.
+    behaviour.L15. Nor does a thread show progress that does little but answer: only threads that poll, tick or are
+        blocked can give it what it waits for. A program that asks a child again and again whether a job is done, or
+        whether it lives, looks the same whatever becomes of the job.
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from livedbg.analysis.enders import reachable
+from livedbg.analysis.enders import nearest, reachable
 from livedbg.analysis.progress_seen import calls_seen, loop_of
 from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
@@ -277,9 +280,23 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     others = [other for other in _may_end(last, state) if _began_before(other, main, long, state)]
     for kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
         for other in others:
-            if doing(other, state).kind is kind and not (_ticks(other, state) or _sleeps_between(other, state)):
+            if doing(other, state).kind is kind and not (_ticks(other, state) or _shows_nothing(other, state)):
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
+
+
+def _shows_nothing(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a thread sleeps between its bursts (L10), or only answers who makes no progress (L15)."""
+    if _sleeps_between(thread, state):
+        return True
+    if thread.timed or cpu_share(thread, state.snapshot) >= TICK_SHARE:
+        return False
+    if thread.state is ThreadState.RUNNING:  # what it waited for is not known any more
+        return True
+    who = nearest(thread, state)
+    works = (one for one in who.threads if doing(one, state).kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING))
+    idle = all(_ticks(one, state) or _sleeps_between(one, state) for one in works)
+    return bool(who.threads) and not who.outside and idle
 
 
 class Ignored(NamedTuple):
@@ -316,7 +333,13 @@ def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
     process = state.snapshot.processes.get(thread.process)
     if process is None or not (thread.timed or doing(thread, state).kind is Behaviour.POLLING):
         return False
-    return all(one is not server for one in family_threads(process, state))
+    return asks((server,), process.id, state) or all(one is not server for one in family_threads(process, state))
+
+
+def asks(servers: Iterable[Thread], process: str, state: RuleInput) -> bool:
+    """Return whether one of some servers waits at a connection to a process (L14)."""
+    ends = (end for server in servers for end in state.graph.blockers_of(server.id) if end.startswith("socket:"))
+    return any(process in state.graph.blockers_of(end) for end in ends)
 
 
 def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:

@@ -19,6 +19,7 @@ from livedbg.analysis.behaviour import (
     LONG_BLOCKED,
     Behaviour,
     Standing,
+    asks,
     awaits_children,
     burns_for_ns,
     cpu_share,
@@ -221,7 +222,9 @@ def _all_idle(stands: Sequence[Standing], threads: Sequence[Thread], state: Rule
     idle = (Behaviour.SERVING, Behaviour.SLEEPING)
     served = {one.doing.reason for one in stands if one.doing.kind is Behaviour.SERVING}
     if served - {JOB}:  # an idle worker shows nothing of who gives it jobs
-        return all(one.doing.kind in idle or one.end.timed for one in stands)
+        servers = [one.end for one in stands if one.doing.kind is Behaviour.SERVING]
+        waits = [one for one in stands if one.doing.kind not in idle]
+        return all(one.end.timed and not asks(servers, one.main.process, state) for one in waits)
     if not stands or any(one.doing.kind not in idle for one in stands):
         return False
     kinds = (doing(thread, state).kind for thread in threads if not awaits_children(thread, state))
