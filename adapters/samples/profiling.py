@@ -281,7 +281,7 @@ async def profile_python(
     def flush() -> None:
         if slices := tally.take():
             context.emit(SamplesSeen(slices=slices, **context.stamp()))
-        context.emit(*(_counted(thread, progress, context.stamp()) for thread, progress in going.items()))
+        context.emit(*(counted(thread, progress, context.stamp()) for thread, progress in going.items()))
         going.clear()
 
     first = threads()
@@ -302,7 +302,8 @@ async def profile_python(
     return work.result()
 
 
-def _counted(thread: str, progress: LoopProgress, stamp: Stamp) -> CounterSeen:
+def counted(thread: str, progress: LoopProgress, stamp: Stamp) -> CounterSeen:
+    """Return what a loop of a thread has done, as an event."""
     loop, total = progress.loop, progress.loop.total
     file = loop.code.file.rpartition("/")[2]
     name = f"iterations of a loop in {file if loop.code.name == '<module>' else f'{loop.code.name} ({file})'}"

@@ -12,9 +12,11 @@ from typing import Final
 from livedbg.cpython.call_frames import CallFrames, PyFrames, PyPlace
 from livedbg.cpython.for_loops import ForLoop, ForLoopReader
 from livedbg.cpython.interpreter import find_interpreter
+from livedbg.cpython.loop_source import Sources
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.probe_arguments import own_tid
 from livedbg.cpython.threads import ThreadReader
+from livedbg.linux import procfs
 from livedbg.model import Frame
 from livedbg.state.stacks import interpreters_own, merge_frames, runs_python
 from livedbg.unwind.unwound import Unwound
@@ -35,6 +37,7 @@ class PythonFrames:
     def __init__(self) -> None:
         self._readers: dict[int, tuple[ThreadReader, CallFrames] | None] = {}
         self._states: dict[int, dict[int, int]] = {}
+        self._sources: dict[int, Sources] = {}
 
     @property
     def readable(self) -> bool:
@@ -45,6 +48,7 @@ class PythonFrames:
         """Find the interpreters of processes, and their threads."""
         for pid in self._readers.keys() - pids:
             del self._readers[pid]
+            self._sources.pop(pid, None)
         for pid in pids:
             self._states.pop(pid, None)
             try:
@@ -68,6 +72,19 @@ class PythonFrames:
         """
         reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
         return ForLoopReader(reader[0]).loops(state) if reader is not None and state is not None else ()
+
+    def ending_loops(self, pid: int, tid: int) -> tuple[ForLoop, ...] | None:
+        """Return the loops of a thread that only their own end ends, outermost first; None if it ran meanwhile.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
+        if reader is None or state is None:
+            return ()
+        before = procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")
+        loops = ForLoopReader(reader[0]).ending(state, self._sources.setdefault(pid, Sources(pid)).tree)
+        return loops if procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat") == before else None
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
         """Return the frames at places read a moment ago; None if one of them was no frame."""

@@ -11,7 +11,7 @@ Invariants:
     behaviour.L3. In a runtime that livedbg does not inspect, a little CPU time of any thread is no progress, and in one
         that polls none is.
     behaviour.L4. CPU time of a thread that shows nothing else is no observed progress, unless a count of completed work
-        has risen, or a `for` loop of the thread progresses (livedbg.adapters.samples.loop_progress).
+        has risen, or a loop of the thread progresses (livedbg.adapters.samples.loop_progress).
     behaviour.L5. An idle program waits for a key or a change of a file only if it waits for nothing else that another
         process or device may owe it.
     behaviour.L6. A thread that repeatedly wakes from waits with a time limit, uses little CPU time and moves no bytes
@@ -169,6 +169,10 @@ def _blocked_for_long(thread: Thread, state: RuleInput) -> str | None:
     return LONG_BLOCKED.reason if waited >= state.settings.thread_stall_ns else None
 
 
+def _loop_ends(thread: Thread, state: RuleInput) -> str | None:
+    return "a loop of it comes nearer to its end" if loop_of(thread, state) is not None else None
+
+
 def _sleeping(thread: Thread, state: RuleInput) -> str | None:
     if thread.wait is not WaitKind.SLEEP or cpu_share(thread, state.snapshot) >= TICK_SHARE:
         return None
@@ -229,6 +233,11 @@ TABLE: Final = (
         Behaviour.BLOCKED,
         "It has been in one wait without a time limit for the threshold (10 s).",
         _blocked_for_long,
+    ),
+    Row(
+        Behaviour.PROGRESSING,
+        "A loop that only its own end ends comes nearer to it, whatever it sleeps between.",
+        _loop_ends,
     ),
     Row(Behaviour.SLEEPING, "It sleeps for a second or longer, or has not run since it began to sleep.", _sleeping),
     Row(

@@ -1,4 +1,4 @@
-"""How far the `for` loops of a Python thread have come, read from the iterators on the value stacks of its frames.
+"""How far the loops of a Python thread have come, read from the iterators and counters in its frames.
 
 A `for` loop keeps its iterator on the value stack of its frame until it ends. The iterators of built-in types have
 their position inside, so that it can be read while the loop goes on.
@@ -7,16 +7,27 @@ Python/bltinmodule.c (zip) of 3.11 to 3.14.
 
 A reading proves nothing: the slot may be left from an earlier loop, and the memory may have changed while it was read.
 Only several readings of the same iterator, one after the other, do.
+
+Invariants:
+    for_loops.E1. Of a thread that naps, only loops count that nothing but their own end ends, and none that is inside
+        of another one: of a loop that polls, or that goes on for ever. Python's own library is left out. Where the
+        source can't be read, or may have changed since the process began, no loop counts.
 """
 
 from __future__ import annotations
 
+import ast
 import struct
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from livedbg.cpython.call_frames import FrameLocals
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.loop_source import SourceLoop, loops_around
 from livedbg.cpython.objects import Code, ObjectReader, is_pointer
 from livedbg.cpython.threads import PyFrame, ThreadReader
 from livedbg.linux import memory
+from livedbg.text.patterns import lazy_re
 
 _INNER_FRAMES: Final = 3  # generators inside generators that are followed
 _MOST_OBJECTS: Final = 10_000  # of the value stacks of a thread: more are damaged memory
@@ -29,6 +40,7 @@ _SEQUENCES: Final = frozenset(  # index at 16, what is walked at 24
 _ENDLESS_BY_DESIGN: Final = frozenset({"itertools.repeat", "itertools.count", "callable_iterator"})
 """A loop over one of these polls, or runs until it is stopped."""
 
+_LIBRARY: Final = lazy_re(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
 _RANGE, _ENUMERATE, _SET, _ZIP, _GENERATOR = "range_iterator", "enumerate", "set_iterator", "zip", "generator"
 
 
@@ -37,7 +49,7 @@ class ForLoop(NamedTuple):
 
     Attributes:
         code: of the function that has the loop.
-        iterator: address of the iterator.
+        iterator: address of the iterator; of a `while` loop, an odd number that names its counter.
         position: rises by 1 with each iteration.
         total: the position at its end; None if the iterator does not know it.
     """
@@ -59,6 +71,8 @@ class ForLoopReader:
         self._reader = reader
         self._objects: ObjectReader = reader.objects
         self._left = 0
+        self._heap = HeapReader(reader.objects)
+        self._locals = FrameLocals(self._heap)
 
     def loops(self, state: int) -> tuple[ForLoop, ...]:
         """Return the loops that a thread is in, outermost first.
@@ -75,6 +89,48 @@ class ForLoopReader:
         frames = self._reader.frames_of([state])[state]
         found = [loop for frame in reversed(frames) for loop in self._of_frame(frame)]
         return tuple({loop.iterator: loop for loop in reversed(found)}.values())[::-1]  # of equal ones, the outermost
+
+    def ending(self, state: int, source: Callable[[str], ast.Module | None]) -> tuple[ForLoop, ...]:
+        """Return the loops of a thread that only their own end ends, outermost first (E1).
+
+        Args:
+            source: returns the source of a file.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        if self._reader.layout.free_threaded:
+            return ()
+        self._left = _MOST_OBJECTS
+        found: list[ForLoop] = []
+        for frame in reversed(self._reader.frames_of([state])[state]):
+            if _LIBRARY.search(frame.code.file):
+                continue
+            tree = source(frame.code.file)
+            if tree is None:
+                break
+            around = loops_around(tree, frame.code.line(frame.offset))
+            read = self._of_frame(frame)
+            if len(read) != sum(loop.is_for for loop in around):
+                read = []  # not known which is which
+            for number, loop in enumerate(around):
+                if not loop.ends:
+                    return tuple(found)
+                if not loop.is_for:
+                    found += self._counted(frame, loop, frame.code.address + 2 * number + 1)
+                elif read:
+                    found.append(read.pop(0))
+        return tuple(found)
+
+    def _counted(self, frame: PyFrame, loop: SourceLoop, key: int) -> list[ForLoop]:
+        """Return a `while` loop with the value of its counter; nothing if that can't be read."""
+        values = self._locals.of(frame, {loop.counter, str(loop.bound)})
+        position = self._heap.integer(values.get(loop.counter, 0))
+        total = loop.bound if isinstance(loop.bound, int) else self._heap.integer(values.get(loop.bound, 0))
+        if position is None:
+            return []
+        sign = -1 if loop.falls else 1
+        return [ForLoop(frame.code, key, sign * position, None if total is None else sign * total)]
 
     def _of_frame(self, frame: PyFrame, depth: int = 0, consumer: Code | None = None) -> list[ForLoop]:
         found: list[ForLoop] = []

@@ -1,12 +1,16 @@
-"""Loops that only compute, one a word: `for` loops that come to an end, and loops that poll for what never comes."""
+"""Loops, one a word: some come to an end, some poll for what never comes; they only compute, or nap between."""
 
 from __future__ import annotations
 
 import itertools
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
 
 MANY = 10**12
+NAP_S = 0.1
+NAPS = 10**6
 FEW = tuple(range(200))
 FLAG: list[int] = []  # stays empty
 
@@ -82,6 +86,59 @@ def numbers_its_polls() -> None:
     for _ in enumerate(itertools.repeat(None)):
         if FLAG:
             return
+
+
+def naps_in_a_for() -> None:
+    for _ in range(NAPS):
+        time.sleep(NAP_S)
+
+
+def naps_in_a_while(end: int = NAPS) -> None:
+    step = 0
+    while step < end:
+        time.sleep(NAP_S)
+        step += 1
+
+
+def naps_until_a_count() -> None:
+    left, size = NAPS, 1
+    while True:
+        time.sleep(NAP_S)
+        left -= size
+        size = max(size, 1)
+        if left == 0:
+            return
+
+
+def joins_one_that_naps() -> None:
+    worker = threading.Thread(target=naps_in_a_while)
+    worker.start()
+    worker.join()
+
+
+def retries() -> bool:
+    for _ in range(NAPS):
+        if FLAG:
+            return True
+        time.sleep(NAP_S)
+    return False
+
+
+def retries_while_it_may() -> None:
+    tries = 0
+    while not FLAG and tries < NAPS:
+        time.sleep(NAP_S)
+        tries += 1
+
+
+def naps_in_slices() -> None:
+    while not FLAG:
+        naps_in_a_for()
+
+
+def naps_beside_a_lost_wait() -> None:
+    threading.Thread(target=naps_in_a_for, daemon=True).start()
+    threading.Semaphore(0).acquire()
 
 
 if __name__ == "__main__":
