@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -107,11 +107,11 @@ _APART_S: Final = 0.05
 
 
 class Naps:
-    """Readings of the loops of threads that nap."""
+    """Readings of the loops of threads that nap, and of the tasks of their event loops."""
 
     def __init__(self) -> None:
         self._python = PythonFrames()
-        self._histories: dict[str, LoopHistory] = {}
+        self._histories: dict[tuple[str, int], LoopHistory] = {}
 
     def watch(self, threads: Sequence[Thread], seconds: float) -> dict[str, LoopProgress]:
         """Return the loops that progress. Blocking.
@@ -122,21 +122,23 @@ class Naps:
         """
         numbers = {thread.id: ids.parse(thread.id).parts[1:] for thread in threads}
         left = {name: (int(pid), int(tid)) for name, (pid, tid) in numbers.items()}
-        self._histories = {name: known for name, known in self._histories.items() if name in left}
+        self._histories = {key: known for key, known in self._histories.items() if key[0] in left}
         self._python.refresh({pid for pid, _ in left.values()})
         found: dict[str, LoopProgress] = {}
         began_s = time.monotonic()
         while left:
             passed_s = time.monotonic() - began_s
             for name, (pid, tid) in list(left.items()):
-                loops: Sequence[ForLoop] | None = ()
+                nests: Mapping[int, Sequence[ForLoop]] | None = {}
                 with suppress(OSError):
-                    loops = self._python.ending_loops(pid, tid)
-                history = self._histories.setdefault(name, LoopHistory(_RISES_ASLEEP))
-                if loops and (progress := history.add(time.monotonic_ns(), loops)) is not None:
-                    found[name] = progress
-                too_slow = passed_s > MOST_S / _RISES_ASLEEP and not history.moved
-                if name in found or loops == () or too_slow:
+                    nests = self._python.ending_loops(pid, tid)
+                for of, loops in (nests or {}).items():
+                    history = self._histories.setdefault((name, of), LoopHistory(_RISES_ASLEEP))
+                    if (progress := history.add(time.monotonic_ns(), loops)) is not None:
+                        found[name] = progress
+                moved = any(history.moved for (of, _), history in self._histories.items() if of == name)
+                too_slow = passed_s > MOST_S / _RISES_ASLEEP and not moved
+                if name in found or nests == {} or too_slow:
                     del left[name]
             if passed_s >= seconds:
                 break

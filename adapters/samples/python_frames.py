@@ -35,7 +35,7 @@ class PythonFrames:
     """Reads the Python frames of threads of several processes. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._readers: dict[int, tuple[ThreadReader, CallFrames] | None] = {}
+        self._readers: dict[int, tuple[ThreadReader, CallFrames, ForLoopReader] | None] = {}
         self._states: dict[int, dict[int, int]] = {}
         self._sources: dict[int, Sources] = {}
 
@@ -71,19 +71,19 @@ class PythonFrames:
             OSError: the process is gone.
         """
         reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
-        return ForLoopReader(reader[0]).loops(state) if reader is not None and state is not None else ()
+        return reader[2].loops(state) if reader is not None and state is not None else ()
 
-    def ending_loops(self, pid: int, tid: int) -> tuple[ForLoop, ...] | None:
-        """Return the loops of a thread that only their own end ends, outermost first; None if it ran meanwhile.
+    def ending_loops(self, pid: int, tid: int) -> dict[int, tuple[ForLoop, ...]] | None:
+        """Return the loops of a thread that only their own end ends (ForLoopReader.ending); None if it ran meanwhile.
 
         Raises:
             OSError: the process is gone.
         """
         reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
         if reader is None or state is None:
-            return ()
+            return {}
         before = procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")
-        loops = ForLoopReader(reader[0]).ending(state, self._sources.setdefault(pid, Sources(pid)).tree)
+        loops = reader[2].ending(state, self._sources.setdefault(pid, Sources(pid)).tree)
         return loops if procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat") == before else None
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
@@ -93,12 +93,12 @@ class PythonFrames:
         return found if found is not None and found.whole else None
 
     @staticmethod
-    def _found(pid: int) -> tuple[ThreadReader, CallFrames] | None:
+    def _found(pid: int) -> tuple[ThreadReader, CallFrames, ForLoopReader] | None:
         interpreter = find_interpreter(pid)
         if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
             return None
         reader = ThreadReader(pid, interpreter)
-        return reader, CallFrames(ObjectReader(pid, interpreter.layout))
+        return reader, CallFrames(ObjectReader(pid, interpreter.layout)), ForLoopReader(reader)
 
 
 def with_python(native: Unwound | None, python: PyFrames | None, unread: Frame = UNREAD) -> tuple[Frame, ...]:

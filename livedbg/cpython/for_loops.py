@@ -9,20 +9,25 @@ A reading proves nothing: the slot may be left from an earlier loop, and the mem
 Only several readings of the same iterator, one after the other, do.
 
 Invariants:
-    for_loops.E1. Of a thread that naps, only loops count that nothing but their own end ends, and none that is inside
-        of another one: of a loop that polls, or that goes on for ever. Python's own library is left out. Where the
-        source can't be read, or may have changed since the process began, no loop counts.
+    for_loops.E1. Of a thread that naps, and of the tasks of its event loop, only loops count that nothing but their own
+        end ends, and none that is inside of another one: of a loop that polls, or that goes on for ever. Python's own
+        library is left out. Where the source can't be read, or may have changed since the process began, no loop
+        counts.
+    for_loops.E2. A task of an event loop counts only if something is called at its end, other than the method of a set:
+        what goes on beside a program, and nobody awaits, says nothing about it.
 """
 
 from __future__ import annotations
 
 import ast
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.cpython.call_frames import FrameLocals
+from livedbg.cpython.event_loops import EventLoops, LoopTask, callbacks, read_loops
 from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.loop_modules import LoopModules
 from livedbg.cpython.loop_source import SourceLoop, loops_around
 from livedbg.cpython.objects import Code, ObjectReader, is_pointer
 from livedbg.cpython.threads import PyFrame, ThreadReader
@@ -31,6 +36,9 @@ from livedbg.text.patterns import lazy_re
 
 _INNER_FRAMES: Final = 3  # generators inside generators that are followed
 _MOST_OBJECTS: Final = 10_000  # of the value stacks of a thread: more are damaged memory
+_MOST_TASKS: Final = 64  # of an event loop of which the loops are read
+_RUNS_LOOP: Final = ".run_forever"
+_SELF_AT: Final = 24  # m_self of a built-in method
 _SIZE_AT: Final = 16  # ob_size of a list or a tuple, length of a str
 _ENDLESS: Final = 1 << 62
 
@@ -73,6 +81,7 @@ class ForLoopReader:
         self._left = 0
         self._heap = HeapReader(reader.objects)
         self._locals = FrameLocals(self._heap)
+        self._modules = LoopModules(self._heap)
 
     def loops(self, state: int) -> tuple[ForLoop, ...]:
         """Return the loops that a thread is in, outermost first.
@@ -90,8 +99,10 @@ class ForLoopReader:
         found = [loop for frame in reversed(frames) for loop in self._of_frame(frame)]
         return tuple({loop.iterator: loop for loop in reversed(found)}.values())[::-1]  # of equal ones, the outermost
 
-    def ending(self, state: int, source: Callable[[str], ast.Module | None]) -> tuple[ForLoop, ...]:
+    def ending(self, state: int, source: Callable[[str], ast.Module | None]) -> dict[int, tuple[ForLoop, ...]]:
         """Return the loops of a thread that only their own end ends, outermost first (E1).
+
+        Those of the thread itself have the key 0, those of each task of its event loop the task's address.
 
         Args:
             source: returns the source of a file.
@@ -100,16 +111,48 @@ class ForLoopReader:
             OSError: the process is gone.
         """
         if self._reader.layout.free_threaded:
-            return ()
+            return {}
         self._left = _MOST_OBJECTS
+        frames = self._reader.frames_of([state])[state]
+        found = {0: self._ending([(frame, frame.code.line(frame.offset)) for frame in reversed(frames)], source)}
+        if any(frame.code.name.endswith(_RUNS_LOOP) for frame in frames):
+            found |= {task.address: self._of_task(task, source) for task in self._tasks(state)}
+        return {key: loops for key, loops in found.items() if loops}
+
+    def _tasks(self, state: int) -> list[LoopTask]:
+        """Return the tasks of the event loop that a thread runs; none if there are many."""
+        ident = self._objects.word(state + self._reader.layout.thread.ident)
+        for interpreter in self._reader.interpreters():
+            names = self._modules.names(interpreter)
+            read = read_loops(self._heap, names, _MOST_TASKS) if names else EventLoops()
+            mine = {loop.address for loop in read.loops.values() if loop.thread == ident}
+            if mine and not read.cut:
+                return [task for task in read.tasks if task.loop in mine and self._is_awaited(task)]
+        return []
+
+    def _is_awaited(self, task: LoopTask) -> bool:
+        for callback in callbacks(self._heap, task.address):
+            if self._heap.type_name(callback) != "builtin_function_or_method":
+                return True
+            if self._heap.type_name(self._objects.word(callback + _SELF_AT)) != "set":
+                return True
+        return False
+
+    def _of_task(self, task: LoopTask, source: Callable[[str], ast.Module | None]) -> tuple[ForLoop, ...]:
+        frames = [one for one in reversed(task.chain.frames) if one.slots]  # it ends with what it awaits
+        return self._ending([(PyFrame(one.code, 0, one.slots, len(one.slots) - 1), one.line) for one in frames], source)
+
+    def _ending(
+        self, frames: Sequence[tuple[PyFrame, int]], source: Callable[[str], ast.Module | None]
+    ) -> tuple[ForLoop, ...]:
         found: list[ForLoop] = []
-        for frame in reversed(self._reader.frames_of([state])[state]):
+        for frame, line in frames:
             if _LIBRARY.search(frame.code.file):
                 continue
             tree = source(frame.code.file)
             if tree is None:
                 break
-            around = loops_around(tree, frame.code.line(frame.offset))
+            around = loops_around(tree, line)
             read = self._of_frame(frame)
             if len(read) != sum(loop.is_for for loop in around):
                 read = []  # not known which is which

@@ -43,6 +43,7 @@ def test_a_loop_that_polls_is_none(word: str, spawn: Callable[..., Target]) -> N
         ("naps_in_a_for", "of 1,000,000 iterations of a loop in naps_in_a_for"),
         ("naps_in_a_while", "of 1,000,000 iterations of a loop in naps_in_a_while"),
         ("naps_until_a_count", "iterations of a loop in naps_until_a_count"),
+        ("tasks_that_nap", "iterations of a loop in naps"),
         ("joins_one_that_naps", "of 1,000,000 iterations of a loop in naps_in_a_while"),
     ],
 )
@@ -54,8 +55,18 @@ def test_a_loop_that_naps_and_that_only_its_end_ends_is_progress(
     assert of in said["verdict"]["sentence"], said["verdict"]
 
 
-@pytest.mark.invariant("for_loops.E1", "loop_progress.G3")
-@pytest.mark.parametrize("word", ["retries", "retries_while_it_may", "naps_in_slices", "naps_beside_a_lost_wait"])
+@pytest.mark.invariant("for_loops.E1", "for_loops.E2", "loop_progress.G3")
+@pytest.mark.parametrize(
+    "word",
+    [
+        "retries",
+        "retries_while_it_may",
+        "naps_in_slices",
+        "naps_beside_a_lost_wait",
+        "a_task_that_retries",
+        "a_task_beside_a_lost_wait",
+    ],
+)
 def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Target]) -> None:
     target = spawn([sys.executable, str(PROGRAM), word])
     said = report_when(target.pid, lambda one: one["verdict"]["state"] == "unknown")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sys
 import threading
@@ -139,6 +140,41 @@ def naps_in_slices() -> None:
 def naps_beside_a_lost_wait() -> None:
     threading.Thread(target=naps_in_a_for, daemon=True).start()
     threading.Semaphore(0).acquire()
+
+
+async def naps(many: int) -> None:
+    for _ in range(many):
+        await asyncio.sleep(NAP_S)
+
+
+async def retries_in_a_task() -> None:
+    for _ in range(NAPS):
+        if FLAG:
+            return
+        await asyncio.sleep(NAP_S)
+
+
+async def gathers() -> None:
+    await asyncio.gather(naps(NAPS), naps(NAPS + 1))
+
+
+async def tells_beside_a_lost_wait() -> None:
+    beside = {asyncio.create_task(naps(NAPS))}
+    for task in beside:
+        task.add_done_callback(beside.discard)
+    await asyncio.get_running_loop().create_future()
+
+
+def tasks_that_nap() -> None:
+    asyncio.run(gathers())
+
+
+def a_task_that_retries() -> None:
+    asyncio.run(retries_in_a_task())
+
+
+def a_task_beside_a_lost_wait() -> None:
+    asyncio.run(tells_beside_a_lost_wait())
 
 
 if __name__ == "__main__":
