@@ -130,7 +130,7 @@ class SamplesAdapter(Adapter):
         self._account = SampleAccount()
         self._troubles = Troubles(self.name)
         self._faster = Faster()
-        self._loops: dict[str, LoopHistory] = {}
+        self._loops: dict[tuple[str, str], LoopHistory] = {}
         self._naps = Naps()
         self._shown: Shown | None = None
 
@@ -225,7 +225,7 @@ class SamplesAdapter(Adapter):
         since_ns = snapshot.now(context.request.host).mono_ns - int(_CALLS_APART_S * 1e9)
         if any(not activity.steps or activity.step_mono_ns < since_ns for activity in seen):
             pace = Pace(_CALLS_HZ, _PROFILE_HZ)
-            self._loops = {of: known for of, known in self._loops.items() if of in snapshot.threads}
+            self._loops = {of: known for of, known in self._loops.items() if of[0] in snapshot.threads}
             await profile_python(context, seconds=seconds, pace=pace, loops=self._loops)
 
     async def _sample_naps(self, context: Context, seconds: float = MOST_S) -> None:

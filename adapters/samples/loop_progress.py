@@ -131,7 +131,7 @@ class Naps:
             for name, (pid, tid) in list(left.items()):
                 nests: Mapping[int, Sequence[ForLoop]] | None = {}
                 with suppress(OSError):
-                    nests = self._python.ending_loops(pid, tid)
+                    nests = self._python.ending_loops(pid, tid, asleep=True)
                 for of, loops in (nests or {}).items():
                     history = self._histories.setdefault((name, of), LoopHistory(_RISES_ASLEEP))
                     if (progress := history.add(time.monotonic_ns(), loops)) is not None:

@@ -73,8 +73,10 @@ class PythonFrames:
         reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
         return reader[2].loops(state) if reader is not None and state is not None else ()
 
-    def ending_loops(self, pid: int, tid: int) -> dict[int, tuple[ForLoop, ...]] | None:
-        """Return the loops of a thread that only their own end ends (ForLoopReader.ending); None if it ran meanwhile.
+    def ending_loops(self, pid: int, tid: int, *, asleep: bool) -> dict[int, tuple[ForLoop, ...]] | None:
+        """Return the loops of a thread that only their own end ends (ForLoopReader.ending).
+
+        None if it was to be `asleep`, and ran meanwhile.
 
         Raises:
             OSError: the process is gone.
@@ -84,7 +86,7 @@ class PythonFrames:
             return {}
         before = procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")
         loops = reader[2].ending(state, self._sources.setdefault(pid, Sources(pid)).tree)
-        return loops if procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat") == before else None
+        return loops if procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat") == before or not asleep else None
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
         """Return the frames at places read a moment ago; None if one of them was no frame."""

@@ -18,6 +18,7 @@ PROGRAM = TARGETS / "py_for_loops.py"
     ("word", "of"),
     [
         ("by_range", "1,000,000,000,000 iterations of a loop in over"),
+        ("counts_in_a_while", "1,000,000,000,000 iterations of a loop in counts_in_a_while"),
         ("nested", "100,000 iterations of a loop in nested"),
     ],
 )
@@ -29,7 +30,9 @@ def test_a_loop_that_goes_round_is_progress(word: str, of: str, spawn: Callable[
 
 
 @pytest.mark.invariant("behaviour.L4", "loop_progress.G2")
-@pytest.mark.parametrize("word", ["polls_a_flag", "polls_a_short_list", "counts_while_it_polls", "numbers_its_polls"])
+@pytest.mark.parametrize(
+    "word", ["polls_a_flag", "polls_a_short_list", "counts_while_it_polls", "numbers_its_polls", "counts_its_polls"]
+)
 def test_a_loop_that_polls_is_none(word: str, spawn: Callable[..., Target]) -> None:
     said = report_of(spawn([sys.executable, str(PROGRAM), word]).pid)
     assert said["verdict"]["state"] == "unknown", said["verdict"]

@@ -64,6 +64,20 @@ def nested() -> None:
         over(range(20_000))
 
 
+def counts_in_a_while() -> None:
+    done, end = 0, MANY
+    while done < end:
+        done += 1
+
+
+def counts_its_polls() -> None:
+    tries = 0
+    while tries < MANY:
+        tries += 1
+        if FLAG:
+            return
+
+
 def polls_a_flag() -> None:
     for _ in range(10):
         while not FLAG:
