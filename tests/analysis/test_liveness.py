@@ -768,6 +768,27 @@ def test_L14_who_asks_a_server_again_and_again_is_not_idle(
     assert found.state is state, found.sentence
 
 
+@pytest.mark.parametrize(
+    ("waited_s", "timed", "state"),
+    [
+        (1, False, VerdictState.RUNNING),  # a pipeline whose source sleeps
+        (20, False, VerdictState.UNKNOWN),  # who sleeps may only have inherited an end of the pipe
+        (1, True, VerdictState.UNKNOWN),
+    ],
+)
+def test_who_has_just_begun_to_wait_for_one_that_sleeps_is_idle_as_well(
+    waited_s: int, timed: bool, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    pipe = world.resource("pipe:box/9")
+    world.holds(pipe, world.process(2, ppid=1))
+    world.thread(2, "source", pid=2, waits_in="sleep 60 s", timed=True)
+    world.waits(world.thread(1, "main", waits_in="read of pipe 3", timed=timed), pipe)
+    found = verdict(world.later(waited_s * SECOND))
+    assert found.state is state, found.sentence
+
+
 @pytest.mark.invariant("behaviour.L14")
 @pytest.mark.parametrize(
     ("connected", "turns", "state"),
