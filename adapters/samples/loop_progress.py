@@ -130,7 +130,7 @@ class Naps:
             passed_s = time.monotonic() - began_s
             for name, (pid, tid) in list(left.items()):
                 nests: Mapping[int, Sequence[ForLoop]] | None = {}
-                with suppress(OSError):
+                with suppress(OSError, OverflowError, ValueError):
                     nests = self._python.ending_loops(pid, tid, asleep=True)
                 for of, loops in (nests or {}).items():
                     history = self._histories.setdefault((name, of), LoopHistory(_RISES_ASLEEP))

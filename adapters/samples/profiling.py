@@ -112,7 +112,7 @@ class PythonProfile:
         seen: list[PythonSample] = []
         used_ns: dict[int, int] = {}
         for tid, (pid, thread) in self.threads.items():
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, OverflowError, ValueError):
                 used_ns[tid] = _used_ns(pid, tid)
                 ran_ns = used_ns[tid] - self._used_ns.get(tid, used_ns[tid])
                 if ran_ns > 0 and procfs.read_stat(pid, tid).state is ThreadState.RUNNING:  # P1
