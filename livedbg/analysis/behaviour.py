@@ -43,6 +43,8 @@ Invariants:
     behaviour.L15. Nor does a thread show progress that does little but answer: only threads that poll, tick or are
         blocked can give it what it waits for. A program that asks a child again and again whether a job is done, or
         whether it lives, looks the same whatever becomes of the job.
+    behaviour.L16. A thread that sleeps in a loop of Python that ends when something has come is not asleep: it waits
+        for that, however long each sleep is.
 """
 
 from __future__ import annotations
@@ -177,12 +179,20 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
     if thread.wait is not WaitKind.SLEEP or cpu_share(thread, state.snapshot) >= TICK_SHARE:
         return None
     long = (thread.sleeps_s or 0) >= _NAP_S
-    return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
+    asleep = (long or not _has_run(thread, state.snapshot)) and not _sleeps_in_poll(thread, state)
+    return thread.waits_in or "sleep" if asleep else None
+
+
+def _sleeps_in_poll(thread: Thread, state: RuleInput) -> bool:
+    place = state.code.frame_of(_frames(thread, state)) if thread.wait is WaitKind.SLEEP else None
+    return place is not None and place.polls
 
 
 def _polling(thread: Thread, state: RuleInput) -> str | None:
     snapshot = state.snapshot
     activity = snapshot.activity.get(thread.id)
+    if activity is not None and _sleeps_in_poll(thread, state) and cpu_share(thread, snapshot) < TICK_SHARE:
+        return "it sleeps in a loop that ends when something has come"
     if activity is None or activity.limited is None or not activity.runs:
         return None
     little = cpu_share(thread, snapshot) < TICK_SHARE
@@ -239,10 +249,16 @@ TABLE: Final = (
         "A loop that only its own end ends comes nearer to it, whatever it sleeps between.",
         _loop_ends,
     ),
-    Row(Behaviour.SLEEPING, "It sleeps for a second or longer, or has not run since it began to sleep.", _sleeping),
+    Row(
+        Behaviour.SLEEPING,
+        "It sleeps for a second or longer, or has not run since it began to sleep; not in a loop that ends when "
+        "something has come.",
+        _sleeping,
+    ),
     Row(
         Behaviour.POLLING,
-        "It wakes again and again from waits with a time limit, and did nothing between that anyone can see.",
+        "It wakes again and again from waits with a time limit, and did nothing between that anyone can see; or it "
+        "sleeps in a loop that ends when something has come.",
         _polling,
     ),
     Row(Behaviour.COMPUTING, "It uses CPU time, and nothing else was seen of it.", _computing),

@@ -8,6 +8,8 @@ Invariants:
         compares a number which the loop counts; the condition of `while` must be such a comparison, or always true
         beside one. What an exception ends is not seen.
     loop_source.X2. A file that was changed after the process began is not read: its lines may be others.
+    loop_source.X3. A loop polls if it has another way out: a `break`, a `return`, or a condition that no counter
+        decides.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ class SourceLoop(NamedTuple):
 
     Attributes:
         ends: only its own end ends it.
+        polls: it ends when something has come: not only at its own end, and not never.
         counter: the variable that a `while` loop counts, or "".
         bound: what ends it: a number, a variable, or "" for another expression.
         falls: it counts down.
@@ -41,6 +44,7 @@ class SourceLoop(NamedTuple):
     counter: str = ""
     bound: int | str = ""
     falls: bool = False
+    polls: bool = False
 
 
 class _Test(NamedTuple):
@@ -86,15 +90,16 @@ def _loop(node: ast.For | ast.AsyncFor | ast.While) -> SourceLoop:
     tests = [_test(test) for test in _exits(node.body, None, inside=False)]
     ends = all(one is not None and one.name in counted for one in tests)
     if not isinstance(node, ast.While):
-        return SourceLoop(True, ends and isinstance(node, ast.For))
+        return SourceLoop(True, ends and isinstance(node, ast.For), polls=not ends)
     own = _test(node.test)
-    if isinstance(node.test, ast.Constant) and node.test.value and ends:
-        own = next(iter(tests), None)  # `while True`
+    always = isinstance(node.test, ast.Constant) and bool(node.test.value)
+    if always and ends:
+        own = next(iter(tests), None)
     elif own is not None and not own.orders:
         own = None
     if own is None or own.name not in counted:
-        return SourceLoop(False, False)
-    return SourceLoop(False, ends, own.name, own.bound, counted[own.name])
+        return SourceLoop(False, False, polls=not always or not ends)
+    return SourceLoop(False, ends, own.name, own.bound, counted[own.name], polls=not ends)
 
 
 def _counted(loop: ast.AST) -> Iterator[tuple[str, bool]]:

@@ -12,6 +12,9 @@ import pytest
 
 from livedbg.cpython.loop_source import SourceLoop, Sources, loops_around
 
+POLLS = SourceLoop(True, False, polls=True)
+COUNTS = SourceLoop(False, False, "k", "n", polls=True)
+
 
 def around(source: str) -> list[SourceLoop]:
     """The loops around the line with `HERE`, of a function's body."""
@@ -20,34 +23,44 @@ def around(source: str) -> list[SourceLoop]:
     return loops_around(ast.parse(text), line)
 
 
-@pytest.mark.invariant("loop_source.X1")
+@pytest.mark.invariant("loop_source.X1", "loop_source.X3")
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
         ("for i in range(n):\n    HERE", SourceLoop(True, True)),
-        ("for i in range(n):\n    if ready():\n        break\n    HERE", SourceLoop(True, False)),
+        ("for i in range(n):\n    if ready():\n        break\n    HERE", POLLS),
         (
             "for i in range(n):\n    try:\n        return ready()\n    except OSError:\n        HERE",
-            SourceLoop(True, False),
+            POLLS,
         ),
         ("for i in n:\n    HERE\n    for j in n:\n        break", SourceLoop(True, True)),
-        ("for i in n:\n    HERE\n    for j in n:\n        return", SourceLoop(True, False)),
-        ("for i in n:\n    HERE\n    for j in n:\n        pass\n    else:\n        break", SourceLoop(True, False)),
+        ("for i in n:\n    HERE\n    for j in n:\n        return", POLLS),
+        (
+            "for i in n:\n    HERE\n    for j in n:\n        pass\n    else:\n        break",
+            POLLS,
+        ),
         ("for i in n:\n    HERE\n    def g():\n        return 1", SourceLoop(True, True)),
         ("for i, x in enumerate(n):\n    HERE\n    if i >= self.n:\n        break", SourceLoop(True, True)),
-        ("for i in n:\n    HERE\n    if i >= ready():\n        break", SourceLoop(True, False)),
-        ("for i in n:\n    HERE\n    if n >= 3:\n        break", SourceLoop(True, False)),
-        ("for i in n:\n    HERE\n    if i > 3:\n        pass\n    else:\n        break", SourceLoop(True, False)),
+        ("for i in n:\n    HERE\n    if i >= ready():\n        break", POLLS),
+        ("for i in n:\n    HERE\n    if n >= 3:\n        break", POLLS),
+        (
+            "for i in n:\n    HERE\n    if i > 3:\n        pass\n    else:\n        break",
+            POLLS,
+        ),
         ("k = 0\nwhile k < n:\n    HERE\n    k += 1", SourceLoop(False, True, "k", "n")),
         ("k = 9\nwhile k > 0:\n    HERE\n    k -= 2", SourceLoop(False, True, "k", 0, falls=True)),
         ("k = 0\nwhile k < self.n:\n    HERE\n    k += 1", SourceLoop(False, True, "k", "")),
-        ("while k < n:\n    HERE\n    k = ready()", SourceLoop(False, False)),
-        ("while k < n:\n    HERE\n    k += ready()", SourceLoop(False, False)),
-        ("while k < n and not ready:\n    HERE\n    k += 1", SourceLoop(False, False)),
-        ("while k < n:\n    HERE\n    k += 1\n    if ready:\n        break", SourceLoop(False, False, "k", "n")),
+        ("while k < n:\n    HERE\n    k = ready()", SourceLoop(False, False, polls=True)),
+        ("while k < n:\n    HERE\n    k += ready()", SourceLoop(False, False, polls=True)),
+        ("while k < n and not ready:\n    HERE\n    k += 1", SourceLoop(False, False, polls=True)),
+        (
+            "while k < n:\n    HERE\n    k += 1\n    if ready:\n        break",
+            COUNTS,
+        ),
         ("while True:\n    HERE\n    k += 1\n    if k > n:\n        break", SourceLoop(False, True, "k", "n")),
         ("while True:\n    HERE", SourceLoop(False, False)),
-        ("while not ready:\n    HERE", SourceLoop(False, False)),
+        ("while True:\n    HERE\n    if ready:\n        break", SourceLoop(False, False, polls=True)),
+        ("while not ready:\n    HERE", SourceLoop(False, False, polls=True)),
     ],
 )
 def test_what_ends_a_loop(source: str, expected: SourceLoop) -> None:

@@ -74,3 +74,19 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
     target = spawn([sys.executable, str(PROGRAM), word])
     said = report_when(target.pid, lambda one: one["verdict"]["state"] == "unknown")
     assert "iterations" not in said["verdict"]["sentence"], said["verdict"]
+
+
+@pytest.mark.invariant("behaviour.L16")
+@pytest.mark.parametrize(
+    ("word", "state", "words"),
+    [
+        ("sleeps_until_it_is_there", "unknown", "in a loop that ends when something has come: that may never be."),
+        ("sleeps_for_ever", "running", "and will wake by itself"),
+    ],
+)
+def test_a_sleep_in_a_loop_that_polls_is_a_poll(
+    word: str, state: str, words: str, spawn: Callable[..., Target]
+) -> None:
+    target = spawn([sys.executable, str(PROGRAM), word])
+    said = report_when(target.pid, lambda one: words in one["verdict"]["sentence"])
+    assert said["verdict"]["state"] == state

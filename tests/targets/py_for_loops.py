@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 MANY = 10**12
 NAP_S = 0.1
 NAPS = 10**6
+SLEEP_S = 3600.0
 FEW = tuple(range(200))
 FLAG: list[int] = []  # stays empty
 
@@ -149,6 +150,16 @@ def retries_while_it_may() -> None:
 def naps_in_slices() -> None:
     while not FLAG:
         naps_in_a_for()
+
+
+def sleeps_until_it_is_there() -> None:
+    while not FLAG:
+        time.sleep(SLEEP_S)
+
+
+def sleeps_for_ever() -> None:
+    while True:
+        time.sleep(SLEEP_S)
 
 
 def naps_beside_a_lost_wait() -> None:
