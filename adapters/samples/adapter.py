@@ -18,8 +18,8 @@ from itertools import zip_longest
 from typing import Any, ClassVar, Final
 
 from livedbg.adapters.samples.account import Pace, SampleAccount, Troubles
-from livedbg.adapters.samples.loop_progress import LoopHistory
-from livedbg.adapters.samples.profiling import profile_python, profile_targets
+from livedbg.adapters.samples.loop_progress import MOST_S, LoopHistory, Naps
+from livedbg.adapters.samples.profiling import counted, profile_python, profile_targets
 from livedbg.adapters.samples.shown import Shown
 from livedbg.model import Thread, ids
 from livedbg.model.errors import LivedbgError
@@ -39,7 +39,7 @@ from livedbg.probes.perf_event import Counted, NoPerf, supported
 from livedbg.probes.perf_records import Sample
 from livedbg.session.adapter import Adapter, Context, Request, targets_ended, threads_seen
 from livedbg.session.pacing import Cost, Limit
-from livedbg.session.running import running, share_of
+from livedbg.session.running import napping, running, share_of
 from livedbg.session.tools import no_unwinder, shared_unwinders
 from livedbg.unwind.pool import UnwinderPool
 
@@ -130,7 +130,8 @@ class SamplesAdapter(Adapter):
         self._account = SampleAccount()
         self._troubles = Troubles(self.name)
         self._faster = Faster()
-        self._loops: dict[str, LoopHistory] = {}
+        self._loops: dict[tuple[str, str], LoopHistory] = {}
+        self._naps = Naps()
         self._shown: Shown | None = None
 
     @classmethod
@@ -142,6 +143,7 @@ class SamplesAdapter(Adapter):
         if no_unwinder(context.request) is not None or not supported():  # the native adapter reports it
             await threads_seen(context)
             await self._sample_calls(context)
+            await self._sample_naps(context)
             context.settled()
             return
         self._pool = shared_unwinders(context.request)
@@ -153,6 +155,7 @@ class SamplesAdapter(Adapter):
                 return
             await self._sample_soon(context, running(context.snapshot()))
             await self._sample_calls(context)
+            await self._sample_naps(context)
             if context.request.once:
                 await context.others_settled()
                 await self._sample_tasks(context)
@@ -222,8 +225,14 @@ class SamplesAdapter(Adapter):
         since_ns = snapshot.now(context.request.host).mono_ns - int(_CALLS_APART_S * 1e9)
         if any(not activity.steps or activity.step_mono_ns < since_ns for activity in seen):
             pace = Pace(_CALLS_HZ, _PROFILE_HZ)
-            self._loops = {of: known for of, known in self._loops.items() if of in snapshot.threads}
+            self._loops = {of: known for of, known in self._loops.items() if of[0] in snapshot.threads}
             await profile_python(context, seconds=seconds, pace=pace, loops=self._loops)
+
+    async def _sample_naps(self, context: Context, seconds: float = MOST_S) -> None:
+        """Read the loops of threads that nap: that they wake again and again is no progress."""
+        if threads := napping(context.snapshot()):
+            found = await asyncio.to_thread(self._naps.watch, threads, seconds)
+            context.emit(*(counted(thread, progress, context.stamp()) for thread, progress in found.items()))
 
     async def _sample_soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
         """Emit one stack of each of these threads, as soon as it has run for a moment."""
@@ -284,6 +293,7 @@ class SamplesAdapter(Adapter):
                     tasks_s = time.monotonic() + _TASKS_APART_S
                 if time.monotonic() >= calls_s:
                     await self._sample_calls(context, _AGAIN_S)
+                    await self._sample_naps(context, _AGAIN_S)
                     calls_s = time.monotonic() + _CALLS_APART_S
                 await context.sleep(pause_s)
 

@@ -1,23 +1,30 @@
-"""Prove from readings of its iterators that a `for` loop progresses, where CPU time alone proves nothing.
+"""Prove from readings of its position that a loop progresses, where CPU time, or waking from naps, proves nothing.
 
 Invariants:
     loop_progress.G1. A loop progresses if the positions of it and of the loops inside it, read one after the other,
-        rose five times or more and never fell, like an odometer.
+        rose five times or more and never fell, like an odometer; three times, if each was read while the thread slept.
     loop_progress.G2. It must be the outermost loop that moved, and take 10 s or more as a whole at that rate: a loop
         that polls, and walks its short list again and again, looks the same for a moment. One that would take over a
         year is not there to be completed: it polls until something comes.
+    loop_progress.G3. A thread that naps is read only while its loops may still prove progress: at most MOST_S, a third
+        of that if none of them has moved by then, and once if only its own end ends none of them (for_loops.E1).
 """
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Final, NamedTuple
 
+from livedbg.adapters.samples.python_frames import PythonFrames
 from livedbg.cpython.for_loops import ForLoop
+from livedbg.model import Thread, ids
 
 _RISES: Final = 5
+_RISES_ASLEEP: Final = 3
 _LEAST_S, _MOST_S = 10.0, 365 * 86400.0
 _KEPT: Final = 16  # readings that differ
 
@@ -34,10 +41,20 @@ class LoopProgress(NamedTuple):
 
 
 class LoopHistory:
-    """Readings of the loops of one thread."""
+    """Readings of the loops of one thread.
 
-    def __init__(self) -> None:
+    Args:
+        rises: that prove something.
+    """
+
+    def __init__(self, rises: int = _RISES) -> None:
+        self._rises = rises
         self._readings: deque[tuple[int, dict[int, int]]] = deque(maxlen=_KEPT)  # when, iterator -> position
+
+    @property
+    def moved(self) -> bool:
+        """Return whether some loop has moved."""
+        return len(self._readings) > 1
 
     def add(self, mono_ns: int, loops: Sequence[ForLoop]) -> LoopProgress | None:
         """Add a reading; return the loop that surely progresses, or None.
@@ -74,10 +91,56 @@ class LoopHistory:
                     self._readings.clear()
                     self._readings.append(newest)
                 return False
-            if sum(after > before for before, after in pairwise(read)) >= _RISES:
+            if sum(after > before for before, after in pairwise(read)) >= self._rises:
                 return True
         return False
 
     def _rate(self, key: int) -> float:
         (first_ns, first), (last_ns, last) = self._readings[0], self._readings[-1]
         return (last[key] - first[key]) * 1e9 / max(last_ns - first_ns, 1)
+
+
+MOST_S: Final = 4.0
+"""For how long naps are watched: four of a second each."""
+
+_APART_S: Final = 0.05
+
+
+class Naps:
+    """Readings of the loops of threads that nap, and of the tasks of their event loops."""
+
+    def __init__(self) -> None:
+        self._python = PythonFrames()
+        self._histories: dict[tuple[str, int], LoopHistory] = {}
+
+    def watch(self, threads: Sequence[Thread], seconds: float) -> dict[str, LoopProgress]:
+        """Return the loops that progress. Blocking.
+
+        Args:
+            threads: that nap.
+            seconds: for how long to read them again.
+        """
+        numbers = {thread.id: ids.parse(thread.id).parts[1:] for thread in threads}
+        left = {name: (int(pid), int(tid)) for name, (pid, tid) in numbers.items()}
+        self._histories = {key: known for key, known in self._histories.items() if key[0] in left}
+        self._python.refresh({pid for pid, _ in left.values()})
+        found: dict[str, LoopProgress] = {}
+        began_s = time.monotonic()
+        while left:
+            passed_s = time.monotonic() - began_s
+            for name, (pid, tid) in list(left.items()):
+                nests: Mapping[int, Sequence[ForLoop]] | None = {}
+                with suppress(OSError, OverflowError, ValueError):
+                    nests = self._python.ending_loops(pid, tid, asleep=True)
+                for of, loops in (nests or {}).items():
+                    history = self._histories.setdefault((name, of), LoopHistory(_RISES_ASLEEP))
+                    if (progress := history.add(time.monotonic_ns(), loops)) is not None:
+                        found[name] = progress
+                moved = any(history.moved for (of, _), history in self._histories.items() if of == name)
+                too_slow = passed_s > MOST_S / _RISES_ASLEEP and not moved
+                if name in found or nests == {} or too_slow:
+                    del left[name]
+            if passed_s >= seconds:
+                break
+            time.sleep(_APART_S)
+        return found

@@ -48,7 +48,7 @@ class PythonSample(NamedTuple):
     Attributes:
         cpu_ns: CPU time that it represents.
         python: None if the frames could not be read, or the thread runs no Python.
-        progress: a `for` loop of the thread that progresses, if that was asked for and proven.
+        progress: a loop of the thread that progresses, if that was asked for and proven.
     """
 
     thread: str
@@ -64,14 +64,14 @@ class PythonProfile:
     Args:
         threads: tid -> process and thread identifier; may be replaced at any time.
         give: takes the samples of each round, in this thread.
-        loops: readings of each thread's `for` loops so far; None if nobody asks for them.
+        loops: readings of each thread's loops so far, by thread and kind; None if nobody asks for them.
     """
 
     def __init__(
         self,
         threads: dict[int, tuple[int, str]],
         give: Callable[[list[PythonSample]], object],
-        loops: dict[str, LoopHistory] | None = None,
+        loops: dict[tuple[str, str], LoopHistory] | None = None,
     ) -> None:
         self.threads = threads
         self._give = give
@@ -112,7 +112,7 @@ class PythonProfile:
         seen: list[PythonSample] = []
         used_ns: dict[int, int] = {}
         for tid, (pid, thread) in self.threads.items():
-            with contextlib.suppress(OSError, ValueError):
+            with contextlib.suppress(OSError, OverflowError, ValueError):
                 used_ns[tid] = _used_ns(pid, tid)
                 ran_ns = used_ns[tid] - self._used_ns.get(tid, used_ns[tid])
                 if ran_ns > 0 and procfs.read_stat(pid, tid).state is ThreadState.RUNNING:  # P1
@@ -121,11 +121,18 @@ class PythonProfile:
                     now_ns = time.monotonic_ns()
                     progress = None
                     if places and self._loops is not None:
-                        history = self._loops.setdefault(thread, LoopHistory())
-                        progress = history.add(now_ns, self._python.loops(pid, tid))
+                        progress = self._progress(pid, tid, thread, now_ns)
                     seen.append(PythonSample(thread, now_ns, ran_ns, python, progress))
         self._used_ns = used_ns
         return seen
+
+    def _progress(self, pid: int, tid: int, thread: str, now_ns: int) -> LoopProgress | None:
+        """Return a `for` loop that progresses, or another one that only its own end ends."""
+        assert self._loops is not None
+        of_for, ending = (self._loops.setdefault((thread, which), LoopHistory()) for which in ("for", "ending"))
+        progress = of_for.add(now_ns, self._python.loops(pid, tid))
+        nests = self._python.ending_loops(pid, tid, asleep=False) or {}
+        return progress or ending.add(now_ns, nests.get(0, ()))
 
 
 def _used_ns(pid: int, tid: int) -> int:
@@ -253,13 +260,13 @@ async def profile_targets(
 
 
 async def profile_python(
-    context: Context, *, seconds: float, pace: Pace, loops: dict[str, LoopHistory] | None = None
+    context: Context, *, seconds: float, pace: Pace, loops: dict[tuple[str, str], LoopHistory] | None = None
 ) -> bool:
     """Profile the Python functions of the targets' threads where the kernel takes no samples.
 
     Args:
         seconds: less if all targets end.
-        loops: readings of each thread's `for` loops so far; None if nobody asks for them.
+        loops: readings of each thread's loops so far, by thread and kind; None if nobody asks for them.
 
     Returns:
         False if there is no readable interpreter; nothing is emitted then.
@@ -281,7 +288,7 @@ async def profile_python(
     def flush() -> None:
         if slices := tally.take():
             context.emit(SamplesSeen(slices=slices, **context.stamp()))
-        context.emit(*(_counted(thread, progress, context.stamp()) for thread, progress in going.items()))
+        context.emit(*(counted(thread, progress, context.stamp()) for thread, progress in going.items()))
         going.clear()
 
     first = threads()
@@ -302,7 +309,8 @@ async def profile_python(
     return work.result()
 
 
-def _counted(thread: str, progress: LoopProgress, stamp: Stamp) -> CounterSeen:
+def counted(thread: str, progress: LoopProgress, stamp: Stamp) -> CounterSeen:
+    """Return what a loop of a thread has done, as an event."""
     loop, total = progress.loop, progress.loop.total
     file = loop.code.file.rpartition("/")[2]
     name = f"iterations of a loop in {file if loop.code.name == '<module>' else f'{loop.code.name} ({file})'}"

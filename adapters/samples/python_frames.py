@@ -12,9 +12,11 @@ from typing import Final
 from livedbg.cpython.call_frames import CallFrames, PyFrames, PyPlace
 from livedbg.cpython.for_loops import ForLoop, ForLoopReader
 from livedbg.cpython.interpreter import find_interpreter
+from livedbg.cpython.loop_source import Sources
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.probe_arguments import own_tid
 from livedbg.cpython.threads import ThreadReader
+from livedbg.linux import procfs
 from livedbg.model import Frame
 from livedbg.state.stacks import interpreters_own, merge_frames, runs_python
 from livedbg.unwind.unwound import Unwound
@@ -33,8 +35,9 @@ class PythonFrames:
     """Reads the Python frames of threads of several processes. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._readers: dict[int, tuple[ThreadReader, CallFrames] | None] = {}
+        self._readers: dict[int, tuple[ThreadReader, CallFrames, ForLoopReader] | None] = {}
         self._states: dict[int, dict[int, int]] = {}
+        self._sources: dict[int, Sources] = {}
 
     @property
     def readable(self) -> bool:
@@ -45,6 +48,7 @@ class PythonFrames:
         """Find the interpreters of processes, and their threads."""
         for pid in self._readers.keys() - pids:
             del self._readers[pid]
+            self._sources.pop(pid, None)
         for pid in pids:
             self._states.pop(pid, None)
             try:
@@ -67,7 +71,22 @@ class PythonFrames:
             OSError: the process is gone.
         """
         reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
-        return ForLoopReader(reader[0]).loops(state) if reader is not None and state is not None else ()
+        return reader[2].loops(state) if reader is not None and state is not None else ()
+
+    def ending_loops(self, pid: int, tid: int, *, asleep: bool) -> dict[int, tuple[ForLoop, ...]] | None:
+        """Return the loops of a thread that only their own end ends (ForLoopReader.ending).
+
+        None if it was to be `asleep`, and ran meanwhile.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
+        if reader is None or state is None:
+            return {}
+        before = procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")
+        loops = reader[2].ending(state, self._sources.setdefault(pid, Sources(pid)).tree)
+        return loops if procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat") == before or not asleep else None
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
         """Return the frames at places read a moment ago; None if one of them was no frame."""
@@ -76,12 +95,12 @@ class PythonFrames:
         return found if found is not None and found.whole else None
 
     @staticmethod
-    def _found(pid: int) -> tuple[ThreadReader, CallFrames] | None:
+    def _found(pid: int) -> tuple[ThreadReader, CallFrames, ForLoopReader] | None:
         interpreter = find_interpreter(pid)
         if interpreter is None or interpreter.layout is None or interpreter.runtime is None:
             return None
         reader = ThreadReader(pid, interpreter)
-        return reader, CallFrames(ObjectReader(pid, interpreter.layout))
+        return reader, CallFrames(ObjectReader(pid, interpreter.layout)), ForLoopReader(reader)
 
 
 def with_python(native: Unwound | None, python: PyFrames | None, unread: Frame = UNREAD) -> tuple[Frame, ...]:

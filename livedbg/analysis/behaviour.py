@@ -11,7 +11,7 @@ Invariants:
     behaviour.L3. In a runtime that livedbg does not inspect, a little CPU time of any thread is no progress, and in one
         that polls none is.
     behaviour.L4. CPU time of a thread that shows nothing else is no observed progress, unless a count of completed work
-        has risen, or a `for` loop of the thread progresses (livedbg.adapters.samples.loop_progress).
+        has risen, or a loop of the thread progresses (livedbg.adapters.samples.loop_progress).
     behaviour.L5. An idle program waits for a key or a change of a file only if it waits for nothing else that another
         process or device may owe it.
     behaviour.L6. A thread that repeatedly wakes from waits with a time limit, uses little CPU time and moves no bytes
@@ -38,8 +38,13 @@ Invariants:
         for something that only its own process can provide (an event, a condition, a future), beside a connection that
         no thread waits at, or in a job of a pool. A client that waits for news looks the same. Nor is a server that
         leaves unread data that it sent to itself.
-    behaviour.L14. Nor is a program that polls, or waits with a time limit, because a process outside its family that
-        may answer it waits for connections.
+    behaviour.L14. Nor is a program that polls, or waits with a time limit, because a process waits for connections that
+        may answer it: one outside its family, or one of it to which it has a connection.
+    behaviour.L15. Nor does a thread show progress that does little but answer: only threads that poll, tick or are
+        blocked can give it what it waits for. A program that asks a child again and again whether a job is done, or
+        whether it lives, looks the same whatever becomes of the job.
+    behaviour.L16. A thread that sleeps in a loop of Python that ends when something has come is not asleep: it waits
+        for that, however long each sleep is.
 """
 
 from __future__ import annotations
@@ -49,7 +54,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from livedbg.analysis.enders import reachable
+from livedbg.analysis.enders import nearest, reachable
 from livedbg.analysis.progress_seen import calls_seen, loop_of
 from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, waits_for_semaphore
 from livedbg.analysis.rules.base import RuleInput
@@ -167,16 +172,28 @@ def _blocked_for_long(thread: Thread, state: RuleInput) -> str | None:
     return LONG_BLOCKED.reason if waited >= state.settings.thread_stall_ns else None
 
 
+def _loop_ends(thread: Thread, state: RuleInput) -> str | None:
+    return "a loop of it comes nearer to its end" if loop_of(thread, state) is not None else None
+
+
 def _sleeping(thread: Thread, state: RuleInput) -> str | None:
     if thread.wait is not WaitKind.SLEEP or cpu_share(thread, state.snapshot) >= TICK_SHARE:
         return None
     long = (thread.sleeps_s or 0) >= _NAP_S
-    return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
+    asleep = (long or not _has_run(thread, state.snapshot)) and not _sleeps_in_poll(thread, state)
+    return thread.waits_in or "sleep" if asleep else None
+
+
+def _sleeps_in_poll(thread: Thread, state: RuleInput) -> bool:
+    place = state.code.frame_of(_frames(thread, state)) if thread.wait is WaitKind.SLEEP else None
+    return place is not None and place.polls
 
 
 def _polling(thread: Thread, state: RuleInput) -> str | None:
     snapshot = state.snapshot
     activity = snapshot.activity.get(thread.id)
+    if activity is not None and _sleeps_in_poll(thread, state) and cpu_share(thread, snapshot) < TICK_SHARE:
+        return "it sleeps in a loop that ends when something has come"
     if activity is None or not activity.limited or not activity.runs:
         return None
     little = cpu_share(thread, snapshot) < TICK_SHARE
@@ -229,10 +246,21 @@ TABLE: Final = (
         "It has been in one wait without a time limit for the threshold (10 s).",
         _blocked_for_long,
     ),
-    Row(Behaviour.SLEEPING, "It sleeps for a second or longer, or has not run since it began to sleep.", _sleeping),
+    Row(
+        Behaviour.PROGRESSING,
+        "A loop that only its own end ends comes nearer to it, whatever it sleeps between.",
+        _loop_ends,
+    ),
+    Row(
+        Behaviour.SLEEPING,
+        "It sleeps for a second or longer, or has not run since it began to sleep; not in a loop that ends when "
+        "something has come.",
+        _sleeping,
+    ),
     Row(
         Behaviour.POLLING,
-        "It wakes again and again from waits with a time limit, and did nothing between that anyone can see.",
+        "It wakes again and again from waits with a time limit, and did nothing between that anyone can see; or it "
+        "sleeps in a loop that ends when something has come.",
         _polling,
     ),
     Row(Behaviour.COMPUTING, "It uses CPU time, and nothing else was seen of it.", _computing),
@@ -279,9 +307,23 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     others = [other for other in _may_end(last, state) if _began_before(other, main, long, state)]
     for kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
         for other in others:
-            if doing(other, state).kind is kind and not (_ticks(other, state) or _sleeps_between(other, state)):
+            if doing(other, state).kind is kind and not (_ticks(other, state) or _shows_nothing(other, state)):
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
+
+
+def _shows_nothing(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a thread sleeps between its bursts (L10), or only answers who makes no progress (L15)."""
+    if _sleeps_between(thread, state):
+        return True
+    if thread.timed or cpu_share(thread, state.snapshot) >= TICK_SHARE:
+        return False
+    if thread.state is ThreadState.RUNNING:  # what it waited for is not known any more
+        return True
+    who = nearest(thread, state)
+    works = (one for one in who.threads if doing(one, state).kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING))
+    idle = all(_ticks(one, state) or _sleeps_between(one, state) for one in works)
+    return bool(who.threads) and not who.outside and idle
 
 
 class Ignored(NamedTuple):
@@ -318,7 +360,13 @@ def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
     process = state.snapshot.processes.get(thread.process)
     if process is None or not (thread.timed or doing(thread, state).kind is Behaviour.POLLING):
         return False
-    return all(one is not server for one in family_threads(process, state))
+    return asks((server,), process.id, state) or all(one is not server for one in family_threads(process, state))
+
+
+def asks(servers: Iterable[Thread], process: str, state: RuleInput) -> bool:
+    """Return whether one of some servers waits at a connection to a process (L14)."""
+    ends = (end for server in servers for end in state.graph.blockers_of(server.id) if end.startswith("socket:"))
+    return any(process in state.graph.blockers_of(end) for end in ends)
 
 
 def _may_end(thread: Thread, state: RuleInput) -> Iterable[Thread]:

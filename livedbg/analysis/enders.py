@@ -57,6 +57,13 @@ def reachable(thread: Thread, stuck: Collection[str], state: RuleInput) -> Reach
     return Reach([one for one in found if not isinstance(one, str)], next(reasons, ""))
 
 
+def nearest(thread: Thread, state: RuleInput) -> Reach:
+    """Return the threads that may end the wait of a thread themselves, not through others."""
+    processes = sorted(_processes(thread, state))
+    others = [one for name in processes for one in state.snapshot.threads_of(name) if one is not thread]
+    return Reach([one for one in others if not one.exited], _from_outside(thread, state))
+
+
 def _ahead(thread: Thread, stuck: Collection[str], state: RuleInput) -> Iterator[Thread | str]:
     """Yield the threads that may end a wait, transitively; a text for enders that are not seen as a thread."""
     reached, todo = {thread.id, *stuck}, [thread]

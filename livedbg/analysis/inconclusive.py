@@ -64,9 +64,11 @@ def polls_said(thread: Thread, state: RuleInput) -> str:
     again = "sleeps" if thread.wait is WaitKind.SLEEP else "waits"
     stuck = held_up(watched(snapshot), state) or _longest(watched(snapshot), state)
     longest = f" {sentence_case(has_waited(*stuck, state))}." if stuck is not None else ""
+    does = f"wakes {often} and {again} again{at(thread.id, state)}: it polls for something, or works in small steps"
+    if not activity.runs:
+        does = f"sleeps{at(thread.id, state)} in a loop that ends when something has come: that may never be"
     return (
-        f"Inconclusive: {name_of(thread.id, snapshot)} wakes {often} and {again} again{at(thread.id, state)}: "
-        f"it polls for something, or works in small steps.{longest} "
+        f"Inconclusive: {name_of(thread.id, snapshot)} {does}.{longest} "
         f"`livedbg stacks {pid}`, some seconds apart, would tell."
     )
 

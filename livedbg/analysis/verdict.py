@@ -19,11 +19,13 @@ from livedbg.analysis.behaviour import (
     LONG_BLOCKED,
     Behaviour,
     Standing,
+    asks,
     awaits_children,
     burns_for_ns,
     cpu_share,
     doing,
     held_up,
+    last_waited_for,
     long_waits,
     main_threads,
     progressing,
@@ -217,15 +219,28 @@ def _waits_long(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, in
 
 
 def _all_idle(stands: Sequence[Standing], threads: Sequence[Thread], state: RuleInput) -> bool:
-    """Return whether each process serves or sleeps. A sleep says nothing of the threads that it supervises."""
+    """Return whether each process serves or sleeps. A sleep says nothing of the threads that it supervises.
+
+    Who has begun to wait for one that sleeps is no such thread.
+    """
     idle = (Behaviour.SERVING, Behaviour.SLEEPING)
     served = {one.doing.reason for one in stands if one.doing.kind is Behaviour.SERVING}
     if served - {JOB}:  # an idle worker shows nothing of who gives it jobs
-        return all(one.doing.kind in idle or one.end.timed for one in stands)
+        servers = [one.end for one in stands if one.doing.kind is Behaviour.SERVING]
+        waits = [one for one in stands if one.doing.kind not in idle]
+        return all(one.end.timed and not asks(servers, one.main.process, state) for one in waits)
     if not stands or any(one.doing.kind not in idle for one in stands):
         return False
-    kinds = (doing(thread, state).kind for thread in threads if not awaits_children(thread, state))
-    return all(kind in (Behaviour.SERVING, Behaviour.SLEEPING, Behaviour.POLLING) for kind in kinds)
+    ends = (_briefly_waited_for(thread, state) for thread in threads if not awaits_children(thread, state))
+    return all(doing(end, state).kind in (*idle, Behaviour.POLLING) for end in ends)
+
+
+def _briefly_waited_for(thread: Thread, state: RuleInput) -> Thread:
+    """Return the last thread of the wait chain of a thread that has not waited for the threshold, else itself."""
+    does = doing(thread, state)
+    brief = does.kind is Behaviour.BLOCKED and does != LONG_BLOCKED and not thread.timed
+    last = last_waited_for(thread, state) if brief else thread
+    return last if doing(last, state).kind is Behaviour.SLEEPING else thread
 
 
 def _idle(stands: Sequence[Standing], threads: Sequence[Thread], state: RuleInput) -> str:

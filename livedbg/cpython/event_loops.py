@@ -90,15 +90,20 @@ class EventLoops(Struct, frozen=True):
     cut: bool = False
 
 
-def read_loops(heap: HeapReader, registers: dict[str, int]) -> EventLoops:
-    """Return the event loops of one interpreter, by the variables of `LoopModules.names`; no task is `steady` yet."""
+def read_loops(heap: HeapReader, registers: dict[str, int], most: int = 0) -> EventLoops:
+    """Return the event loops of one interpreter, by the variables of `LoopModules.names`; no task is `steady` yet.
+
+    Args:
+        most: tasks that are read; 0: MOST_TASKS.
+    """
+    most = most or MOST_TASKS
     addresses: dict[int, None] = {}
     for name in _REGISTERS:
         if name in registers:
-            addresses.update(dict.fromkeys(heap.items(registers[name], MOST_TASKS + 1)))
-    cut = len(addresses) > MOST_TASKS
+            addresses.update(dict.fromkeys(heap.items(registers[name], most + 1)))
+    cut = len(addresses) > most
     current = _current(heap, registers.get("_current_tasks", 0))
-    read = [task for at in list(addresses)[:MOST_TASKS] if (task := _task(heap, at, current)) is not None]
+    read = [task for at in list(addresses)[:most] if (task := _task(heap, at, current)) is not None]
     loops: dict[int, EventLoop] = {}
     for task in read:
         if task.loop not in loops:

@@ -1,4 +1,4 @@
-"""How far the `for` loops of a Python thread have come, read from the iterators on the value stacks of its frames.
+"""How far the loops of a Python thread have come, read from the iterators and counters in its frames.
 
 A `for` loop keeps its iterator on the value stack of its frame until it ends. The iterators of built-in types have
 their position inside, so that it can be read while the loop goes on.
@@ -7,19 +7,38 @@ Python/bltinmodule.c (zip) of 3.11 to 3.14.
 
 A reading proves nothing: the slot may be left from an earlier loop, and the memory may have changed while it was read.
 Only several readings of the same iterator, one after the other, do.
+
+Invariants:
+    for_loops.E1. Of a thread that naps, and of the tasks of its event loop, only loops count that nothing but their own
+        end ends, and none that is inside of another one: of a loop that polls, or that goes on for ever. Python's own
+        library is left out. Where the source can't be read, or may have changed since the process began, no loop
+        counts.
+    for_loops.E2. A task of an event loop counts only if something is called at its end, other than the method of a set:
+        what goes on beside a program, and nobody awaits, says nothing about it.
 """
 
 from __future__ import annotations
 
+import ast
 import struct
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
+from livedbg.cpython.call_frames import FrameLocals
+from livedbg.cpython.event_loops import EventLoops, LoopTask, callbacks, read_loops
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.loop_modules import LoopModules
+from livedbg.cpython.loop_source import SourceLoop, loops_around
 from livedbg.cpython.objects import Code, ObjectReader, is_pointer
 from livedbg.cpython.threads import PyFrame, ThreadReader
 from livedbg.linux import memory
+from livedbg.text.patterns import lazy_re
 
 _INNER_FRAMES: Final = 3  # generators inside generators that are followed
 _MOST_OBJECTS: Final = 10_000  # of the value stacks of a thread: more are damaged memory
+_MOST_TASKS: Final = 64  # of an event loop of which the loops are read
+_RUNS_LOOP: Final = ".run_forever"
+_SELF_AT: Final = 24  # m_self of a built-in method
 _SIZE_AT: Final = 16  # ob_size of a list or a tuple, length of a str
 _ENDLESS: Final = 1 << 62
 
@@ -29,6 +48,7 @@ _SEQUENCES: Final = frozenset(  # index at 16, what is walked at 24
 _ENDLESS_BY_DESIGN: Final = frozenset({"itertools.repeat", "itertools.count", "callable_iterator"})
 """A loop over one of these polls, or runs until it is stopped."""
 
+_LIBRARY: Final = lazy_re(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
 _RANGE, _ENUMERATE, _SET, _ZIP, _GENERATOR = "range_iterator", "enumerate", "set_iterator", "zip", "generator"
 
 
@@ -37,7 +57,7 @@ class ForLoop(NamedTuple):
 
     Attributes:
         code: of the function that has the loop.
-        iterator: address of the iterator.
+        iterator: address of the iterator; of a `while` loop, an odd number that names its counter.
         position: rises by 1 with each iteration.
         total: the position at its end; None if the iterator does not know it.
     """
@@ -59,6 +79,9 @@ class ForLoopReader:
         self._reader = reader
         self._objects: ObjectReader = reader.objects
         self._left = 0
+        self._heap = HeapReader(reader.objects)
+        self._locals = FrameLocals(self._heap)
+        self._modules = LoopModules(self._heap)
 
     def loops(self, state: int) -> tuple[ForLoop, ...]:
         """Return the loops that a thread is in, outermost first.
@@ -75,6 +98,82 @@ class ForLoopReader:
         frames = self._reader.frames_of([state])[state]
         found = [loop for frame in reversed(frames) for loop in self._of_frame(frame)]
         return tuple({loop.iterator: loop for loop in reversed(found)}.values())[::-1]  # of equal ones, the outermost
+
+    def ending(self, state: int, source: Callable[[str], ast.Module | None]) -> dict[int, tuple[ForLoop, ...]]:
+        """Return the loops of a thread that only their own end ends, outermost first (E1).
+
+        Those of the thread itself have the key 0, those of each task of its event loop the task's address.
+
+        Args:
+            source: returns the source of a file.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        if self._reader.layout.free_threaded:
+            return {}
+        self._left = _MOST_OBJECTS
+        frames = self._reader.frames_of([state])[state]
+        found = {0: self._ending([(frame, frame.code.line(frame.offset)) for frame in reversed(frames)], source)}
+        if any(frame.code.name.endswith(_RUNS_LOOP) for frame in frames):
+            found |= {task.address: self._of_task(task, source) for task in self._tasks(state)}
+        return {key: loops for key, loops in found.items() if loops}
+
+    def _tasks(self, state: int) -> list[LoopTask]:
+        """Return the tasks of the event loop that a thread runs; none if there are many."""
+        ident = self._objects.word(state + self._reader.layout.thread.ident)
+        for interpreter in self._reader.interpreters():
+            names = self._modules.names(interpreter)
+            read = read_loops(self._heap, names, _MOST_TASKS) if names else EventLoops()
+            mine = {loop.address for loop in read.loops.values() if loop.thread == ident}
+            if mine and not read.cut:
+                return [task for task in read.tasks if task.loop in mine and self._is_awaited(task)]
+        return []
+
+    def _is_awaited(self, task: LoopTask) -> bool:
+        for callback in callbacks(self._heap, task.address):
+            if self._heap.type_name(callback) != "builtin_function_or_method":
+                return True
+            if self._heap.type_name(self._objects.word(callback + _SELF_AT)) != "set":
+                return True
+        return False
+
+    def _of_task(self, task: LoopTask, source: Callable[[str], ast.Module | None]) -> tuple[ForLoop, ...]:
+        frames = [one for one in reversed(task.chain.frames) if one.slots]  # it ends with what it awaits
+        return self._ending([(PyFrame(one.code, 0, one.slots, len(one.slots) - 1), one.line) for one in frames], source)
+
+    def _ending(
+        self, frames: Sequence[tuple[PyFrame, int]], source: Callable[[str], ast.Module | None]
+    ) -> tuple[ForLoop, ...]:
+        found: list[ForLoop] = []
+        for frame, line in frames:
+            if _LIBRARY.search(frame.code.file):
+                continue
+            tree = source(frame.code.file)
+            if tree is None:
+                break
+            around = loops_around(tree, line)
+            read = self._of_frame(frame)
+            if len(read) != sum(loop.is_for for loop in around):
+                read = []  # not known which is which
+            for number, loop in enumerate(around):
+                if not loop.ends:
+                    return tuple(found)
+                if not loop.is_for:
+                    found += self._counted(frame, loop, frame.code.address + 2 * number + 1)
+                elif read:
+                    found.append(read.pop(0))
+        return tuple(found)
+
+    def _counted(self, frame: PyFrame, loop: SourceLoop, key: int) -> list[ForLoop]:
+        """Return a `while` loop with the value of its counter; nothing if that can't be read."""
+        values = self._locals.of(frame, {loop.counter, str(loop.bound)})
+        position = self._heap.integer(values.get(loop.counter, 0))
+        total = loop.bound if isinstance(loop.bound, int) else self._heap.integer(values.get(loop.bound, 0))
+        if position is None:
+            return []
+        sign = -1 if loop.falls else 1
+        return [ForLoop(frame.code, key, sign * position, None if total is None else sign * total)]
 
     def _of_frame(self, frame: PyFrame, depth: int = 0, consumer: Code | None = None) -> list[ForLoop]:
         found: list[ForLoop] = []

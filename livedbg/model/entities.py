@@ -136,6 +136,7 @@ class Frame(Struct, frozen=True, omit_defaults=True):
             no sample.
         column: of the call in its line, if known.
         inlined: inlined into the next outer frame, with the same address.
+        polls: its line is in a loop of its function that ends when something has come.
     """
 
     function: str
@@ -152,6 +153,7 @@ class Frame(Struct, frozen=True, omit_defaults=True):
     column: int | None = None
     inlined: bool = False
     source_note: str = ""
+    polls: bool = False
 
 
 class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,4 +1,4 @@
-"""Running threads, and their share of a core."""
+"""Running threads, and their share of a core; threads that nap."""
 
 from __future__ import annotations
 
@@ -22,6 +22,22 @@ def running(snapshot: Snapshot) -> list[Thread]:
             found.append((share, thread))
     found.sort(key=lambda one: -one[0])
     return [thread for _, thread in found]
+
+
+_MOST_NAPPING: Final = 32
+
+
+def napping(snapshot: Snapshot) -> list[Thread]:
+    """Return threads of Python programs that are in a wait with a time limit, main threads first."""
+    found: list[tuple[bool, Thread]] = []
+    for thread in snapshot.threads.values():
+        process = snapshot.processes.get(thread.process)
+        if process is None or process.exited or not process.target or thread.exited:
+            continue
+        if thread.timed and thread.state is ThreadState.WAITING and "python" in (process.exe or ""):
+            found.append((thread.tid != process.pid, thread))
+    found.sort(key=lambda one: one[0])
+    return [thread for _, thread in found[:_MOST_NAPPING]]
 
 
 def share_of(thread: str, snapshot: Snapshot) -> float:

@@ -15,6 +15,7 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.cpython.loop_source import Sources, loops_around
 from livedbg.linux import procfs
 from livedbg.model import Stack
 from livedbg.session.rulebook import user_code
@@ -37,6 +38,7 @@ class StackSources:
         self._code = user_code()
         self._known: dict[tuple[int, str, int], SourceLines] = {}
         self._started_ns: dict[int, int] = {}
+        self._trees: dict[int, Sources] = {}
         self._waiting: dict[int, asyncio.Future[tuple[Stack, ...]]] = {}
 
     async def added(self, pid: int, stacks: Sequence[Stack]) -> tuple[Stack, ...]:
@@ -55,8 +57,12 @@ class StackSources:
         place = self._code.frame_of(stack.frames)
         if place is None or not place.file or not place.line:
             return stack
-        found = self._lines(pid, place.file, place.line)
-        frames = tuple(sourced(frame, found) if frame is place else frame for frame in stack.frames)
+        found = sourced(place, self._lines(pid, place.file, place.line))
+        if place.language == "python" and found.source:
+            tree = self._trees.setdefault(pid, Sources(pid)).tree(place.file)
+            polls = tree is not None and any(loop.polls for loop in loops_around(tree, place.line))
+            found = structs.replace(found, polls=polls)
+        frames = tuple(found if frame is place else frame for frame in stack.frames)
         return structs.replace(stack, frames=frames)
 
     def _lines(self, pid: int, file: str, line: int) -> SourceLines:

@@ -2,8 +2,8 @@
 
 Invariants:
     waking.A1. A sleeping adapter is not imported. It wakes when a process shows the signs of its system, when the state
-        shows the system (or a thread that runs), when a log is read, or when somebody sends an intent that no running
-        adapter handles.
+        shows the system (or a thread that runs or naps), when a log is read, or when somebody sends an intent that no
+        running adapter handles.
     waking.A2. The first full sample of a session is not done before all processes were checked for signs, and the
         adapters woken by then have settled.
 """
@@ -21,7 +21,7 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Adapter, Context, processes_seen, targets_ended, threads_seen
 from livedbg.session.pacing import Backoff, Limit, timed
 from livedbg.session.recognition import by_snapshot, of_running
-from livedbg.session.running import running
+from livedbg.session.running import napping, running
 
 _LIMIT: Final = Limit(cpu=0.002, least_s=0.5, most_s=120.0)  # maps of many large processes take long
 
@@ -53,7 +53,7 @@ class WakingAdapter(Adapter):
         pauses, files_s = Backoff(_LIMIT.least_s, 5.0, 1.5), 0.0
         while self._asleep():
             snapshot = context.snapshot()
-            found = {"samples"} if running(snapshot) else set()
+            found = {"samples"} if running(snapshot) or napping(snapshot) else set()
             if time.monotonic() >= files_s:  # a thread that runs is seen in between, however long the files take
                 shown, cost = await asyncio.to_thread(timed, _shown, snapshot, named)
                 found, named, files_s = found | shown, set(), time.monotonic() + _LIMIT.rest_s(cost)

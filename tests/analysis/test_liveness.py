@@ -806,6 +806,84 @@ def test_L14_who_asks_a_server_again_and_again_is_not_idle(
     assert found.state is state, found.sentence
 
 
+@pytest.mark.parametrize(
+    ("waited_s", "timed", "state"),
+    [
+        (1, False, VerdictState.RUNNING),  # a pipeline whose source sleeps
+        (20, False, VerdictState.UNKNOWN),  # who sleeps may only have inherited an end of the pipe
+        (1, True, VerdictState.UNKNOWN),
+    ],
+)
+def test_who_has_just_begun_to_wait_for_one_that_sleeps_is_idle_as_well(
+    waited_s: int, timed: bool, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    pipe = world.resource("pipe:box/9")
+    world.holds(pipe, world.process(2, ppid=1))
+    world.thread(2, "source", pid=2, waits_in="sleep 60 s", timed=True)
+    world.waits(world.thread(1, "main", waits_in="read of pipe 3", timed=timed), pipe)
+    found = verdict(world.later(waited_s * SECOND))
+    assert found.state is state, found.sentence
+
+
+@pytest.mark.invariant("behaviour.L14")
+@pytest.mark.parametrize(
+    ("connected", "turns", "state"),
+    [
+        (True, 1, VerdictState.UNKNOWN),  # it awaits an answer beside a timer
+        (True, 3, VerdictState.UNKNOWN),
+        (False, 1, VerdictState.RUNNING),  # who looks after a server
+    ],
+)
+def test_L14_who_has_a_connection_to_a_server_of_its_family_is_not_idle(
+    connected: bool, turns: int, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    world.process(2, ppid=1)
+    server = world.thread(2, "serves", pid=2, waits_in="epoll_wait of 2 descriptors", timed=True)
+    world.waits(server, world.resource("socket:box/9", "listening", listening=True))
+    if connected:
+        client = world.resource("socket:box/8")
+        world.waits(server, client)
+        world.holds(client, "process:box/1")
+    for turn in range(turns):
+        world.thread(1, "main", waits_in="epoll_wait of 1 descriptor", timed=True, switches=turn, moved=0)
+        world.later(20 * SECOND // 3)
+    found = verdict(world.later(SECOND))
+    assert found.state is state, found.sentence
+
+
+@pytest.mark.invariant("behaviour.L15")
+@pytest.mark.parametrize(
+    ("asks_in", "share", "outside", "state"),
+    [
+        ("sleep 0.2 s", 0.01, "", VerdictState.UNKNOWN),  # "is the job done?", "no", again and again
+        ("sleep 0.2 s", 0.2, "", VerdictState.RUNNING),  # it works for what it is asked
+        ("sleep 0.2 s", 0.01, "any process that may open /fifo", VerdictState.RUNNING),
+    ],
+)
+def test_L15_who_only_answers_a_thread_that_polls_makes_no_progress(
+    asks_in: str, share: float, outside: str, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    named = structs.replace(world.snapshot().processes["process:box/1"], named=True)
+    world.store.apply(ev.ProcessSeen(process=named, **world.stamp()))
+    world.process(2, ppid=1)
+    asked = world.resource("socket:box/9", outside=outside)
+    world.holds(asked, "process:box/1")
+    for turn in range(5):
+        cpu_ns = int(turn * share * SECOND)
+        world.thread(1, "main", waits_in=asks_in, timed=True, switches=turn, cpu_ns=turn * 1000)
+        answers = world.thread(2, "answers", pid=2, waits_in="read of socket 4", timed=False, cpu_ns=cpu_ns)
+        world.later(SECOND)
+    world.waits(answers, asked)
+    found = verdict(world.later(SECOND // 10))
+    assert found.state is state, found.sentence
+
+
 def test_of_what_a_poll_waits_for_who_is_blocked_decides_in_whatever_order_it_became_known() -> None:
     for order in ((2, 3), (3, 2)):
         world = World()

@@ -7,6 +7,7 @@ end in themselves.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import errno
@@ -112,6 +113,10 @@ def _interpreter(pid: int) -> Interpreter:
     return found
 
 
+_LOOPS = "def f(seed):\n while seed < 9:\n  for x in seed:\n" + "   x\n" * 300 + "  seed += 1\n"
+_SOURCE: Final = ast.parse(_LOOPS)
+
+
 def read_python(seed: bytes) -> None:
     """All that is read of an interpreter: ours."""
     pid = os.getpid()
@@ -138,6 +143,9 @@ def read_python(seed: bytes) -> None:
             calls.now(state)
             with contextlib.suppress(OSError):
                 assert all(loop.code.name for loop in ForLoopReader(reader).loops(state))
+            with contextlib.suppress(OSError, OverflowError):
+                nests = ForLoopReader(reader).ending(state, lambda _: _SOURCE)
+                assert all(loop.code.name for loops in nests.values() for loop in loops)
         number = int.from_bytes(seed[:8], "little")
         calls.of({"state": next(iter(states.values()), 0), "code0": number, "at0": 8, "behind": id(reader)})
         ExceptionTypes(objects).names(id(_OwnError), "_OwnError")

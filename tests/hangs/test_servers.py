@@ -43,6 +43,19 @@ def test_a_server_in_which_a_request_is_held_up(
     judged(spawn([sys.executable, str(PROGRAM), mode]), state, words)
 
 
+@pytest.mark.invariant("behaviour.L14", "behaviour.L15")
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("asks-a-child", "and sleeps again in asks (py_servers.py:"),
+        ("asks-beside", "has been in read of pipe"),
+        ("streams", "(1 in epoll_wait of 0 descriptors, 1 in epoll_wait of 2 descriptors)"),
+    ],
+)
+def test_who_asks_a_child_again_and_again(mode: str, words: str, spawn: Callable[..., Target]) -> None:
+    judged(spawn([sys.executable, str(PROGRAM), mode]), "unknown", words)
+
+
 def judged(target: Target, state: str, words: str) -> None:
     report_of = stalled_report_when if state == "unknown" else report_when
     said = report_of(target.pid, lambda one: words in one["verdict"]["sentence"])

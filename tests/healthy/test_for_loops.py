@@ -1,4 +1,4 @@
-"""Programs that only compute: one whose loop progresses is running; who polls in a loop may be stuck."""
+"""Programs that only compute, or nap: one whose loop progresses is running; who polls in a loop may be stuck."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ PROGRAM = TARGETS / "py_for_loops.py"
     ("word", "of"),
     [
         ("by_range", "1,000,000,000,000 iterations of a loop in over"),
+        ("counts_in_a_while", "1,000,000,000,000 iterations of a loop in counts_in_a_while"),
         ("nested", "100,000 iterations of a loop in nested"),
     ],
 )
@@ -29,8 +30,63 @@ def test_a_loop_that_goes_round_is_progress(word: str, of: str, spawn: Callable[
 
 
 @pytest.mark.invariant("behaviour.L4", "loop_progress.G2")
-@pytest.mark.parametrize("word", ["polls_a_flag", "polls_a_short_list", "counts_while_it_polls", "numbers_its_polls"])
+@pytest.mark.parametrize(
+    "word", ["polls_a_flag", "polls_a_short_list", "counts_while_it_polls", "numbers_its_polls", "counts_its_polls"]
+)
 def test_a_loop_that_polls_is_none(word: str, spawn: Callable[..., Target]) -> None:
     said = report_of(spawn([sys.executable, str(PROGRAM), word]).pid)
     assert said["verdict"]["state"] == "unknown", said["verdict"]
     assert "computes, or spins" in said["verdict"]["sentence"] and said["exit"] == 5
+
+
+@pytest.mark.invariant("behaviour.L6", "for_loops.E1")
+@pytest.mark.parametrize(
+    ("word", "of"),
+    [
+        ("naps_in_a_for", "of 1,000,000 iterations of a loop in naps_in_a_for"),
+        ("naps_in_a_while", "of 1,000,000 iterations of a loop in naps_in_a_while"),
+        ("naps_until_a_count", "iterations of a loop in naps_until_a_count"),
+        ("tasks_that_nap", "iterations of a loop in naps"),
+        ("joins_one_that_naps", "of 1,000,000 iterations of a loop in naps_in_a_while"),
+    ],
+)
+def test_a_loop_that_naps_and_that_only_its_end_ends_is_progress(
+    word: str, of: str, spawn: Callable[..., Target]
+) -> None:
+    target = spawn([sys.executable, str(PROGRAM), word])
+    said = report_when(target.pid, lambda one: one["verdict"]["state"] == "running")
+    assert of in said["verdict"]["sentence"], said["verdict"]
+
+
+@pytest.mark.invariant("for_loops.E1", "for_loops.E2", "loop_progress.G3")
+@pytest.mark.parametrize(
+    "word",
+    [
+        "retries",
+        "retries_while_it_may",
+        "naps_in_slices",
+        "naps_beside_a_lost_wait",
+        "a_task_that_retries",
+        "a_task_beside_a_lost_wait",
+    ],
+)
+def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Target]) -> None:
+    target = spawn([sys.executable, str(PROGRAM), word])
+    said = report_when(target.pid, lambda one: one["verdict"]["state"] == "unknown")
+    assert "iterations" not in said["verdict"]["sentence"], said["verdict"]
+
+
+@pytest.mark.invariant("behaviour.L16")
+@pytest.mark.parametrize(
+    ("word", "state", "words"),
+    [
+        ("sleeps_until_it_is_there", "unknown", "in a loop that ends when something has come: that may never be."),
+        ("sleeps_for_ever", "running", "and will wake by itself"),
+    ],
+)
+def test_a_sleep_in_a_loop_that_polls_is_a_poll(
+    word: str, state: str, words: str, spawn: Callable[..., Target]
+) -> None:
+    target = spawn([sys.executable, str(PROGRAM), word])
+    said = report_when(target.pid, lambda one: words in one["verdict"]["sentence"])
+    assert said["verdict"]["state"] == state

@@ -1,12 +1,18 @@
-"""Loops that only compute, one a word: `for` loops that come to an end, and loops that poll for what never comes."""
+"""Loops, one a word: some come to an end, some poll for what never comes; they only compute, or nap between."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
 
 MANY = 10**12
+NAP_S = 0.1
+NAPS = 10**6
+SLEEP_S = 3600.0
 FEW = tuple(range(200))
 FLAG: list[int] = []  # stays empty
 
@@ -59,6 +65,20 @@ def nested() -> None:
         over(range(20_000))
 
 
+def counts_in_a_while() -> None:
+    done, end = 0, MANY
+    while done < end:
+        done += 1
+
+
+def counts_its_polls() -> None:
+    tries = 0
+    while tries < MANY:
+        tries += 1
+        if FLAG:
+            return
+
+
 def polls_a_flag() -> None:
     for _ in range(10):
         while not FLAG:
@@ -82,6 +102,104 @@ def numbers_its_polls() -> None:
     for _ in enumerate(itertools.repeat(None)):
         if FLAG:
             return
+
+
+def naps_in_a_for() -> None:
+    for _ in range(NAPS):
+        time.sleep(NAP_S)
+
+
+def naps_in_a_while(end: int = NAPS) -> None:
+    step = 0
+    while step < end:
+        time.sleep(NAP_S)
+        step += 1
+
+
+def naps_until_a_count() -> None:
+    left, size = NAPS, 1
+    while True:
+        time.sleep(NAP_S)
+        left -= size
+        size = max(size, 1)
+        if left == 0:
+            return
+
+
+def joins_one_that_naps() -> None:
+    worker = threading.Thread(target=naps_in_a_while)
+    worker.start()
+    worker.join()
+
+
+def retries() -> bool:
+    for _ in range(NAPS):
+        if FLAG:
+            return True
+        time.sleep(NAP_S)
+    return False
+
+
+def retries_while_it_may() -> None:
+    tries = 0
+    while not FLAG and tries < NAPS:
+        time.sleep(NAP_S)
+        tries += 1
+
+
+def naps_in_slices() -> None:
+    while not FLAG:
+        naps_in_a_for()
+
+
+def sleeps_until_it_is_there() -> None:
+    while not FLAG:
+        time.sleep(SLEEP_S)
+
+
+def sleeps_for_ever() -> None:
+    while True:
+        time.sleep(SLEEP_S)
+
+
+def naps_beside_a_lost_wait() -> None:
+    threading.Thread(target=naps_in_a_for, daemon=True).start()
+    threading.Semaphore(0).acquire()
+
+
+async def naps(many: int) -> None:
+    for _ in range(many):
+        await asyncio.sleep(NAP_S)
+
+
+async def retries_in_a_task() -> None:
+    for _ in range(NAPS):
+        if FLAG:
+            return
+        await asyncio.sleep(NAP_S)
+
+
+async def gathers() -> None:
+    await asyncio.gather(naps(NAPS), naps(NAPS + 1))
+
+
+async def tells_beside_a_lost_wait() -> None:
+    beside = {asyncio.create_task(naps(NAPS))}
+    for task in beside:
+        task.add_done_callback(beside.discard)
+    await asyncio.get_running_loop().create_future()
+
+
+def tasks_that_nap() -> None:
+    asyncio.run(gathers())
+
+
+def a_task_that_retries() -> None:
+    asyncio.run(retries_in_a_task())
+
+
+def a_task_beside_a_lost_wait() -> None:
+    asyncio.run(tells_beside_a_lost_wait())
 
 
 if __name__ == "__main__":

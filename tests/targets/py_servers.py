@@ -115,6 +115,47 @@ def a_thread_each(server: socket.socket, *, answers: bool) -> None:
         threading.Thread(target=answer, args=(client,)).start()
 
 
+def asks_again(*, of_a_child: bool) -> None:
+    """Asks a child whether a job is done, which never is: the main thread, or one beside the main one."""
+    here, there = socket.socketpair()
+    if os.fork() == 0:
+        here.close()
+        while there.recv(1):
+            there.sendall(b"n")
+    there.close()
+
+    def asks() -> None:
+        while here.recv(1) != b"y":
+            time.sleep(0.1)
+            here.sendall(b"?")
+
+    here.sendall(b"?")
+    print("READY", flush=True)
+    if of_a_child:
+        asks()  # @asks
+    threading.Thread(target=asks, daemon=True).start()
+    results, _kept = os.pipe()
+    os.read(results, 1)  # @waits-beside
+
+
+def streams() -> None:
+    """Awaits the rest of an answer of which it reads nothing more, beside a timer; its child waits for more clients."""
+    server = listener()
+    if os.fork() == 0:
+        client, _ = server.accept()
+        client.setblocking(False)
+        loop = select.epoll()
+        loop.register(server, select.EPOLLIN)
+        loop.register(client, select.EPOLLIN)
+        loop.poll()
+    asks = socket.create_connection(server.getsockname())
+    server.close()
+    timer = select.epoll()
+    print("READY", flush=True)
+    while not timer.poll(60.0):
+        pass
+
+
 def talks_to_itself(server: socket.socket) -> None:
     """Waits for clients, and does not read the answer to what it asked itself."""
     loop = select.epoll()
@@ -173,6 +214,12 @@ if __name__ == "__main__":
             asked_from_elsewhere(partial(a_thread_each, answers=False))
         case "keeps-alive":
             asked_from_elsewhere(partial(a_thread_each, answers=True))
+        case "asks-a-child":
+            asks_again(of_a_child=True)
+        case "asks-beside":
+            asks_again(of_a_child=False)
+        case "streams":
+            streams()
         case "talks-to-itself":
             talks_to_itself(listener())
         case "turns":

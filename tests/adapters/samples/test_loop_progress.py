@@ -38,6 +38,13 @@ def test_five_rises_are_a_proof_and_four_are_none() -> None:
 
 
 @pytest.mark.invariant("loop_progress.G1")
+def test_of_a_thread_that_sleeps_three_rises_are_enough() -> None:
+    history = LoopHistory(3)
+    readings = [history.add(number * STEP_NS, [loop(number)]) for number in range(4)]
+    assert readings[:3] == [None] * 3 and readings[3] is not None
+
+
+@pytest.mark.invariant("loop_progress.G1")
 def test_who_fell_begins_anew() -> None:
     assert proof(one([0, 10, 20, 30, 40, 5, 15, 25, 35, 45])) is None
     assert proof(one([0, 10, 20, 30, 40, 5, 15, 25, 35, 45, 55])) is not None

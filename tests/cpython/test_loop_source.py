@@ -1,0 +1,96 @@
+"""Which loops only their own end ends, by their source."""
+
+from __future__ import annotations
+
+import ast
+import os
+import time
+from pathlib import Path
+from textwrap import dedent, indent
+
+import pytest
+
+from livedbg.cpython.loop_source import SourceLoop, Sources, loops_around
+
+POLLS = SourceLoop(True, False, polls=True)
+COUNTS = SourceLoop(False, False, "k", "n", polls=True)
+
+
+def around(source: str) -> list[SourceLoop]:
+    """The loops around the line with `HERE`, of a function's body."""
+    text = "def f(n, ready, self):\n" + indent(dedent(source).strip(), "    ") + "\n"
+    line = next(number for number, one in enumerate(text.splitlines(), 1) if "HERE" in one)
+    return loops_around(ast.parse(text), line)
+
+
+@pytest.mark.invariant("loop_source.X1", "loop_source.X3")
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("for i in range(n):\n    HERE", SourceLoop(True, True)),
+        ("for i in range(n):\n    if ready():\n        break\n    HERE", POLLS),
+        (
+            "for i in range(n):\n    try:\n        return ready()\n    except OSError:\n        HERE",
+            POLLS,
+        ),
+        ("for i in n:\n    HERE\n    for j in n:\n        break", SourceLoop(True, True)),
+        ("for i in n:\n    HERE\n    for j in n:\n        return", POLLS),
+        (
+            "for i in n:\n    HERE\n    for j in n:\n        pass\n    else:\n        break",
+            POLLS,
+        ),
+        ("for i in n:\n    HERE\n    def g():\n        return 1", SourceLoop(True, True)),
+        ("for i, x in enumerate(n):\n    HERE\n    if i >= self.n:\n        break", SourceLoop(True, True)),
+        ("for i in n:\n    HERE\n    if i >= ready():\n        break", POLLS),
+        ("for i in n:\n    HERE\n    if n >= 3:\n        break", POLLS),
+        (
+            "for i in n:\n    HERE\n    if i > 3:\n        pass\n    else:\n        break",
+            POLLS,
+        ),
+        ("k = 0\nwhile k < n:\n    HERE\n    k += 1", SourceLoop(False, True, "k", "n")),
+        ("k = 9\nwhile k > 0:\n    HERE\n    k -= 2", SourceLoop(False, True, "k", 0, falls=True)),
+        ("k = 0\nwhile k < self.n:\n    HERE\n    k += 1", SourceLoop(False, True, "k", "")),
+        ("while k < n:\n    HERE\n    k = ready()", SourceLoop(False, False, polls=True)),
+        ("while k < n:\n    HERE\n    k += ready()", SourceLoop(False, False, polls=True)),
+        ("while k < n and not ready:\n    HERE\n    k += 1", SourceLoop(False, False, polls=True)),
+        (
+            "while k < n:\n    HERE\n    k += 1\n    if ready:\n        break",
+            COUNTS,
+        ),
+        ("while True:\n    HERE\n    k += 1\n    if k > n:\n        break", SourceLoop(False, True, "k", "n")),
+        ("while True:\n    HERE", SourceLoop(False, False)),
+        ("while True:\n    HERE\n    if ready:\n        break", SourceLoop(False, False, polls=True)),
+        ("while not ready:\n    HERE", SourceLoop(False, False, polls=True)),
+    ],
+)
+def test_what_ends_a_loop(source: str, expected: SourceLoop) -> None:
+    assert around(source) == [expected]
+
+
+def test_loops_are_those_of_the_function_outermost_first() -> None:
+    inner = """
+        for i in n:
+            with self:
+                def g():
+                    for j in n:
+                        try:
+                            pass
+                        except OSError:
+                            while True:
+                                HERE
+    """
+    assert [loop.is_for for loop in around(inner)] == [True, False]
+    assert around("for i in n:\n    pass\nelse:\n    HERE") == []
+    assert around("match n:\n    case 1:\n        for i in n:\n            HERE") == [SourceLoop(True, True)]
+
+
+@pytest.mark.invariant("loop_source.X2")
+def test_a_file_that_was_changed_later_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("pass\n")
+    os.utime(file, (time.time() + 60, time.time() + 60))
+    assert Sources(os.getpid()).tree(str(file)) is None
+    os.utime(file, (1.0, 1.0))
+    assert Sources(os.getpid()).tree(str(file)) is not None
+    (tmp_path / "job.txt").write_text("pass\n")
+    assert Sources(os.getpid()).tree(str(tmp_path / "job.txt")) is None
