@@ -145,15 +145,14 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
 
 
 def faulthandler_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
-    """Return the frames (innermost first) of a faulthandler dump's current thread, or else of its first one."""
-    current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), None)
+    """Return the frames (innermost first) of a faulthandler dump's current thread; none if that ran no Python code."""
+    current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), len(lines))
     frames: list[Frame] = []
-    for line in lines if current is None else lines[current + 1 :]:
+    for line in lines[current + 1 :]:
         match = _FILE.match(line)
-        if match is not None:
-            frames.append(_python_frame(match[1], match[2], match[3]))
-        elif frames or current is not None:
+        if match is None:
             break
+        frames.append(_python_frame(match[1], match[2], match[3]))
     return tuple(frames[:_FRAME_LIMIT])
 
 
