@@ -16,6 +16,8 @@ Invariants:
         caught and logged three others in that log, after each of which its program went on.
     survived.V8. So is such an exception, or the end of a thread, if its server answered a request after it; health
         probes don't count.
+    survived.V11. So is an exception that has come before, if the log ends with the same wait as before it: it is tried
+        again.
     survived.V9. So is an exception right below a line that announces a retry, if any ordinary line follows: after an
         exception of the last attempt, none does.
 """
@@ -34,7 +36,7 @@ from livedbg.analysis.postmortem.ended import heads, went_well
 from livedbg.analysis.postmortem.lines import KnownLine, known_lines
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
-from livedbg.logs.last_words import gives_up, says_caught
+from livedbg.logs.last_words import gives_up, says_caught, waits, without_numbers
 from livedbg.logs.naming import older_attempts
 from livedbg.model import FAILED_TESTS, CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -53,6 +55,7 @@ _ORDINARY_LATER: Final = 2
 _BEFORE: Final = 3
 """So many exceptions that the same code handled: it is no last resort that ends the program."""
 _RIGHT_ABOVE: Final = 2  # lines
+_TWICE: Final = 2
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
@@ -86,7 +89,7 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     if hit.line is None or hit.source is None:
         return ""
     _KEPT.renew(snapshot)
-    return _KEPT.after(hit, snapshot) or _KEPT.as_before(hit, snapshot)
+    return _KEPT.after(hit, snapshot) or _KEPT.as_before(hit, snapshot) or _waits_again(hit, snapshot)
 
 
 def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: OwnLines | None = None) -> str:
@@ -283,6 +286,23 @@ def _seen(
         if count >= _ORDINARY:
             return "its log goes on with ordinary lines"
     return "its launcher started the workers again after it" if again else ""
+
+
+def _waits_again(hit: ExceptionHit, snapshot: Snapshot) -> str:
+    """Return the proof that a repeated exception stands between equal waits, with which the log ends (V11)."""
+    source, first = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line
+    if source is None or source.pending or first is None:
+        return ""
+    lines = [line for line in known_lines(source, snapshot) if line.writer == hit.writer and line.text.strip()]
+    if not lines or not waits(lines[-1].text):
+        return ""
+    own = (hit.source, hit.writer, hit.type, hit.message)
+    same = [one for one in snapshot.exceptions.values() if (one.source, one.writer, one.type, one.message) == own]
+    last = max(one.line or 0 for one in same)
+    after = {without_numbers(line.text) for line in lines if line.number > last}
+    before = {without_numbers(line.text) for line in lines if line.number < first and waits(line.text)}
+    again = sum(one.count for one in same) >= _TWICE and after and after <= before
+    return "its program waits again, as before it" if again else ""
 
 
 def _is_caught(hit: ExceptionHit, snapshot: Snapshot) -> bool:
