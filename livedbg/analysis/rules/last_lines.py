@@ -428,7 +428,8 @@ def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iter
             break
     else:
         return
-    if any(step_of(line) is not None for line in said[-size:]):
+    steps = {n: {step_of(said[-n - size * again]) for again in range(count - 1)} for n in ends}
+    if any(len(found) > 1 or (n not in waiting and None not in found) for n, found in steps.items()):
         return  # it goes on between
     first, last, what = records[-at - (count - 1) * size], records[-at], "wait" if waiting else "failure"
     since = ""
