@@ -9,8 +9,8 @@ Invariants:
     tracebacks.T1. Of exceptions of which each was the direct cause of the next, the first one counts; a traceback
         inside of a message comes before the exception with that message; of a group its first exception.
     tracebacks.T2. Of an exception that came while another one was handled, the earlier one counts only if the handler
-        itself raised the later one: else the handler tried something else, which failed. An exception that came while
-        Ctrl-C was handled never counts.
+        itself raised the later one, or that quotes it: else the handler tried something else, which failed. An
+        exception that came while Ctrl-C was handled never counts.
     tracebacks.T3. Frames without a head above them are a traceback only if the line below them names an exception.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
@@ -57,6 +57,7 @@ _SOURCE_LIMIT: Final = 200
 _NO_SOURCE: Final = lazy_re(r"[~^ ]+$|\[Previous line repeated |\.\.\.<|(?:-{3,}|={3,})")
 """Below a frame: marks of columns, how often it is repeated, how many lines are left out, what parts groups."""
 _BRIEF: Final = 200
+_TELLING: Final = 16  # characters of a message that are no chance
 
 
 class _Link(StrEnum):
@@ -253,7 +254,7 @@ def _chosen(blocks: Sequence[_Block]) -> int:
             return at
         alone = after.link is _Link.NONE and bool(here.body)
         inside = after.link is _Link.INSIDE or here.reports or not here.body
-        elsewhere = after.link is _Link.DURING and not _raised_by_handler(here, after)
+        elsewhere = after.link is _Link.DURING and not (_raised_by_handler(here, after) or _quotes(after, here))
         if alone or not (inside or elsewhere):
             return at
         at += 1
@@ -266,6 +267,12 @@ def _raised_by_handler(handled: _Block, raised: _Block) -> bool:
         return True
     handler, place = handled.frames[0], raised.frames[-1]
     return (handler.file, handler.function) == (place.file, place.function)
+
+
+def _quotes(raised: _Block, handled: _Block) -> bool:
+    """Return whether the message of an exception has the first sentence of another one's in it."""
+    said = handled.message.partition("\n")[0].partition(". ")[0].rstrip(". ")
+    return len(said) >= _TELLING and said in raised.message
 
 
 def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:

@@ -39,6 +39,21 @@ def test_T2_what_a_handler_tried_instead_and_failed_is_the_error() -> None:
 
 
 @pytest.mark.invariant("tracebacks.T2")
+@pytest.mark.parametrize(
+    ("handled", "raised", "type_"),
+    [
+        ("the pool of 4 GiB is full. 1 GiB was asked for", "no graph: the pool of 4 GiB is full", "ValueError"),
+        ("the pool of 4 GiB is full", "the slow way is closed, too", "KeyError"),
+        ("full", "the pool is full", "KeyError"),
+    ],
+)
+def test_T2_what_quotes_the_handled_one_follows_from_it(handled: str, raised: str, type_: str) -> None:
+    text = RAISES.format(f"raise KeyError({raised!r})", f"raise ValueError({handled!r})", "ValueError", "g()")
+    (hit,) = hits(stderr_of(text))
+    assert hit.type == type_
+
+
+@pytest.mark.invariant("tracebacks.T2")
 def test_T2_what_comes_while_ctrl_c_is_handled_does_not_count() -> None:
     (hit,) = hits(stderr_of("def f():\n  try: raise KeyboardInterrupt\n  finally: 1/0\nf()"))
     assert hit.type == "KeyboardInterrupt"
