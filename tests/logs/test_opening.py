@@ -68,7 +68,7 @@ INSTALLERS = {
 }
 
 
-@pytest.mark.parametrize("quote", ["", "> "])
+@pytest.mark.parametrize("quote", ["", "> ", "#11 4.024 "])
 @pytest.mark.parametrize("kind", INSTALLERS)
 def test_the_output_of_a_build_is_read_as_if_it_stood_alone(kind: str, quote: str) -> None:
     head, blanks = INSTALLERS[kind]

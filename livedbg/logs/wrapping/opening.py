@@ -65,7 +65,7 @@ _GH: Final = lazy_re(
 
 
 _ARROWED: Final = lazy_re(
-    r"(?:> ?){0,3}(?P<before> {0,8})(?:\u2570\u2500[>\u25b6]|\+->) (?:\[\d{1,7} lines? of output\]|Call to `)"
+    r"(?P<before> {0,8})(?:\u2570\u2500[>\u25b6]|\+->) (?:\[\d{1,7} lines? of output\]|Call to `)"
 )
 _BELOW_ARROW: Final = 4
 """So many blanks more than before the arrow stand before the output below it."""
@@ -83,8 +83,8 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
     padded = _padded_to(texts)
     if width := padded or broken_at(texts):
         found.append(Known("", _joining(width, padded > 0), once=True, joins=True, rewrites=True))
-    if (indented := next(filter(None, map(_ARROWED.match, texts)), None)) is not None:
-        found.append(Known(" ", _outdented(" " * (len(indented["before"]) + _BELOW_ARROW)), once=True))
+    if any("> [" in text or "\u25b6 Call to `" in text for text in texts):
+        found.append(Known("", _outdenting(), once=True))
     if _has_columns(texts):
         found.append(Known("", _columns, once=True))
     elif _has_labels(texts):
@@ -128,9 +128,15 @@ def _joining(width: int, padded: bool) -> Layer:
     return opened
 
 
-def _outdented(indentation: str) -> Layer:
+def _outdenting() -> Layer:
+    indentation = ""
+
     def opened(text: str, clock: SourceClock) -> Opened | None:
-        return Opened(text.removeprefix(indentation)) if text.startswith(indentation) else None
+        nonlocal indentation
+        arrow = _ARROWED.match(text)
+        if arrow is not None:
+            indentation = " " * (len(arrow["before"]) + _BELOW_ARROW)
+        return Opened(text.removeprefix(indentation)) if indentation and text.startswith(indentation) else None
 
     return opened
 
