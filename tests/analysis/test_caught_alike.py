@@ -176,3 +176,26 @@ def test_V11_what_is_tried_again_in_each_round_of_a_wait(text: str, crashed: boo
     assert crashed or said.sentence.startswith(
         "The log ends with the same wait 3 times, the first at 0.log:1: 15 s: st"
     )
+
+
+DEEP = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 88, in main
+    export(net)
+  File "/v/site-packages/shapes/guard.py", line 64, in evaluate
+    raise Refused(size)
+shapes.Refused: the size of axis 0 is not known here
+"""
+
+
+@pytest.mark.invariant("survived.V12")
+def test_V12_what_was_logged_and_raised_again_is_said_where_it_ended_the_program() -> None:
+    frames = DEEP.splitlines(keepends=True)
+    caught = "ERROR:shapes:" + "".join(frames[:1] + frames[3:])
+    said = verdict(caught + "more about shapes: shapes.txt\n" + DEEP).sentence
+    assert said.startswith("Crashed in main (train.py:88): shapes.Refused: the size of axis 0")
+    assert verdict(DEEP.replace("Traceback", "ERROR:shapes:Traceback") + caught[13:]).sentence.startswith(
+        "Crashed in main"
+    )
+    other = caught.replace("axis 0", "axis 1")
+    assert "axis 1" in verdict(other + DEEP).sentence

@@ -16,10 +16,12 @@ Invariants:
         caught and logged three others in that log, after each of which its program went on.
     survived.V8. So is such an exception, or the end of a thread, if its server answered a request after it; health
         probes don't count.
-    survived.V11. So is an exception that has come before, if the log ends with the same wait as before it: it is tried
-        again.
     survived.V9. So is an exception right below a line that announces a retry, if any ordinary line follows: after an
         exception of the last attempt, none does.
+    survived.V11. So is one that has come before, if the log ends with the same wait as before it: it is tried
+        again.
+    survived.V12. So is an exception that a logger wrote, if it was raised again after it, out of as many functions (of
+        more, if a logger wrote that one, too): it says more.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ _BEFORE: Final = 3
 """So many exceptions that the same code handled: it is no last resort that ends the program."""
 _RIGHT_ABOVE: Final = 2  # lines
 _TWICE: Final = 2
+_TELLING: Final = 16  # characters of a message that are no chance
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
@@ -89,6 +92,8 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     if hit.line is None or hit.source is None:
         return ""
     _KEPT.renew(snapshot)
+    if hit.logged and _KEPT.raised_again(hit, snapshot):
+        return "it was raised again after it"
     return _KEPT.after(hit, snapshot) or _KEPT.as_before(hit, snapshot) or _waits_again(hit, snapshot)
 
 
@@ -130,11 +135,12 @@ class _Kept:
         self._of: tuple[object, ...] = ()
         self._after: dict[str, str] = {}
         self._caught: Counter[tuple[object, ...]] | None = None
+        self._raised: dict[tuple[object, ...], list[ExceptionHit]] | None = None
 
     def renew(self, snapshot: Snapshot) -> None:
         rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
         if len(self._of) != len(rests_on) or any(a is not b for a, b in zip(self._of, rests_on, strict=True)):
-            self._of, self._after, self._caught = rests_on, {}, None
+            self._of, self._after, self._caught, self._raised = rests_on, {}, None, None
 
     def after(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
         found = self._after.get(hit.id)
@@ -160,6 +166,17 @@ class _Kept:
             others += self._caught[*place, hit.writer, "logged"] - 1 - self._caught[*place, hit.writer]
         return "the same code caught and logged others, and went on" if others >= _BEFORE else ""
 
+    def raised_again(self, hit: ExceptionHit, snapshot: Snapshot) -> bool:
+        """Return whether the program raised an exception again that it had logged (V12)."""
+        if self._raised is None:
+            self._raised = {}
+            for one in snapshot.exceptions.values():
+                if one.line is not None:
+                    self._raised.setdefault(_same_error(one), []).append(one)
+        key = _same_error(hit)
+        again = (one for one in self._raised.get(key, ()) if (one.line or 0) > (hit.line or 0))
+        return len(str(key[-1])) >= _TELLING and any(len(one.stack) >= len(hit.stack) + one.logged for one in again)
+
     def _counted(self, snapshot: Snapshot) -> Counter[tuple[object, ...]]:
         counts: Counter[tuple[object, ...]] = Counter()
         for hit in snapshot.exceptions.values():
@@ -172,6 +189,10 @@ class _Kept:
 
 
 _KEPT: Final = _Kept()
+
+
+def _same_error(hit: ExceptionHit) -> tuple[object, ...]:
+    return hit.source, hit.writer, hit.message.partition("\n")[0]
 
 
 def _caught_at(hit: ExceptionHit) -> tuple[str | None, str, str | None] | None:
