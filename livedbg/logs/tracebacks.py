@@ -12,6 +12,7 @@ Invariants:
         itself raised the later one, or that quotes it: else the handler tried something else, which failed. An
         exception that came while Ctrl-C was handled never counts.
     tracebacks.T3. Frames without a head above them are a traceback only if the line below them names an exception.
+    tracebacks.T4. A line between two frames of a traceback is another program's, unless it names an exception.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -97,6 +98,11 @@ class _Block(Struct):
         first = (match[2] or "") if match is not None else self.body[0]
         kept = [line for line in self.body[1:] if not native_frames(line)]
         return "\n".join([first, *kept]).strip().rstrip('"').rstrip()
+
+    @property
+    def strayed(self) -> bool:
+        """Whether the only line below the frames names no exception: another program wrote it between them (T4)."""
+        return len(self.body) == 1 and bool(self.frames) and NAMES_EXCEPTION.match(self.body[0]) is None
 
     @property
     def is_group(self) -> bool:
@@ -208,7 +214,12 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
         elif line.startswith(_CAUSE):
             link = _Link.CAUSED
         elif not inside:
-            blocks[-1].body.append(line)
+            inside = HEADLESS.match(line) is not None and blocks[-1].strayed
+            if inside:
+                blocks[-1].body.clear()
+                _add_frame(blocks[-1], line)
+            else:
+                blocks[-1].body.append(line)
         elif _add_frame(blocks[-1], line):
             pass
         elif line[:1] in " \t|+" or (blocks[-1].strict and NAMES_EXCEPTION.match(line) is None):
