@@ -18,8 +18,8 @@ Invariants:
         probes don't count.
     survived.V9. So is an exception right below a line that announces a retry, if any ordinary line follows: after an
         exception of the last attempt, none does.
-    survived.V11. So is one that has come before, if the log ends with the same wait as before it: it is tried
-        again.
+    survived.V11. So is one that has come before, if the same wait follows it as came before it, and no launcher's
+        account that something failed: it is tried again.
     survived.V12. So is an exception that a logger wrote, if it was raised again after it, out of as many functions (of
         more, if a logger wrote that one, too): it says more.
 """
@@ -58,6 +58,7 @@ _BEFORE: Final = 3
 """So many exceptions that the same code handled: it is no last resort that ends the program."""
 _RIGHT_ABOVE: Final = 2  # lines
 _TWICE: Final = 2
+_MANY: Final = 1_000  # exceptions, among which equal ones are not looked for
 _TELLING: Final = 16  # characters of a message that are no chance
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
@@ -310,19 +311,19 @@ def _seen(
 
 
 def _waits_again(hit: ExceptionHit, snapshot: Snapshot) -> str:
-    """Return the proof that a repeated exception stands between equal waits, with which the log ends (V11)."""
+    """Return the proof that a repeated exception stands between equal waits (V11)."""
     source, first = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line
     if source is None or source.pending or first is None:
         return ""
-    lines = [line for line in known_lines(source, snapshot) if line.writer == hit.writer and line.text.strip()]
-    if not lines or not waits(lines[-1].text):
-        return ""
     own = (hit.source, hit.writer, hit.type, hit.message)
     same = [one for one in snapshot.exceptions.values() if (one.source, one.writer, one.type, one.message) == own]
+    if sum(one.count for one in same) < _TWICE or len(snapshot.exceptions) > _MANY:
+        return ""
     last = max(one.line or 0 for one in same)
-    after = {without_numbers(line.text) for line in lines if line.number > last}
+    lines = [line for line in known_lines(source, snapshot) if line.writer == hit.writer and line.text.strip()]
+    after = next((line.text for line in lines if line.number > last), "")
     before = {without_numbers(line.text) for line in lines if line.number < first and waits(line.text)}
-    again = sum(one.count for one in same) >= _TWICE and after and after <= before
+    again = without_numbers(after) in before and all(line <= last for line in summaries(source.id, snapshot))
     return "its program waits again, as before it" if again else ""
 
 
