@@ -74,7 +74,7 @@ _NO_REASON: Final = lazy_re(
 )
 """Texts of a block that give no reason of their own: an internal error, or the code or reason of another call."""
 _EXCEPTIONS: Final = lazy_re(
-    r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend\b|Launch kernel failed|\bERR\d{5} "
+    r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend(?:\b|_\d)|Launch kernel failed|\bERR\d{5} "
     r"|Inner error is reported"
 )
 _FIRST_WINS: Final = frozenset({"core", "aicpu"})
@@ -188,7 +188,7 @@ def _who(fields: Mapping[str, str], owner: str) -> str:
     if worker is not None:
         return f"{worker['name'].strip()} (pid {worker['pid']})"
     pid = fields.get("pid") or owner.removeprefix("pid ")
-    return f"process {pid}" if pid.isdecimal() else ""
+    return f"process {pid}" if pid.isdecimal() else owner
 
 
 def _operation(fields: Mapping[str, str]) -> str:

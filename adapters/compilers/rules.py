@@ -27,7 +27,8 @@ FAILED: Final = "compile-failed"
 SUMMARY: Final = "compile-summary"
 """Kinds of the room's signatures: a failure, and the word of whoever started what failed."""
 _COMPILES: Final = lazy_re(
-    r"[Cc]ompil|codegen error|ptxas|nvrtc|NVRTC|Error building extension|PassManager|CalledProcess|LoweringException"
+    r"[Cc]ompil|[Bb]uild failed|[Ff]ailed to build"
+    r"|codegen error|ptxas|nvrtc|NVRTC|Error building extension|PassManager|CalledProcess|LoweringException"
 )
 _BESIDE: Final = 40
 _PROOFS: Final = 6

@@ -19,7 +19,7 @@ from livedbg.analysis.postmortem.lines import known_lines, named_elsewhere
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after, survived, unless_survived
 from livedbg.analysis.postmortem.unexplained import tests_open
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import steps_of
+from livedbg.analysis.rules.said import steps_of, thrown_at
 from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.wording import with_more
@@ -79,10 +79,11 @@ class HostEnded:
         first = told[0]
         other = f"{told[1].sentence}." if len(told) == 2 else f"{many(len(told) - 1, 'more line')} of this kind."
         more = f" {other}" if len(told) > 1 else ""
+        at = thrown_at(first, state) if kind is Kind.WORKER else ""
         finding = Finding(
             rule=self.name,
             severity=Severity.CRITICAL if kind in (Kind.CAUSE, Kind.KILLED) else Severity.ERROR,
-            sentence=f"{first.sentence}.{more}",
+            sentence=f"{first.sentence}{at}.{more}",
             claim=first.sentence,
             evidence=tuple(proof for said in told for proof in said.evidence)[:_PROOFS],
             next=steps_of(first),

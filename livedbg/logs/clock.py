@@ -1,16 +1,19 @@
 """One clock for all logs: every kind of time stamp becomes nanoseconds on the wall clock.
 
 Missing parts of a stamp are taken from the reference of its source (the modification time of the file): the year of a
-glog stamp, the day of a time of day. Stamps without a zone are in the local time of this host. CLOCK_MONOTONIC becomes
-wall time by an anchor line if the log has one (both clocks read at one moment), otherwise by the clocks of this host,
-as long as that is plausible.
+glog stamp, unless the log has that day with its year, the day of a time of day. Stamps without a zone are in the local
+time of this host. CLOCK_MONOTONIC becomes wall time by an anchor line if the log has one (both clocks read at one
+moment), otherwise by the clocks of this host, as long as that is plausible.
 """
 
 from __future__ import annotations
 
 import calendar
 import time
+from collections.abc import Iterable
 from typing import Final
+
+from livedbg.text.patterns import lazy_re
 
 NS: Final = 1_000_000_000
 """Nanoseconds of a second."""
@@ -19,6 +22,7 @@ _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _CACHE_SIZE = 4096
 _SLACK_NS = 5 * NS  # how far a record may be ahead of its file's modification time
 _DAY_S = 86_400
+_DATED: Final = lazy_re(r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[T ]\d\d:\d\d:\d\d")
 _POWERS = tuple(10**power for power in range(10))
 
 
@@ -41,6 +45,13 @@ class SourceClock:
         self._host_offset_ns = time.time_ns() - time.monotonic_ns() if host_offset_ns is None else host_offset_ns
         self._anchor_offset_ns: int | None = None
         self._seconds: dict[str, int | None] = {}
+        self._years: dict[tuple[int, int], int] = {}  # by month and day
+
+    def learn(self, texts: Iterable[str]) -> None:
+        """Note the years of the days that the first lines of the source name."""
+        for text in texts:
+            for year, month, day in _DATED.findall(text):
+                self._years[int(month), int(day)] = int(year)
 
     def anchor(self, mono_ns: int, wall_ns: int) -> None:
         """Set the offset of the clocks of the source's host, both read at one moment, from the log."""
@@ -72,12 +83,13 @@ class SourceClock:
         return found * NS + nanoseconds
 
     def month_day(self, month: int, day: int, clock: str, fraction: str | None) -> int | None:
-        """Parse a stamp without a year: the newest such day that is not after the reference."""
+        """Parse a stamp without a year: that day as the source names it, or the newest one not after the reference."""
         key = f"{month:02}{day:02}{clock}"
         if key not in self._seconds:
-            year = time.localtime(self.reference_ns / NS).tm_year
+            known = self._years.get((month, day))
+            year = known or time.localtime(self.reference_ns / NS).tm_year
             found = self._second(f"{year}{key}", f"{year}-{month:02}-{day:02} {clock}", None)
-            if found is not None and found > self.reference_ns // NS + _DAY_S:
+            if known is None and found is not None and found > self.reference_ns // NS + _DAY_S:
                 found = self._second(f"{year - 1}{key}", f"{year - 1}-{month:02}-{day:02} {clock}", None)
             self._remember(key, found)
         return _with_fraction(self._seconds[key], fraction)

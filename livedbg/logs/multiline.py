@@ -164,7 +164,7 @@ class Continuation:
 
     __slots__ = (
         *("_announced", "_awaits", "_details", "_indented", "_listed", "_open", "_plain", "_raises", "_row", "_ruled"),
-        *("_state", "_traceback_follows", "held_traceback", "lines"),
+        *("_state", "_strays", "_traceback_follows", "held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
@@ -175,6 +175,7 @@ class Continuation:
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon: what it announces follows
         self._raises = ""  # the type that a notebook's traceback ends with
+        self._strays = False  # the line below the frames names no exception: another program's may stand between them
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
         self._ruled = message.startswith(_RULE)
         self._awaits = awaits_reason(message)
@@ -289,6 +290,7 @@ class Continuation:
     def _raised(self, line: str) -> None:
         """Take the line that names the exception; text that it quotes may follow."""
         self._state = _State.RAISED
+        self._strays = NAMES_EXCEPTION.match(line) is None
         self._open = ": " in line and line.rstrip().endswith(":") and not line.rstrip().endswith("Error:")
         self._open |= "validation error" in line and _VALIDATION.match(line) is not None
         if "ray::" in line or "(most recent call" in line:
@@ -381,6 +383,9 @@ class Continuation:
 
     def _after_exception(self, line: str, state: _State) -> bool:
         announced, self._open = self._open, False
+        if self._strays and state is _State.RAISED and HEADLESS.match(line) is not None:
+            self._state = _State.FRAMES
+            return True
         if not line:
             self._open = announced
             if state is _State.RAISED:

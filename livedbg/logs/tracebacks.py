@@ -9,9 +9,10 @@ Invariants:
     tracebacks.T1. Of exceptions of which each was the direct cause of the next, the first one counts; a traceback
         inside of a message comes before the exception with that message; of a group its first exception.
     tracebacks.T2. Of an exception that came while another one was handled, the earlier one counts only if the handler
-        itself raised the later one: else the handler tried something else, which failed. An exception that came while
-        Ctrl-C was handled never counts.
+        itself raised the later one, or that quotes it: else the handler tried something else, which failed. An
+        exception that came while Ctrl-C was handled never counts.
     tracebacks.T3. Frames without a head above them are a traceback only if the line below them names an exception.
+    tracebacks.T4. A line between two frames of a traceback is another program's, unless it names an exception.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -57,6 +58,7 @@ _SOURCE_LIMIT: Final = 200
 _NO_SOURCE: Final = lazy_re(r"[~^ ]+$|\[Previous line repeated |\.\.\.<|(?:-{3,}|={3,})")
 """Below a frame: marks of columns, how often it is repeated, how many lines are left out, what parts groups."""
 _BRIEF: Final = 200
+_TELLING: Final = 16  # characters of a message that are no chance
 
 
 class _Link(StrEnum):
@@ -96,6 +98,11 @@ class _Block(Struct):
         first = (match[2] or "") if match is not None else self.body[0]
         kept = [line for line in self.body[1:] if not native_frames(line)]
         return "\n".join([first, *kept]).strip().rstrip('"').rstrip()
+
+    @property
+    def strayed(self) -> bool:
+        """Whether the only line below the frames names no exception: another program wrote it between them (T4)."""
+        return len(self.body) == 1 and bool(self.frames) and NAMES_EXCEPTION.match(self.body[0]) is None
 
     @property
     def is_group(self) -> bool:
@@ -145,15 +152,14 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
 
 
 def faulthandler_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
-    """Return the frames (innermost first) of a faulthandler dump's current thread, or else of its first one."""
-    current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), None)
+    """Return the frames (innermost first) of a faulthandler dump's current thread; none if that ran no Python code."""
+    current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), len(lines))
     frames: list[Frame] = []
-    for line in lines if current is None else lines[current + 1 :]:
+    for line in lines[current + 1 :]:
         match = _FILE.match(line)
-        if match is not None:
-            frames.append(_python_frame(match[1], match[2], match[3]))
-        elif frames or current is not None:
+        if match is None:
             break
+        frames.append(_python_frame(match[1], match[2], match[3]))
     return tuple(frames[:_FRAME_LIMIT])
 
 
@@ -208,7 +214,12 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
         elif line.startswith(_CAUSE):
             link = _Link.CAUSED
         elif not inside:
-            blocks[-1].body.append(line)
+            inside = HEADLESS.match(line) is not None and blocks[-1].strayed
+            if inside:
+                blocks[-1].body.clear()
+                _add_frame(blocks[-1], line)
+            else:
+                blocks[-1].body.append(line)
         elif _add_frame(blocks[-1], line):
             pass
         elif line[:1] in " \t|+" or (blocks[-1].strict and NAMES_EXCEPTION.match(line) is None):
@@ -254,7 +265,7 @@ def _chosen(blocks: Sequence[_Block]) -> int:
             return at
         alone = after.link is _Link.NONE and bool(here.body)
         inside = after.link is _Link.INSIDE or here.reports or not here.body
-        elsewhere = after.link is _Link.DURING and not _raised_by_handler(here, after)
+        elsewhere = after.link is _Link.DURING and not (_raised_by_handler(here, after) or _quotes(after, here))
         if alone or not (inside or elsewhere):
             return at
         at += 1
@@ -267,6 +278,12 @@ def _raised_by_handler(handled: _Block, raised: _Block) -> bool:
         return True
     handler, place = handled.frames[0], raised.frames[-1]
     return (handler.file, handler.function) == (place.file, place.function)
+
+
+def _quotes(raised: _Block, handled: _Block) -> bool:
+    """Return whether the message of an exception has the first sentence of another one's in it."""
+    said = handled.message.partition("\n")[0].partition(". ")[0].rstrip(". ")
+    return len(said) >= _TELLING and said in raised.message
 
 
 def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Final
 
 from livedbg.logs.last_words import telling_line
-from livedbg.logs.tracebacks import plain_form
+from livedbg.logs.tracebacks import innermost_raised, plain_form
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.patterns import lazy_re
 
@@ -23,6 +23,7 @@ _TOKEN: Final = lazy_re(
     r"\\(?P<plain>[\[\]{}\\])|\{(?P<names>[a-z_][\w-]*(?::[a-z0-9-]+)*(?:\|[a-z_][\w-]*(?::[a-z0-9-]+)*)*)\}|(?P<sign>[\[\]{}])"
 )
 _FRAME: Final = r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:(,?) in ([^\s\"]{1,200}))?"
+_HEAD: Final = "Traceback (most recent call last)"
 _SHELL_ADDS: Final = 128
 _FAULTS: Final = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV)
 _SHORT: Final = 160
@@ -95,13 +96,23 @@ def _more_than(text: str) -> str:
 def frame_of(text: str) -> str:
     """Return `main (train.py:45)`: the innermost Python frame of a text that is in no library; or the innermost.
 
-    A traceback has it last, and a comma before the function; faulthandler has it first, and none.
+    Of chained tracebacks the relevant one counts. Without a head, a traceback has it last, and a comma before the
+    function; faulthandler has it first, and none.
     """
-    frames = re.findall(_FRAME, text) or re.findall(_FRAME, "\n".join(plain_form(text.split("\n"))))
+    raised = innermost_raised(text.split("\n")) if _HEAD in text else None
+    frames = (
+        [(one.file or "", str(one.line), one.function) for one in raised.stack if one.language == "python"]
+        if raised
+        else []
+    )
+    if not frames:
+        found = re.findall(_FRAME, text) or re.findall(_FRAME, "\n".join(plain_form(text.split("\n"))))
+        ordered = reversed(found) if any(comma for *_, comma, _ in found) else found
+        frames = [(file, line, function) for file, line, _, function in ordered]
     own = [frame for frame in frames if "-packages/" not in frame[0] and "/lib/python" not in frame[0]]
     if not frames:
         return ""
-    file, line, _, function = (own or frames)[-1 if any(comma for *_, comma, _ in frames) else 0]
+    file, line, function = (own or frames)[0]
     return f"{function or '?'} ({file.rpartition('/')[2]}:{line})"
 
 

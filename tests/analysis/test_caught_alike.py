@@ -153,3 +153,53 @@ def test_an_attempt_that_is_started_again() -> None:
     failed = "Task failed with exception\n" + TIMED_OUT + "Task exited with return code 1\n"
     assert verdict(failed + "Starting attempt 2 of 3\n").state is not CRASHED
     assert verdict(failed + "attempt 3 of 3 failed\n").state is CRASHED
+
+
+ASKED = 'Traceback (most recent call last):\n  File "/w/ask.py", line 4, in ask\n    raise Away(name)\nx.Away: no\n'
+WAITS = "{} s: still waiting for the store\n"
+
+
+@pytest.mark.invariant("survived.V11")
+@pytest.mark.parametrize(
+    ("text", "crashed"),
+    [
+        (WAITS.format(5) + ASKED + WAITS.format(10) + ASKED + WAITS.format(15), False),
+        (WAITS.format(5) + ASKED + WAITS.format(10) + ASKED + WAITS.format(15) + "ready\n", False),
+        (WAITS.format(5) + ASKED + WAITS.format(10) + ASKED + WAITS.format(15) + "make: *** [ask] Error 1\n", True),
+        (WAITS.format(5) + ASKED + WAITS.format(10) + ASKED, True),  # the last try
+        (WAITS.format(5) + ASKED + WAITS.format(10), True),  # another program may wait for the one that ended
+        (ASKED + WAITS.format(10) + ASKED + "all others ended\n", True),
+        (WAITS.format(5) + ASKED + WAITS.format(10) + ASKED + "waiting for all others to end\n", True),
+    ],
+)
+def test_V11_what_is_tried_again_in_each_round_of_a_wait(text: str, crashed: bool) -> None:
+    said = verdict(text)
+    assert (said.state is CRASHED) is crashed
+    assert (
+        crashed
+        or text.endswith("ready\n")
+        or said.sentence.startswith("The log ends with the same wait 3 times, the first at 0.log:1: 15 s: st")
+    )
+
+
+DEEP = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 88, in main
+    export(net)
+  File "/v/site-packages/shapes/guard.py", line 64, in evaluate
+    raise Refused(size)
+shapes.Refused: the size of axis 0 is not known here
+"""
+
+
+@pytest.mark.invariant("survived.V12")
+def test_V12_what_was_logged_and_raised_again_is_said_where_it_ended_the_program() -> None:
+    frames = DEEP.splitlines(keepends=True)
+    caught = "ERROR:shapes:" + "".join(frames[:1] + frames[3:])
+    said = verdict(caught + "more about shapes: shapes.txt\n" + DEEP).sentence
+    assert said.startswith("Crashed in main (train.py:88): shapes.Refused: the size of axis 0")
+    assert verdict(DEEP.replace("Traceback", "ERROR:shapes:Traceback") + caught[13:]).sentence.startswith(
+        "Crashed in main"
+    )
+    other = caught.replace("axis 0", "axis 1")
+    assert "axis 1" in verdict(other + DEEP).sentence

@@ -256,6 +256,21 @@ def test_C5_what_a_process_said_before_it_aborted_is_the_cause(tmp_path: Path, t
     assert found.verdict.sentence.startswith(begins)
 
 
+TIMEOUT = (
+    "Watchdog caught collective operation timeout: WorkNCCL(SeqNum=7, OpType=ALLREDUCE, Timeout(ms)=600000) ran for"
+)
+
+
+@pytest.mark.invariant("causes.C5")
+def test_C5_the_abort_of_one_of_several_that_timed_out(tmp_path: Path) -> None:
+    told = "".join(
+        f"[rank{rank}]:[E812 03:22:41.{rank}00 P.cpp:632] [Rank {rank}] {TIMEOUT} 600029 milliseconds before\n"
+        for rank in (6, 3)
+    )
+    text = f"{told}{of_rank(3, '*** SIGABRT received at time=1754968962 on cpu 37 ***' + chr(10))}"
+    assert look(tmp_path, {"job.log": text}).verdict.sentence.startswith("Ranks 3,6 timed out in all_reduce #7")
+
+
 FAILED = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n{}\n'
 
 

@@ -100,6 +100,8 @@ def stamped(rank: int, *lines: str) -> str:
         ),
         ({"a.log": "start\n" + "waiting for a GPU\nsee the docs\n" * 3}, "same wait 3 times, the first at a.log:2"),
         ({"a.log": "waiting for a batch\nstep 1\n" * 3}, "No errors in"),
+        ({"a.log": "waiting for task 4 at step 8, 10 s\n" * 3}, "same wait 3 times, the first at a.log:1"),
+        ({"a.log": "".join(f"waiting for the data of step {n}\n" for n in range(5))}, "No errors in"),
         ({"a.log": "failed to connect to 10.0.0.2:29500\n" * 2}, "2 lines speak of a failure"),
         ({"a.log": "waiting for etcd\n" * 5 + "step 1\n"}, "No errors in"),
         ({"a.log": "done waiting for etcd\n" * 5}, "No errors in"),

@@ -109,6 +109,11 @@ def test_of_a_faulthandler_s_threads_it_is_the_current_one(frames: str, function
     assert [frame.function for frame in hit.stack] == function
 
 
+def test_where_a_thread_without_python_code_aborts_no_other_one_is_its_place() -> None:
+    (hit,) = hits(THREADS.partition("Current thread")[0].replace("Segmentation fault", "Aborted").encode())
+    assert (hit.type, hit.stack) == ("Aborted", ())
+
+
 def test_the_same_crash_again_is_counted() -> None:
     text = stderr_of("raise ValueError('x')")
     assert [hit.count for hit in hits(text + b"---\n" + text)] == [1, 2]

@@ -43,6 +43,41 @@ def test_a_line_that_is_just_as_wide_does_not_swallow_a_line_that_begins_somethi
     assert [record.text for record in read(broken(text, 80))][:1] == ["y" * 80]
 
 
+@pytest.mark.parametrize("width", [80, 100, 77])
+def test_broken_lines_that_were_filled_with_blanks_are_joined(width: int) -> None:
+    padded = "".join(f"{line:<{width}}\n" for line in broken(LONG, width).splitlines())
+    assert [record.text for record in read(padded)] == [record.text for record in read(LONG)]
+
+
+BUILD = (
+    "compiling\nsrc/ring.cu(12): error: no instance matches\n"
+    "Traceback (most recent call last):\n"
+    '  File "/tmp/build/setup.py", line 12, in run\n    self.build()\n'
+    "RuntimeError: the build of ring failed\ndone\n"
+)
+INSTALLERS = {
+    "pip": (
+        "  error: subprocess-exited-with-error\n  \u2502 exit code: 1\n  \u2570\u2500> [6 lines of output]\n",
+        "      ",
+    ),
+    "pip, in ASCII": ("error: subprocess-exited-with-error\n+-> [6 lines of output]\n", "    "),
+    "uv": (
+        "  \u00d7 Failed to build `ring==2.1`\n  \u2570\u2500\u25b6 Call to `meta.build_wheel` failed (exit status: 1)\n\n",
+        "      ",
+    ),
+}
+
+
+@pytest.mark.parametrize("quote", ["", "> ", "#11 4.024 "])
+@pytest.mark.parametrize("kind", INSTALLERS)
+def test_the_output_of_a_build_is_read_as_if_it_stood_alone(kind: str, quote: str) -> None:
+    head, blanks = INSTALLERS[kind]
+    text = head + "".join(f"{blanks}{line}\n" for line in BUILD.splitlines()) + "ERROR: Failed to build ring\n"
+    records = [record.text for record in read("".join(f"{quote}{line}\n" for line in text.splitlines()))]
+    alone = [record.text for record in read(BUILD)]
+    assert records[-len(alone) - 1 : -1] == alone
+
+
 STEP = "step {n:05} | loss {x:.6f} | lr 1.00e-04 | grad norm {x:.4f} | tokens/s 12345 | mem 41.2G"
 LOOK_ALIKES = {
     "steps of one width": "".join(STEP.format(n=n, x=n / 7) + "\n" for n in range(40)),
@@ -67,6 +102,8 @@ LOOK_ALIKES = {
     ),
     "hexdump": "".join(f"{n:08x}  " + " ".join(f"{(n * k) % 256:02x}" for k in range(16)) + "  |................|\n" for n in range(9)),
     "bars": "".join(f"{n:3}%|{'#' * 30:<60}| {n}/100 [00:01<00:02,  1.0it/s]\n" for n in range(20)),
+    "a table filled up": "".join(f"{name:<30}{n:>8}{'x' * (n % 30):>34}{'  ' * (n % 2):<8}\n" for n, name in enumerate("abcdefghi")),
+    "indented text": "".join(f"      item {n} of the plan, with an arrow \u2570\u2500> that says [3 parts]\n" for n in range(9)),
     "a compiler": "/srv/a/very/long/path/to/some/source/file/of/a/project/kernel.cu(31): error: ident\n/srv/b/x.cu(3): error: y\n" * 3,
 }  # fmt: skip
 

@@ -39,6 +39,21 @@ def test_T2_what_a_handler_tried_instead_and_failed_is_the_error() -> None:
 
 
 @pytest.mark.invariant("tracebacks.T2")
+@pytest.mark.parametrize(
+    ("handled", "raised", "type_"),
+    [
+        ("the pool of 4 GiB is full. 1 GiB was asked for", "no graph: the pool of 4 GiB is full", "ValueError"),
+        ("the pool of 4 GiB is full", "the slow way is closed, too", "KeyError"),
+        ("full", "the pool is full", "KeyError"),
+    ],
+)
+def test_T2_what_quotes_the_handled_one_follows_from_it(handled: str, raised: str, type_: str) -> None:
+    text = RAISES.format(f"raise KeyError({raised!r})", f"raise ValueError({handled!r})", "ValueError", "g()")
+    (hit,) = hits(stderr_of(text))
+    assert hit.type == type_
+
+
+@pytest.mark.invariant("tracebacks.T2")
 def test_T2_what_comes_while_ctrl_c_is_handled_does_not_count() -> None:
     (hit,) = hits(stderr_of("def f():\n  try: raise KeyboardInterrupt\n  finally: 1/0\nf()"))
     assert hit.type == "KeyboardInterrupt"
@@ -335,3 +350,20 @@ def test_the_reason_below_where_a_node_was_made_is_of_the_message() -> None:
     (hit,) = hits(text.encode())
     assert "shapes differ: [8] vs. [9]" in hit.message
     assert "epoch 3" not in hit.message
+
+
+BEGUN = 'Traceback (most recent call last):\n  File "/w/train.py", line 9, in step\n    load(path)\n'
+REST = '  File "/w/load.py", line 4, in load\n    raise Away(path)\nValueError: no such plan\n'
+
+
+@pytest.mark.invariant("tracebacks.T4")
+def test_T4_a_line_of_another_program_between_two_frames_is_no_exception() -> None:
+    for stray in ("Using the plan of last week. It goes away soon.", "loaded 3 plans", "plan: 3"):
+        (hit,) = hits(f"{BEGUN}{stray}\n{REST}".encode())
+        assert (hit.type, hit.message, places(hit)) == (
+            "ValueError",
+            "no such plan",
+            ["load load.py:4", "step train.py:9"],
+        )
+    kinds = [hit.type for hit in hits(f"{BEGUN}KeyError: 3\n{REST}".encode())]
+    assert kinds[0] == "KeyError"

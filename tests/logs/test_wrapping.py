@@ -474,3 +474,32 @@ def test_what_merely_speaks_of_copies_is_kept() -> None:
     said = "(Worker pid=57) step 3 [repeated 17x across cluster] as asked"
     (record,) = read(said + "\n")
     assert record.text == said.removeprefix("(Worker pid=57) ")
+
+
+@pytest.mark.invariant("peeling.P1")
+def test_P1_a_process_that_has_named_its_rank_is_that_rank() -> None:
+    lines = [
+        "(Trainer pid=42) begins",
+        "(Trainer pid=42) [rank3]: step 1",
+        "(Trainer pid=42, ip=10.0.0.8) another host's",
+        "(Trainer pid=43) another one",
+        "(Trainer pid=42) ends",
+    ]
+    records = read("".join(f"{line}\n" for line in lines))
+    ordered = sorted(records, key=lambda record: record.line or 0)
+    assert [(record.text.strip(), record.writer) for record in ordered] == [
+        ("begins", "pid 42"),
+        ("step 1", "rank 3"),
+        ("another host's", "pid 42"),
+        ("another one", "pid 43"),
+        ("ends", "rank 3"),
+    ]
+
+
+@pytest.mark.parametrize("dated", ["2024-11-20 03:11:29,872 ready", "a plan of 2024-11-21 03:11:29"])
+def test_a_stamp_without_a_year_is_of_the_year_that_its_log_gives_that_day(dated: str) -> None:
+    (first, _) = read(f"E1121 03:11:22.333000 5 a.cc:1] lost\n{dated}\n")
+    (alone,) = read("E1121 03:11:22.333000 5 a.cc:1] lost\n")
+    assert first.wall_ns is not None and alone.wall_ns is not None
+    year_ns = 365 * 86_400 * 10**9
+    assert alone.wall_ns - first.wall_ns == (2 * year_ns if "1121" in dated.replace("-", "") else 0)

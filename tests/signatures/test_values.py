@@ -59,6 +59,11 @@ def test_the_frame_of_a_text_is_the_innermost_that_is_in_no_library() -> None:
     assert render("{a:frame}", {"a": TRACE + library}) == "main (train.py:9)"
     dumped = '  File "/lib/python3.10/q.py", line 4 in get\n  File "/w/a.py", line 7 in f\n  File "b.py", line 9 in g'
     assert render("{a:frame}", {"a": dumped}) == "f (a.py:7)"  # faulthandler's: innermost first
+    chained = (
+        f"{TRACE}OSError: no\n\nDuring handling of the above exception, another exception occurred:\n\n{TRACE}E: on: no"
+    )
+    chained = chained.replace("line 9", "line 7", 1).replace("E: on", "RuntimeError: on")
+    assert render("{a:frame}", {"a": chained}) == "main (train.py:7)"  # where the first one was raised
     assert render("{a:frame}", {"a": library}) == "call (x.py:4)" and render("{a:frame}", {"a": "x"}) == ""
 
 

@@ -11,7 +11,8 @@ Invariants:
     causes.C3. An error that is known to be earlier is never said to follow.
     causes.C4. An error of an older run decides nothing. A log is of an older run if it is of an older attempt
         (naming.N2), or if another log of the same name except its numbers begins a minute after its last line.
-    causes.C5. A process that aborts does so itself: its earlier error, as of a watchdog, is the cause.
+    causes.C5. A process that aborts does so itself: its earlier error, as of a watchdog, is the cause, also if others
+        report the same one.
     causes.C6. Programs' own errors in logs that no rank wrote, and whose order is not known, are those of independent
         runs: the first by the name of its log is reported, then how each other one ended.
     causes.C7. An error that names nobody belongs to the rank that all accounts of its log name, if no other error there
@@ -70,6 +71,7 @@ class _Error(Struct, frozen=True):
 
     Attributes:
         writer: see `Diagnostic.writer`.
+        writers: those of all its evidence.
         line: its first line there; 0 if not known.
         late: reported after the end (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
         aborts: an abort without a reason (C5).
@@ -86,6 +88,7 @@ class _Error(Struct, frozen=True):
     wall_ns: int | None
     late: bool
     aborts: bool = False
+    writers: frozenset[str] = frozenset()
 
     @property
     def weight(self) -> float:
@@ -232,7 +235,10 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
         when = proof.at_wall_ns if proof.at_wall_ns is not None else finding.since_wall_ns
         late = late or cause in (CauseClass.PEER, CauseClass.SUMMARY)
         aborted = (proof.log, line) in aborts or (about is not None and "abort" in about.message.marks)
-        found.append(_Error(number, finding, cause, writer, proof.log, first, max(last, line), when, late, aborted))
+        others = (said.get((one.log, one.place)) for one in finding.evidence if one.log == proof.log)
+        writers = frozenset((writer, *(one.writer for one in others if one is not None)))
+        last = max(last, line)
+        found.append(_Error(number, finding, cause, writer, proof.log, first, last, when, late, aborted, writers))
     return found
 
 
@@ -325,8 +331,8 @@ def _beside(
 
 
 def _is_explained(abort: _Error, errors: Sequence[_Error], times: _Times) -> bool:
-    said = (one for one in errors if one.stream == abort.stream and one.cause is not CauseClass.SUMMARY)
-    return abort.aborts and any(times.after(one, abort) for one in said if one is not abort)
+    own = (one for one in errors if one.log == abort.log and abort.writer in one.writers and one is not abort)
+    return abort.aborts and any(times.after(one, abort) for one in own if one.cause is not CauseClass.SUMMARY)
 
 
 def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[_Error, str]]) -> str:

@@ -18,6 +18,10 @@ Invariants:
         probes don't count.
     survived.V9. So is an exception right below a line that announces a retry, if any ordinary line follows: after an
         exception of the last attempt, none does.
+    survived.V11. So is one that has come before, if the same wait follows it as came before it, and no launcher's
+        account that something failed: it is tried again.
+    survived.V12. So is an exception that a logger wrote, if it was raised again after it, out of as many functions (of
+        more, if a logger wrote that one, too): it says more.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ from livedbg.analysis.postmortem.ended import heads, went_well
 from livedbg.analysis.postmortem.lines import KnownLine, known_lines
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
-from livedbg.logs.last_words import gives_up, says_caught
+from livedbg.logs.last_words import gives_up, says_caught, waits, without_numbers
 from livedbg.logs.naming import older_attempts
 from livedbg.model import FAILED_TESTS, CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -53,6 +57,9 @@ _ORDINARY_LATER: Final = 2
 _BEFORE: Final = 3
 """So many exceptions that the same code handled: it is no last resort that ends the program."""
 _RIGHT_ABOVE: Final = 2  # lines
+_TWICE: Final = 2
+_MANY: Final = 1_000  # exceptions, among which equal ones are not looked for
+_TELLING: Final = 16  # characters of a message that are no chance
 _RISES: Final = 3
 """So many times the number of a step rises where a run goes on; ranks that print the same step are no progress."""
 
@@ -86,7 +93,9 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     if hit.line is None or hit.source is None:
         return ""
     _KEPT.renew(snapshot)
-    return _KEPT.after(hit, snapshot) or _KEPT.as_before(hit, snapshot)
+    if hit.logged and _KEPT.raised_again(hit, snapshot):
+        return "it was raised again after it"
+    return _KEPT.after(hit, snapshot) or _KEPT.as_before(hit, snapshot) or _waits_again(hit, snapshot)
 
 
 def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: OwnLines | None = None) -> str:
@@ -127,11 +136,12 @@ class _Kept:
         self._of: tuple[object, ...] = ()
         self._after: dict[str, str] = {}
         self._caught: Counter[tuple[object, ...]] | None = None
+        self._raised: dict[tuple[object, ...], list[ExceptionHit]] | None = None
 
     def renew(self, snapshot: Snapshot) -> None:
         rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
         if len(self._of) != len(rests_on) or any(a is not b for a, b in zip(self._of, rests_on, strict=True)):
-            self._of, self._after, self._caught = rests_on, {}, None
+            self._of, self._after, self._caught, self._raised = rests_on, {}, None, None
 
     def after(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
         found = self._after.get(hit.id)
@@ -157,6 +167,17 @@ class _Kept:
             others += self._caught[*place, hit.writer, "logged"] - 1 - self._caught[*place, hit.writer]
         return "the same code caught and logged others, and went on" if others >= _BEFORE else ""
 
+    def raised_again(self, hit: ExceptionHit, snapshot: Snapshot) -> bool:
+        """Return whether the program raised an exception again that it had logged (V12)."""
+        if self._raised is None:
+            self._raised = {}
+            for one in snapshot.exceptions.values():
+                if one.line is not None:
+                    self._raised.setdefault(_same_error(one), []).append(one)
+        key = _same_error(hit)
+        again = (one for one in self._raised.get(key, ()) if (one.line or 0) > (hit.line or 0))
+        return len(str(key[-1])) >= _TELLING and any(len(one.stack) >= len(hit.stack) + one.logged for one in again)
+
     def _counted(self, snapshot: Snapshot) -> Counter[tuple[object, ...]]:
         counts: Counter[tuple[object, ...]] = Counter()
         for hit in snapshot.exceptions.values():
@@ -169,6 +190,10 @@ class _Kept:
 
 
 _KEPT: Final = _Kept()
+
+
+def _same_error(hit: ExceptionHit) -> tuple[object, ...]:
+    return hit.source, hit.writer, hit.message.partition("\n")[0]
 
 
 def _caught_at(hit: ExceptionHit) -> tuple[str | None, str, str | None] | None:
@@ -283,6 +308,23 @@ def _seen(
         if count >= _ORDINARY:
             return "its log goes on with ordinary lines"
     return "its launcher started the workers again after it" if again else ""
+
+
+def _waits_again(hit: ExceptionHit, snapshot: Snapshot) -> str:
+    """Return the proof that a repeated exception stands between equal waits (V11)."""
+    source, first = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line
+    if source is None or source.pending or first is None:
+        return ""
+    own = (hit.source, hit.writer, hit.type, hit.message)
+    same = [one for one in snapshot.exceptions.values() if (one.source, one.writer, one.type, one.message) == own]
+    if sum(one.count for one in same) < _TWICE or len(snapshot.exceptions) > _MANY:
+        return ""
+    last = max(one.line or 0 for one in same)
+    lines = [line for line in known_lines(source, snapshot) if line.writer == hit.writer and line.text.strip()]
+    after = next((line.text for line in lines if line.number > last), "")
+    before = {without_numbers(line.text) for line in lines if line.number < first and waits(line.text)}
+    again = without_numbers(after) in before and all(line <= last for line in summaries(source.id, snapshot))
+    return "its program waits again, as before it" if again else ""
 
 
 def _is_caught(hit: ExceptionHit, snapshot: Snapshot) -> bool:

@@ -418,16 +418,19 @@ def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iter
     said = [record.text[record.head :].partition("\n")[0].strip() for record in records]
     alike = [without_numbers(line) for line in reversed(said)]
     for size in range(1, _ROUND + 1):
-        count = next((n for n, line in enumerate(alike) if line != alike[n % size]), len(alike)) // size
-        waiting = [n for n in range(1, size + 1) if n <= len(said) and waits(said[-n])]
-        failing = [n for n in range(1, size + 1) if n <= len(said) and speaks_of_failure(said[-n]) is not None]
-        if count >= _AGAIN and (waiting or (failing and alone)):
+        run = next((n for n, line in enumerate(alike) if line != alike[n % size]), len(alike))
+        ends = range(1, min(size, len(said)) + 1)
+        waiting = [n for n in ends if waits(said[-n])]
+        failing = [n for n in ends if alone and speaks_of_failure(said[-n]) is not None]
+        at = next(iter(waiting or failing), run + 1)
+        count = len(range(at, run + 1, size))
+        if count >= _AGAIN:
             break
     else:
         return
-    if any(step_of(line) is not None for line in said[-size:]):
+    steps = {n: {step_of(said[-n - size * again]) for again in range(count - 1)} for n in ends}
+    if any(len(found) > 1 or (n not in waiting and None not in found) for n, found in steps.items()):
         return  # it goes on between
-    at = (waiting or failing)[0]
     first, last, what = records[-at - (count - 1) * size], records[-at], "wait" if waiting else "failure"
     since = ""
     if first.wall_ns is not None and last.wall_ns is not None and last.wall_ns > first.wall_ns:

@@ -94,7 +94,9 @@ class FrontDoor:
         if self.looked or not lines:
             return
         self.looked = True
-        for known in shown_by([line.text for line in lines[:FIRST_LINES]]):
+        texts = [line.text for line in lines[:FIRST_LINES]]
+        self._clock.learn(texts)
+        for known in shown_by(texts):
             self._peeler.add(known)
             self._rewrites = self._rewrites or known.rewrites
         self._changed()

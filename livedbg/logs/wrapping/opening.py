@@ -5,11 +5,14 @@
 than the terminal's width continues in the next one, in the middle of a word. Text that was filled to a width, tables,
 rules and lines that a program cut off have one length, too. So either several lines must show that they continue (an
 open quotation mark or bracket that the next line closes, a path in two, a frame of a traceback whose line number is in
-the next line), or there are many, and the lines after them begin as no other line does.
+the next line), or there are many, and the lines after them begin as no other line does. Where the copy filled all
+lines with blanks up to the width, one such line is enough.
 3. The columns of `gh run view --log`, or the one of `parallel --tag`.
 4. An unknown prefix of all first lines: `Step #4: `, `0|train  | `, `train.1.x7@node07  | `. Numbers in it may differ.
 The text after it must show that it is a prefix: the beginning of a traceback, a log header, another wrapping. A
 logger's head is none (livedbg.logs.wrapping.heads).
+5. The indentation of a build's output, which an installer of packages (pip, uv) prints below an arrow
+(`╰─> [30 lines of output]`).
 
 Invariants:
     opening.O1. Nothing is taken off unless all of the lines agree with it.
@@ -61,6 +64,13 @@ _GH: Final = lazy_re(
 )
 
 
+_ARROWED: Final = lazy_re(
+    r"(?P<before> {0,8})(?:\u2570\u2500[>\u25b6]|\+->) (?:\[\d{1,7} lines? of output\]|Call to `)"
+)
+_BELOW_ARROW: Final = 4
+"""So many blanks more than before the arrow stand before the output below it."""
+
+
 def shown_by(texts: Sequence[str]) -> list[Known]:
     """Return the wrappings that the first lines of a log show; the last one may be cut."""
     found: list[Known] = []
@@ -70,9 +80,11 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
     if any("[" in text and _COLOURED.search(text) is not None for text in texts):
         found.append(Known("", _uncoloured, once=True, rewrites=True))
         texts = [_COLOUR.sub("", text) for text in texts]
-    width = broken_at(texts)
-    if width:
-        found.append(Known("", _joining(width), once=True, joins=True, rewrites=True))
+    padded = _padded_to(texts)
+    if width := padded or broken_at(texts):
+        found.append(Known("", _joining(width, padded > 0), once=True, joins=True, rewrites=True))
+    if any("> [" in text or "\u25b6 Call to `" in text for text in texts):
+        found.append(Known("", _outdenting(), once=True))
     if _has_columns(texts):
         found.append(Known("", _columns, once=True))
     elif _has_labels(texts):
@@ -108,9 +120,23 @@ def _uncoloured(text: str, clock: SourceClock) -> Opened | None:
     return Opened(_COLOUR.sub("", text)) if "[" in text and _COLOUR.search(text) is not None else None
 
 
-def _joining(width: int) -> Layer:
+def _joining(width: int, padded: bool) -> Layer:
     def opened(text: str, clock: SourceClock) -> Opened | None:
-        return Opened(text, part=len(text) == width)
+        part = len(text) == width and not (padded and text.endswith(_PADDING))
+        return Opened(text if part else text.rstrip(" ") if padded else text, part=part)
+
+    return opened
+
+
+def _outdenting() -> Layer:
+    indentation = ""
+
+    def opened(text: str, clock: SourceClock) -> Opened | None:
+        nonlocal indentation
+        arrow = _ARROWED.match(text)
+        if arrow is not None:
+            indentation = " " * (len(arrow["before"]) + _BELOW_ARROW)
+        return Opened(text.removeprefix(indentation)) if indentation and text.startswith(indentation) else None
 
     return opened
 
@@ -315,6 +341,23 @@ def broken_at(texts: Sequence[str]) -> int:
     different = len({_shape(rest, _HEAD) for _, rest in pairs})
     rare = near * 4 <= len(pairs) and familiar * 3 <= len(pairs) and inside * 2 >= len(pairs)
     return width if rare and different >= many else 0
+
+
+_PADDING: Final = "  "
+_PADDED: Final = 0.9  # of the lines
+
+
+def _padded_to(texts: Sequence[str]) -> int:
+    """Return the width up to which nearly all lines were filled with blanks; 0 if none surely goes on in the next."""
+    said = [text for text in texts[:-1] if text]
+    width = max(map(len, said), default=0)
+    filled = [text for text in said if len(text) == width]
+    if not _NARROWEST <= width <= _WIDEST or len(filled) < _PADDED * len(said):
+        return 0
+    blank = sum(text.endswith(_PADDING) for text in filled)
+    full = [(first, rest.rstrip(" ")) for first, rest in pairwise(filled) if not first.endswith(_PADDING)]
+    sure = any(_goes_on(first, rest) or _cut_frame(first, rest) for first, rest in full)
+    return width if blank >= _FEWEST and sure else 0
 
 
 def _different(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

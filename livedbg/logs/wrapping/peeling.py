@@ -1,4 +1,8 @@
-"""Removal of a log's known wrappings from its lines."""
+"""Removal of a log's known wrappings from its lines.
+
+Invariants:
+    peeling.P1. A process that has written a line with its rank is that rank in all later lines that only name it.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from livedbg.text.sanitize import clean
 
 _DEEPEST: Final = 6  # wrappings around one line
 _FIRSTS: Final = 256
+_PROCESSES: Final = 100_000
 
 
 class Known(NamedTuple):
@@ -53,6 +58,7 @@ class Peeler:
         self._of_first: dict[str, tuple[Known, ...]] = {}
         self.proved: list[Known] = []
         self.parts: dict[Tag, Plain] = {}
+        self._ranks: dict[tuple[str, int], Tag] = {}  # by host and pid
         self.escaped = False
         self.stamped = False
         self.took = False
@@ -108,7 +114,17 @@ class Peeler:
                     for piece in text.split("\n"):
                         yield from self.peeled(Plain(line, piece, tag, wall_ns, once))
                     return
-        yield Plain(line, text, tag, wall_ns, once)
+        yield Plain(line, text, tag if tag.pid is None else self._ranked(tag), wall_ns, once)
+
+    def _ranked(self, tag: Tag) -> Tag:
+        """Return a tag with the rank of its process (P1)."""
+        assert tag.pid is not None, "asked for a tag without a process"
+        if tag.rank is None:
+            known = self._ranks.get((tag.host, tag.pid)) if tag.writer == f"pid {tag.pid}" else None
+            return tag if known is None else tag._replace(writer=known.writer, rank=known.rank)
+        if len(self._ranks) < _PROCESSES:
+            self._ranks[tag.host, tag.pid] = tag
+        return tag
 
     def _layers_of(self, first: str) -> tuple[Known, ...]:
         if len(self._of_first) >= _FIRSTS:

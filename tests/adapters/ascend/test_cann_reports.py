@@ -422,3 +422,24 @@ def test_what_a_compiler_raises_is_no_crash_of_its_own_but_what_comes_later_is()
     assert explains(hit, world.snapshot())
     assert not explains(replace(hit, line=40, first_line=30), world.snapshot())
     assert not explains(replace(hit, source="log:b"), world.snapshot())
+
+
+def test_a_report_is_of_the_host_whose_lines_it_has() -> None:
+    printed = (
+        "EH9999: Inner Error!\n"
+        "        rtDeviceSynchronize execute failed, reason=[task timeout][FUNC:F][FILE:e.cc][LINE:5]\n"
+        'Traceback (most recent call last):\n  File "/w/train.py", line 9, in step\n    sync()\n'
+        "RuntimeError: NPU error, error code is 107020\n"
+    )
+    said = verdict("".join(f"node-1: {line}\n" for line in printed.splitlines())).sentence
+    assert said.startswith("Node-1: a task ran out of time, raised at step (train.py:9).")
+
+
+def test_the_place_of_what_mindspore_raises_for_a_device() -> None:
+    printed = (
+        'Traceback (most recent call last):\n  File "/w/train.py", line 9, in step\n    net(x)\n'
+        "RuntimeError: Sync stream failed:Ascend_0\n\n- Ascend Error Message:\n"
+        "E39999: [PID: 12] 2026-03-11-20:07:12.388.119 Aicpu kernel execute failed, device_id=0, op_name=[Gather]"
+        "[FUNC:GetError][FILE:stream.cc][LINE:1512]\n"
+    )
+    assert ", raised at step (train.py:9)." in verdict(printed).sentence

@@ -142,3 +142,12 @@ def test_the_reason_below_what_a_message_quotes_of_a_source(caret: str) -> None:
     raised = f"{TRACE}triton.compiler.errors.CompilationError: at 4:13:\n    b = tl.dot(a, a)\n{caret}\n"
     (one,) = found("compiler-failed", f"{raised}AssertionError('K >= 16')\nstep 3\n")
     assert one.sentence.startswith("Triton failed: AssertionError('K >= 16'), in `b = tl.dot(a, a)`")
+
+
+@pytest.mark.parametrize("words", ["Ninja build failed. Ninja output:", "Failed to build the op norm:", "Build failed"])
+def test_an_exception_for_a_build_follows_from_the_compiler_s_error(words: str) -> None:
+    error = "FAILED: norm.o\n/opt/gpu/half.hpp:70:10: fatal error: nv/target: No such file or directory\n"
+    said = verdict(f"{TRACE}RuntimeError: {words}\n{error}ninja: build stopped: subcommand failed.\nKilled\n")
+    assert said.sentence.startswith(
+        "The C++ compiler failed: nv/target: No such file or directory (/opt/gpu/half.hpp:7"
+    )

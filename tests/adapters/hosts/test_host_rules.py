@@ -274,3 +274,12 @@ def test_a_printed_stack_decides_nothing_where_the_log_goes_on_or_an_error_follo
     assert told.state in (None, VerdictState.UNKNOWN)
     assert state is None or verdict(f"{STEPS}{dump}{after}").state is state
     assert state is not None or told.state is None
+
+
+def test_what_an_exception_says_of_a_helper_has_the_place_in_the_user_s_code() -> None:
+    loader = (
+        'Traceback (most recent call last):\n  File "/w/train.py", line 61, in train\n    for batch in loader:\n'
+        '  File "/v/site-packages/torch/utils/data/dataloader.py", line 1243, in _try_get_data\n    raise\n'
+        "RuntimeError: DataLoader worker (pid 372) is killed by signal: Bus error. It is possible that dataloader's\n"
+    )
+    assert verdict(loader).sentence.endswith("/dev/shm is full or too small, at train (train.py:61).")
