@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from livedbg.logs.clock import NS, SourceClock, month_of
 from livedbg.logs.multiline import ErrorDetails, error_details
-from livedbg.logs.shapes import SEVERITY_OF_LETTER, SYSLOG, Header, Shape, severity_of_word
+from livedbg.logs.shapes import SEVERITY_OF_LETTER, SYSLOG, Header, Shape, guess_severity, severity_of_word
 from livedbg.model import Severity
 from livedbg.text.patterns import lazy_re
 
@@ -29,7 +29,8 @@ _LEVEL: Final = lazy_re(
     r"(?:(?<!\w.)(?:(?<=D)(?:EBUG|BG)|(?<=T)RACE|(?<=V)ERBOSE|(?<=I)NFO|(?<=N)OTICE|(?<=W)(?:ARN(?:ING)?|RN)|(?<=E)(?:RR(?:OR)?|XCEPTION)"
     r"|(?<=C)RITICAL|(?<=F)(?:ATAL|TL)|(?<=P)ANIC)\b"
     r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)"
-    r"((?i:trace|debug|info(?:rmation)?|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic))\b)"
+    r"((?i:trace|debug|info(?:rmation)?|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic)\b"
+    r"|[VDIWEF](?=\])))"
 )
 _LEVEL_CHARACTERS: Final = 120
 _KEPT: Final = 256
@@ -106,10 +107,12 @@ class DatedHeads:
         self._rests[line[begin : begin + length]] = (header.shape, header.severity, header.end)
 
 
-# glog and absl (google/glog src/logging.cc), Python loggers like it (`W1121 03:11:22.333000 PID file:line]`), and the
-# form in brackets (`[W1121 03:11:22.333 file:line]`; once without the time).
+# glog and absl (google/glog src/logging.cc), Python loggers like it (`W1121 03:11:22.333000 PID file:line]`), those
+# of Go with a short year and tags behind the place, and the form in brackets (`[W1121 03:11:22.333 file:line]`; once
+# without the time).
 _GLOG = lazy_re(
-    r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})\] ?"
+    r"([VIWEFC])(\d{4}|\d\d)?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})"
+    r"(?:\] ?| \u22ee (?:\[[^\]\n]{1,100}\] {1,2}(?:\d{1,12} {1,2})?)?)"
     r"(?:\[!?(?:[-\d]{1,6}/){1,2}\d{1,9}(?:_\d{1,9})?\](?: |$)"  # of a compilation, before the lines of a traceback
     r"(?=$| {2,}\S|Traceback |[A-Za-z_][\w.]*(?:Error|Exception)\b))?"
 )
@@ -119,7 +122,7 @@ _IN_BRACKETS = lazy_re(r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})
 def _glog(match: re.Match[str], clock: SourceClock) -> Header:
     year, month, day, number = match[2], match[3], match[4], int(match[7])
     if year:
-        wall_ns = clock.date_time(f"{year}-{month}-{day} {match[5]}", match[6])
+        wall_ns = clock.date_time(f"{year if len(year) == 4 else f'20{year}'}-{month}-{day} {match[5]}", match[6])
     else:
         wall_ns = clock.month_day(int(month), int(day), match[5], match[6])
     pid, tid = (number, None) if match[8].endswith(".py") else (None, number)
@@ -163,14 +166,21 @@ _LEVEL_FIRST = lazy_re(
 )
 
 
-def _level_first(match: re.Match[str], clock: SourceClock) -> Header:
+# The date alone, without a year: `11/21 03:11:22.333 …`, with the level behind it.
+_DAY = lazy_re(r"(?P<level>)(\d\d)/(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}) ")
+
+
+def _month_dated(match: re.Match[str], clock: SourceClock) -> Header:
+    level = match[1] or (found[1] or found[0] if (found := _level(match)) is not None else "")
     wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5])
-    return Header("python", severity_of_word(match[1]), match.end(), wall_ns, held=True)
+    severity = severity_of_word(level)
+    return Header("python" if match[1] else "dated", severity, match.end(), wall_ns, held=bool(match[1]))
 
 
 # syslog (RFC 3164) and the kernel's ring buffer with its times since boot.
 _SYSLOG = lazy_re(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d) ([\w.-]{1,255}) ([^\s:\[]{1,100})(?:\[(\d{1,10})\])?: ")
 _KERNEL = lazy_re(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
+_EPOCH = lazy_re(r"\[(1\d{9})(?:\.(\d{1,9}))?\] ")
 
 
 def _syslog(match: re.Match[str], clock: SourceClock) -> Header:
@@ -180,16 +190,22 @@ def _syslog(match: re.Match[str], clock: SourceClock) -> Header:
     return Header(SYSLOG, Severity.INFO, match.end(), wall_ns, None, pid, held=True)
 
 
-def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
-    mono_ns = int(match[1]) * 1_000_000_000 + int(match[2]) * 1000
-    return Header("kernel", Severity.INFO, match.end(), clock.wall_of_mono(mono_ns), mono_ns)
+def _seconds(match: re.Match[str], clock: SourceClock) -> Header:
+    counted_ns = int(match[1]) * NS + int((match[2] or "0").ljust(9, "0"))
+    if len(match[1]) > 9:
+        return Header("dated", guess_severity(match.string[match.end() :]), match.end(), counted_ns)
+    return Header("kernel", Severity.INFO, match.end(), clock.wall_of_mono(counted_ns), counted_ns)
 
 
 # The rest: `[LEVEL] message`.
 _BRACKETED = lazy_re(r"\[ ?(?P<level>DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
 
-# Serilog's console: `[11:04:35 FTL] message`.
-_CLOCKED = lazy_re(r"\[\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<level>VRB|DBG|INF|WRN|ERR|FTL)\] ")
+# Serilog's console: `[11:04:35 FTL] message`; parts in brackets, the level last: `[11:04:35.250][pump ][E] text`.
+_CLOCKED = lazy_re(
+    r"\[\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: (?P<level>VRB|DBG|INF|WRN|ERR|FTL)\] "
+    r"|\] ?(?:\[[\w ./:-]{1,40}\] ?){0,2}\[(?P<word>TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL|trace|debug|info"
+    r"|warn(?:ing)?|error|critical|fatal|[VDIWEF]) ?\] ?)"
+)
 
 # logfmt, up to the message: logrus, slog and go-kit of Go, Prometheus, Grafana and Loki.
 _LOGFMT = lazy_re(
@@ -204,7 +220,8 @@ def _level_alone(match: re.Match[str], clock: SourceClock) -> Header:
     name = "bracketed" if match[0].startswith("[") else "logfmt" if "=" in match[0] else "python"
     when = _LOGFMT_TIME.search(match[0]) if name == "logfmt" else None
     wall_ns = clock.date_time(when[1], when[2], when[3]) if when is not None else None
-    return Header(name, severity_of_word(match["level"]), match.end(), wall_ns)
+    groups = match.groupdict()
+    return Header(name, severity_of_word(groups["level"] or groups["word"]), match.end(), wall_ns)
 
 
 SHAPES: Final = (
@@ -214,9 +231,11 @@ SHAPES: Final = (
     Shape("python", "DIWEC", _BASIC, _level_alone, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
     Shape("python", "[", _LETTER_DATED, _level_dated, general=True),
-    Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
+    Shape("python", "(DIWEC", _LEVEL_FIRST, _month_dated, general=True),
     Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
-    Shape("kernel", "[", _KERNEL, _kernel, general=True),
+    Shape("kernel", "[", _KERNEL, _seconds, general=True),
+    Shape("dated", "[", _EPOCH, _seconds, general=True),
+    Shape("dated", "01", _DAY, _month_dated, general=True),
     Shape("logfmt", "abcdefghijklmnopqrstuvwxyz", _LOGFMT, _level_alone, general=True, holds="level="),
     Shape("bracketed", "[", _CLOCKED, _level_alone, general=True),
     Shape("bracketed", "[", _BRACKETED, _level_alone, general=True),

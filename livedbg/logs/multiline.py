@@ -50,10 +50,14 @@ _LINK = lazy_re(r"During handling of the above exception, another|The above exce
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
 _CARET = lazy_re(r"[ \t]{0,1000}\^[\^~]{0,200}$")
 _OF_OCAML: Final = (r"Raised (?:at|by) ", r"Re-raised at ", r"Called from ")
-_ERROR_DETAILS: Final = (r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ ", *_OF_OCAML)
+_OF_RUST: Final = (r"Message: {2}\S", r"Location: \S{1,300}:\d{1,9}$")
+_ERROR_DETAILS: Final = (
+    *(r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ "),
+    *(*_OF_OCAML, *_OF_RUST),
+)
 _NATIVE_STACK = lazy_re(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
-    r"|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
+    r"|stack backtrace:$|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
     r"|Backtrace|======= (?:Backtrace|Memory map)"
     r"|==== backtrace \(tid|={20,40}$|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S{1,300}\(\S{0,1000}\+0x[0-9a-f]{1,16}\) \[0x)"
 )
@@ -70,6 +74,7 @@ _ROW_LINE = lazy_re(r"\| {2,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
 """A row of a table, and a line in which a long cell of it goes on."""
 _JAVA_LINE = lazy_re(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
 _GO_LINE = lazy_re(r"\[signal |goroutine \d|\t| {4}|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
+_GOROUTINE = lazy_re(r"goroutine \d{1,12} [^\n]{0,40}\[[a-z][^\]\n]{0,100}\]:$")
 _JULIA_SIGNAL = lazy_re(r"(?:\[\d+\] )?signal (?:\(\d+(?:\.\d+)?\)|\d+ \(\d+\)): \w")
 _JULIA_LINE = lazy_re(  # Julia src/signal-handling.c, src/stackwalk.c
     r" {1,6}\[\d+\] | +@ |in expression starting at |unknown function \(ip: |Allocations: \d"
@@ -79,7 +84,7 @@ _ANNOUNCES: Final = ("At line ", "Fortran runtime error: ", "ERROR STOP", "[Swit
 """With these words begin lines that runtimes put before an error or a stack."""
 _LISTING: Final = ("Error termination. Backtrace:", "Backtrace for this error:")
 """What libgfortran puts above a stack, after an empty line."""
-_NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
+_NATIVE_FIRST = frozenset("#f*P@[/SsB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
 _STOPPED = lazy_re(
     r"(?:Program|Thread [\d.]{1,12}\b[^\n]{0,80}?) received signal \w{4,20}, "
     r"|Thread [\d.]{1,12}\b[^\n]{0,80}? hit Catchpoint "
@@ -361,6 +366,9 @@ class Continuation:
             return self._enter(line)
         if self._row:
             return _ROW_LINE.match(line) is not None
+        if line.startswith("goroutine ") and _GOROUTINE.match(line) is not None:
+            self._state = _State.GO
+            return True
         if line[0] in _NATIVE_FIRST:
             if _NATIVE_STACK.match(line) is not None:
                 self._state = _State.NATIVE
