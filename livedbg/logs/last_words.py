@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import signal
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from itertools import pairwise, takewhile
@@ -68,6 +68,9 @@ ends_without_reason: Final = Words("ends_without_reason")
 ends_tests: Final = Words("ends_tests")
 explains: Final = Words("explains")
 gives_up: Final = Words("gives_up")
+is_asked: Final = Words("is_asked")
+goes_on: Final = Words("goes_on")
+has_reason: Final = Words("has_reason")
 is_of_a_debugger: Final = Words("is_of_a_debugger")
 may_end_by_signal: Final = Words("may_end_by_signal")
 printed_at_an_end: Final = Words("printed_at_an_end")
@@ -75,6 +78,7 @@ restarts: Final = Words("restarts")
 says_caught: Final = Words("says_caught")
 serves: Final = Words("serves")
 shuts_down: Final = Words("shuts_down")
+stops_itself: Final = Words("stops_itself")
 throws: Final = Words("throws")
 waits: Final = Words("waits")
 
@@ -85,6 +89,7 @@ _failed: Final = Words("failed")
 _is_no_end: Final = Words("is_no_end")
 _names_no_step: Final = Words("names_no_step")
 _placed: Final = Words("placed")
+_placed_in_words: Final = Words("placed_in_words")
 _raised: Final = Words("raised")
 _reasons: Final = Words("reasons")
 _says_exit: Final = Words("says_exit")
@@ -123,7 +128,7 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     if severity is Severity.WARNING or severity is Severity.DEBUG or _is_no_end(text):
         return False
     explicit = severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None
-    if proven and (explicit or _speaks(text) or _reasons(text) or _raised(text)):
+    if proven and (explicit or _speaks(text) or _reasons(text) or _raised(text) or (not headed and _fails_at(text))):
         return True
     if headed:
         if severity is Severity.CRITICAL:
@@ -131,6 +136,11 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
         return severity is Severity.ERROR and _ends_logged(text)
     bare = ends_without_reason(text) and (_speaks(text) or _failed(text))
     return bare or _ends(text) or (_placed(text) and _failed(text))
+
+
+def _fails_at(text: str) -> bool:
+    """Return whether a line names a place of the source, and is none of a logger below the level of errors."""
+    return (_placed(text) or _placed_in_words(text)) and _CALM.search(text, 0, _LEVEL_CHARACTERS) is None
 
 
 _STATUS: Final = lazy_re(
@@ -246,7 +256,7 @@ def follows_an_end(record: LogRecord) -> bool:
         return False
     if record.head and record.severity.rank <= Severity.INFO.rank:
         said = record.text[record.head :]
-        return _ends_logged(said) or _closes(said)
+        return _ends_logged(said) or _closes(said) or stops_itself(said)
     return printed_at_an_end(record.text)
 
 
@@ -317,6 +327,28 @@ def speaks_of_failure(text: str) -> int | None:
 
 
 # messages of several lines, and processes that lines name
+
+_LINK: Final = lazy_re(r"\s{0,12}(?P<number>\d{1,2})[:.] {1,4}(?P<said>\S.*)")
+_MADE_AT: Final = lazy_re(r"\s{0,12}(?:Location: {0,20})?(?P<place>\S{1,300}:\d{1,9}(?::\d{1,9})?)\s*$")
+
+
+def causes_in(texts: Sequence[str]) -> list[str]:
+    """Return the causes listed below an error, the root last: numbered ones, or what follows `Caused by:`."""
+    labelled = bool(texts) and texts[0].strip() == "Caused by:"
+    listed = list(takewhile(lambda text: text[:1].isspace(), texts[1:] if labelled else texts))
+    links = [found for found in map(_LINK.match, listed) if found is not None]
+    if links and int(links[0]["number"]) < 2:
+        counted = takewhile(lambda pair: int(pair[1]["number"]) == int(links[0]["number"]) + pair[0], enumerate(links))
+        return [link["said"].strip() for _, link in counted]
+    return [listed[0].strip()] if labelled and listed else []
+
+
+def made_at(texts: Sequence[str]) -> str:
+    """Return `, at src/plan.rs:61`, where lines below an error say that it was made there; else ""."""
+    label = next((at for at, text in enumerate(texts) if text.strip().startswith("Location:")), len(texts))
+    place = next((found["place"] for text in texts[label : label + 2] if (found := _MADE_AT.match(text))), "")
+    return f", at {place}" if place else ""
+
 
 _SAYS_WHAT: Final = lazy_re(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
 _QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): |^Mismatched elements: ", re.IGNORECASE)
