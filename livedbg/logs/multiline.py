@@ -20,6 +20,7 @@ from livedbg.logs.tracebacks import (
     BOX_END,
     BOX_LINE,
     HEADLESS,
+    INVERTED,
     NAMES_EXCEPTION,
     NOTEBOOK_BEGIN,
     QUOTED,
@@ -155,6 +156,7 @@ class _State(Enum):
     THROWN = auto()  # the exception that a test threw, in quotes
     NODES = auto()  # where the nodes of a graph were made, before the reason
     QUOTED = auto()  # inside a traceback that a message quotes, whose source may stand at the beginning of lines
+    NAMED = auto()  # after the line that names an exception, and an empty one
     HEADLESS = auto()  # inside a traceback whose head is cut off
 
 
@@ -168,8 +170,8 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_announced", "_awaits", "_details", "_indented", "_listed", "_open", "_plain", "_raises", "_row", "_ruled"),
-        *("_state", "_traceback_follows", "held_traceback", "lines"),
+        *("_announced", "_awaits", "_details", "_indented", "_listed", "_names", "_open", "_plain", "_raises", "_row"),
+        *("_ruled", "_state", "_traceback_follows", "held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
@@ -186,6 +188,7 @@ class Continuation:
         self._plain = shape == "plain"
         self._row = self._plain and message[:1] == "|" and _ROW.match(message) is not None
         self._indented = self._plain and message[:1].isspace()
+        self._names = self._plain and NAMES_EXCEPTION.match(message) is not None
         self.lines = 1
         self.held_traceback = False
         if quoted:
@@ -266,7 +269,7 @@ class Continuation:
             if line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
-        if state in (_State.QUOTED, _State.HEADLESS, _State.NODES):
+        if state in (_State.QUOTED, _State.HEADLESS, _State.NODES, _State.NAMED):
             return self._without_end(line, state)
         if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK, _State.THROWN, _State.FAILURE, _State.DEBUGGER):
             return self._other_form(line, state)
@@ -300,7 +303,12 @@ class Continuation:
             self._enter(line)
 
     def _without_end(self, line: str, state: _State) -> bool:
-        """Take a line of a traceback that ends only at the name of the exception; of nodes, at the reason."""
+        """Take a line of a traceback that ends only at the name of the exception, or begins with it; of nodes, at the
+        reason.
+        """
+        if state is _State.NAMED:
+            self._state, self.held_traceback = _State.FRAMES, line == INVERTED
+            return self.held_traceback
         if state is _State.NODES:
             if line and line[:1] not in " \t" and not line.startswith(("Detected at node", "Node: ")):
                 self._state = _State.RAISED
@@ -341,7 +349,9 @@ class Continuation:
     def _first_more(self, line: str) -> bool:
         if not line:
             self._announced = False
-            return self._listed
+            if self._names:
+                self._state = _State.NAMED
+            return self._listed or self._names
         if "(most recent call" in line and QUOTED.match(line) is not None:
             return self._enter(line)
         if self._listed and line.startswith(_LISTING):

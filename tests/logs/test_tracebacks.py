@@ -335,3 +335,33 @@ def test_the_reason_below_where_a_node_was_made_is_of_the_message() -> None:
     (hit,) = hits(text.encode())
     assert "shapes differ: [8] vs. [9]" in hit.message
     assert "epoch 3" not in hit.message
+
+
+STORED = """\
+tank._core.errors.StepError: Error occurred while executing op "fill"::
+
+{}
+
+Stack Trace:
+  File "/venv/lib/python3.11/site-packages/tank/_core/plan.py", line 54, in boundary
+    yield
+  File "/srv/jobs/fill.py", line 71, in fill
+    water = pumps["p3"]
+"""
+
+
+@pytest.mark.invariant("tracebacks.T4")
+def test_T4_of_stored_exceptions_the_one_below_caused_the_others() -> None:
+    (hit,) = hits(STORED.format("KeyError: 'p3'").encode())
+    assert (hit.type, hit.message, places(hit)[0], hit.raised_line) == ("KeyError", "'p3'", "fill fill.py:71", 3)
+    cause = 'KeyError: \'p4\'\n\nStack Trace:\n  File "/srv/jobs/pump.py", line 9, in start\n    return pumps["p4"]\n'
+    below = f"The above exception was caused by the following exception:\n{cause}"
+    lines = f"ValueError: no water\n\n{STORED[STORED.index('Stack') :]}\n{below}".split("\n")
+    raised = innermost_raised(lines)
+    assert raised is not None
+    assert (raised.type, raised.stack[0].line, raised.related) == ("KeyError", 9, "it led to ValueError: no water")
+
+
+@pytest.mark.parametrize("text", ["Stack Trace:\n", "ValueError: x\n\nStack Trace: off\n", "ValueError: x\n\nStack:\n"])
+def test_a_heading_alone_is_no_stack(text: str) -> None:
+    assert not hits(text.encode())

@@ -102,6 +102,8 @@ _BELOW: Final = 2
 _LISTED: Final = 40
 _STACK: Final = 8
 """So many records, from that of an error, are read for its stack."""
+_OTHERS: Final = 2
+"""So many lines of a stop, at most, don't speak of it."""
 _LABELS: Final = 3
 """So many lines below an error are searched for its labelled reason."""
 
@@ -232,7 +234,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             found = None if proven or found is None else found._replace(why=_why(numbers, source, snapshot))
             break
         next_to = found is not None and found.at == at + 1 and _is_severe(records[at])
-        said = _said(records[at], proven or next_to or (stops and _ended_alone(records[: at + 1])))
+        said = _said(records[at], proven or next_to or (stops and _ended_alone(records, at)))
         stops = stops or stops_itself(line)
         if bare is None and found is None and not proven and (ends_without_reason(line) or aborts(line)):
             bare, last = at, None if said is None else _End(source, records, at, *said)
@@ -246,7 +248,9 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             continue  # the reason of an error above, or the lines of the message, whose head may stand above
         elif found is None and not proven and (kind := detail(records[at])) and details < _BELOW:
             details += kind == "line"
-        elif (found is not None or not (proven and apart)) and not follows_an_end(records[at]):
+        elif (found is not None or not (proven and apart)) and not (
+            follows_an_end(records[at]) or (stops and found is None and _is_of_stop(records[at:]))
+        ):
             before = records[at]
             break
     found = found or last
@@ -316,10 +320,18 @@ def _is_severe(record: LogRecord) -> bool:
     return record.severity.rank >= Severity.ERROR.rank
 
 
-def _ended_alone(records: Sequence[LogRecord]) -> bool:
-    """Return whether the last record is an error, and none before it says that the program is to stop (E13)."""
-    lines = map(_first_line, records[:-1])
-    return _is_severe(records[-1]) and not any(stops_itself(line) or is_asked(line) for line in lines)
+def _ended_alone(records: Sequence[LogRecord], at: int) -> bool:
+    """Return whether a record is an error, right above a stop that none before it speaks of (E13)."""
+    lines, below = map(_first_line, records[:at]), records[at + 1 :]
+    if not _is_severe(records[at]) or any(stops_itself(line) or is_asked(line) for line in lines):
+        return False
+    return follows_an_end(below[0]) and _is_of_stop(below)
+
+
+def _is_of_stop(records: Sequence[LogRecord]) -> bool:
+    """Return whether all but a few of these lines of a logger are those of a program that stops."""
+    others = [record for record in records if not follows_an_end(record)]
+    return len(others) <= _OTHERS and all(record.head for record in others)
 
 
 def _first_line(record: LogRecord) -> str:
