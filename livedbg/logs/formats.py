@@ -167,26 +167,38 @@ _LEVEL_FIRST = lazy_re(
 
 
 # The date alone, without a year: `11/21 03:11:22.333 …`, with the level behind it.
-_DAY = lazy_re(r"(?P<level>)(\d\d)/(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}) ")
+_DAY = lazy_re(
+    r"(?P<level>)(\d\d)/(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}) |\d\d/\d\d/\d{4} -- \d\d:\d\d:\d\d - (?=<)"
+    r"|\[[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d\] (?=[A-Z]{4,8}\[)"
+)
 
 
 def _month_dated(match: re.Match[str], clock: SourceClock) -> Header:
     level = match[1] or (found[1] or found[0] if (found := _level(match)) is not None else "")
-    wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5])
+    wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5]) if match[2] else None
     severity = severity_of_word(level)
     return Header("python" if match[1] else "dated", severity, match.end(), wall_ns, held=bool(match[1]))
 
 
 # syslog (RFC 3164) and the kernel's ring buffer with its times since boot.
-_SYSLOG = lazy_re(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d) ([\w.-]{1,255}) ([^\s:\[]{1,100})(?:\[(\d{1,10})\])?: ")
+_SYSLOG = lazy_re(
+    r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d) ([\w.-]{1,255}) ([^\s:\[]{1,100})(?:\[(?P<pid>\d{1,10})\])?: "
+)
+_TERMINAL = lazy_re(  # Go's and Rust's loggers for a terminal: `Nov 21 03:11:22.250 CRIT text`, `FATA[0003] text`
+    r"(?:([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,9}))?"
+    r" (?P<level>TRCE|DEBG|INFO|WARN|ERRO|CRIT) "
+    r"|(?P<word>TRAC|DEBU|INFO|WARN|ERRO|FATA|PANI)\[\d{4,9}\] )"
+)
 _KERNEL = lazy_re(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
 _EPOCH = lazy_re(r"\[(1\d{9})(?:\.(\d{1,9}))?\] ")
 
 
 def _syslog(match: re.Match[str], clock: SourceClock) -> Header:
-    month = month_of(match[1])
-    wall_ns = clock.month_day(month, int(match[2]), match[3], None) if month is not None else None
-    pid = int(match[6]) if match[6] else None
+    month, names = month_of(match[1]) if match[1] else None, match.groupdict()
+    wall_ns = clock.month_day(month, int(match[2]), match[3], names.get("fraction")) if month is not None else None
+    if "pid" not in names:
+        return Header("dated", severity_of_word(names["level"] or names["word"]), match.end(), wall_ns)
+    pid = int(names["pid"]) if names["pid"] else None
     return Header(SYSLOG, Severity.INFO, match.end(), wall_ns, None, pid, held=True)
 
 
@@ -198,7 +210,10 @@ def _seconds(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 # The rest: `[LEVEL] message`.
-_BRACKETED = lazy_re(r"\[ ?(?P<level>DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
+_BRACKETED = lazy_re(
+    r"\[ ?(?P<level>DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|debug|info|warn|error) ?\](?=[\s:\[-])"
+    r"| {0,4}\*\* {0,3}(?P<word>Severe|Fatal|Warning) {0,3}\*\* "
+)
 
 # Serilog's console: `[11:04:35 FTL] message`; parts in brackets, the level last: `[11:04:35.250][pump ][E] text`.
 _CLOCKED = lazy_re(
@@ -217,7 +232,7 @@ _LOGFMT_TIME = lazy_re(r"\b(?:t|ts|time)=\"?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\
 
 
 def _level_alone(match: re.Match[str], clock: SourceClock) -> Header:
-    name = "bracketed" if match[0].startswith("[") else "logfmt" if "=" in match[0] else "python"
+    name = "bracketed" if match[0][0] in "[ *" else "logfmt" if "=" in match[0] else "python"
     when = _LOGFMT_TIME.search(match[0]) if name == "logfmt" else None
     wall_ns = clock.date_time(when[1], when[2], when[3]) if when is not None else None
     groups = match.groupdict()
@@ -233,12 +248,13 @@ SHAPES: Final = (
     Shape("python", "[", _LETTER_DATED, _level_dated, general=True),
     Shape("python", "(DIWEC", _LEVEL_FIRST, _month_dated, general=True),
     Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
+    Shape("dated", "JFMASONDTIWEP", _TERMINAL, _syslog, general=True),
     Shape("kernel", "[", _KERNEL, _seconds, general=True),
     Shape("dated", "[", _EPOCH, _seconds, general=True),
-    Shape("dated", "01", _DAY, _month_dated, general=True),
+    Shape("dated", "[0123", _DAY, _month_dated, general=True),
     Shape("logfmt", "abcdefghijklmnopqrstuvwxyz", _LOGFMT, _level_alone, general=True, holds="level="),
     Shape("bracketed", "[", _CLOCKED, _level_alone, general=True),
-    Shape("bracketed", "[", _BRACKETED, _level_alone, general=True),
+    Shape("bracketed", "[ *", _BRACKETED, _level_alone, general=True),
 )
 """The core's shapes; where two can match one line, the more specific one comes first."""
 

@@ -73,6 +73,7 @@ goes_on: Final = Words("goes_on")
 has_reason: Final = Words("has_reason")
 is_of_a_debugger: Final = Words("is_of_a_debugger")
 may_end_by_signal: Final = Words("may_end_by_signal")
+only_failed: Final = Words("only_failed")
 printed_at_an_end: Final = Words("printed_at_an_end")
 restarts: Final = Words("restarts")
 says_caught: Final = Words("says_caught")
@@ -329,7 +330,12 @@ def speaks_of_failure(text: str) -> int | None:
 # messages of several lines, and processes that lines name
 
 _LINK: Final = lazy_re(r"\s{0,12}(?P<number>\d{1,2})[:.] {1,4}(?P<said>\S.*)")
-_MADE_AT: Final = lazy_re(r"\s{0,12}(?:Location: {0,20})?(?P<place>\S{1,300}:\d{1,9}(?::\d{1,9})?)\s*$")
+_MADE_AT: Final = lazy_re(
+    r"\W{0,12}(?:(?:Location|in file): {0,20}|Quitting from )?(?P<place>\S{1,300}:\d{1,9}(?:[:-]\d{1,9})?)(?:\s*$| \[)"
+)
+
+
+_MADE: Final = ("Location:", "in file: ", "Quitting from ")
 
 
 def causes_in(texts: Sequence[str]) -> list[str]:
@@ -345,7 +351,7 @@ def causes_in(texts: Sequence[str]) -> list[str]:
 
 def made_at(texts: Sequence[str]) -> str:
     """Return `, at src/plan.rs:61`, where lines below an error say that it was made there; else ""."""
-    label = next((at for at, text in enumerate(texts) if text.strip().startswith("Location:")), len(texts))
+    label = next((at for at, text in enumerate(texts) if text.strip(" .\t").startswith(_MADE)), len(texts))
     place = next((found["place"] for text in texts[label : label + 2] if (found := _MADE_AT.match(text))), "")
     return f", at {place}" if place else ""
 

@@ -753,6 +753,36 @@ def test_an_error_while_a_program_stops_as_it_was_asked_to_ended_nothing() -> No
             "[2026-03-04 10:00:01.3] [info] (main) quit\n",
             "[info] (core) Error: uncaught exception: no water",
         ),
+        (
+            "fatal error in /w/site/tank.pump, line 12: no water\n",
+            "fatal error in /w/site/tank.pump, line 12: no water",
+        ),
+        (
+            " *** USER FATAL MESSAGE 9050 (PUMP)\n     NO WATER\n1     * * * END OF JOB * * *\n",
+            "*** USER FATAL MESSAGE 9050 (PUMP) NO WATER",
+        ),
+        (
+            f"Tank abort: Unknown form of a tank: 'v9'\n ... in function: fill()\n"
+            f" ... in file: /src/tank.cpp:45\n{ENDING}",
+            "Tank abort: Unknown form of a tank: 'v9', at /src/tank.cpp:45",
+        ),
+        (
+            "ERROR: [Tank 8-4] module 'fifo' not found [/w/top.v:41]\n"
+            "ERROR: [Tank 8-6] failed to make 'top' [/w/top.v:1]\n"
+            "fill failed\nINFO: [Tank 17] releasing\n"
+            "ERROR: [Tank 17-6] Command failed: see the run log file for details\n",
+            "ERROR: [Tank 8-4] module 'fifo' not found [/w/top.v:41]",
+        ),
+        (
+            "[error] /w/Pump.scala:41:9: not found: water\n[warn] one warning found\n[error] one error found\n"
+            "[error] Compilation failed\n[error] Total time: 9 s\n",
+            "/w/Pump.scala:41:9: not found: water",
+        ),
+        (
+            'ASSERT failed, cond="n > 0", file=../src/tank.cc, line=214\nFATAL, terminating\n'
+            "terminate called without an active exception\n",
+            'ASSERT failed, cond="n > 0", file=../src/tank.cc, line=214',
+        ),
         ("[1795259482] pumpd[14:0] fatal error: no water in tank 3\n", "pumpd[14:0] fatal error: no water in tank 3"),
     ],
 )
@@ -767,6 +797,9 @@ def test_E1_E5_where_programs_put_the_reason(end: str, claim: str) -> None:
         " Error norms: L2 = 1.02E-05  Linf = 4.41E-04\n",
         "Error estimates: Linf = small enough\n",
         "The plan is in file src/io.cc, line 212\n",
+        "2026-03-04T10:00:00Z [ERROR] a stale tank\n2026-03-04T10:00:20Z [INFO] shutting down\n",
+        "   ** Warning ** the tank is old\n   ** Severe  ** the pump is old\n   Pump Completed Successfully.\n",
+        "[error] the tank is old\n[info] the pump is new\n[success] Total time: 9 s\n",
         "Caused by: a change of the plan\n",
         "ok      example.com/pump        1.3s\n",
     ],

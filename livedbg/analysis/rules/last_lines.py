@@ -62,6 +62,7 @@ from livedbg.logs.last_words import (
     is_of_a_debugger,
     made_at,
     may_end_by_signal,
+    only_failed,
     rank_in,
     says_exit,
     speaks_of_failure,
@@ -102,6 +103,8 @@ _BELOW: Final = 2
 _LISTED: Final = 40
 _STACK: Final = 8
 """So many records, from that of an error, are read for its stack."""
+_AT_ONCE_NS: Final = 5_000_000_000
+"""So soon after the error that ends it a program begins to stop."""
 _OTHERS: Final = 2
 """So many lines of a stop, at most, don't speak of it."""
 _LABELS: Final = 3
@@ -215,14 +218,14 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     found, before, proven, apart = None, None, False, True
     by_signal, bare, last, details = False, None, None, 0
     row: list[_End] = []  # errors of a logger that follow each other, the last one first
-    stops = False  # what comes below says that the program stops
+    stops, weak = False, None  # what comes below says that the program stops; only says that something failed
     for at in range(told.last(records), -1, -1):
         numbers = _numbers(records[at])
         unjudged, line = judged.isdisjoint(numbers), _first_line(records[at])
         if told.accounts(numbers) or (proven and told.follows(numbers)) or (unjudged and says_exit(records[at])):
             own = None if proven or told.accounts(numbers) else _said(records[at], proven)
             last = last if own is None else _End(source, records, at, *own)  # it says itself why
-            proven, found = True, None
+            proven, found, weak = True, None, None
             how = ended_by_signal(told.text_of(records[at]))
             by_signal = by_signal if how is None else how
             apart = apart and told.aborted.isdisjoint(numbers)
@@ -230,18 +233,20 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         if not unjudged and proven and records[at].severity is Severity.WARNING:
             continue  # a note, which says nothing of the end
         if not unjudged:
-            found = found or (None if proven else last)
+            found, weak = found or (None if proven else last), None
             found = None if proven or found is None else found._replace(why=_why(numbers, source, snapshot))
             break
-        next_to = found is not None and found.at == at + 1 and _is_severe(records[at])
+        next_to = found is not None and _is_severe(records[at]) and _are_notes(records[at + 1 : found.at])
         said = _said(records[at], proven or next_to or (stops and _ended_alone(records, at)))
         stops = stops or stops_itself(line)
         if bare is None and found is None and not proven and (ends_without_reason(line) or aborts(line)):
             bare, last = at, None if said is None else _End(source, records, at, *said)
             found = last if speaks_of_failure(line) is not None and not aborts(line) else None
-        elif said is not None and not (proven and aborts(line)):
-            found = _End(source, records, at, *said)
-            row = [*(row if next_to else ()), found]
+        elif said is not None:
+            end, is_weak = _End(source, records, at, *said), proven and (aborts(line) or only_failed(line))
+            weak = weak or end if is_weak else weak
+            found = found if is_weak else end
+            row = row if is_weak else [*(row if next_to else ()), end]
         elif (found is None and not proven and explains(line)) or (
             bare is not None and found is None and bare - at < _PARAGRAPH and step_of(line) is None
         ):
@@ -253,7 +258,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         ):
             before = records[at]
             break
-    found = found or last
+    found = found or last or weak
     if found is None or (before is not None and _said_earlier(found, before, snapshot)):
         return None
     if by_signal and not may_end_by_signal(found.line):
@@ -316,6 +321,11 @@ def _why(numbers: Sequence[int], source: LogSource, snapshot: Snapshot) -> str:
     return next((f"{said.sentence}. " for said in told), "")
 
 
+def _are_notes(records: Sequence[LogRecord]) -> bool:
+    """Return whether a logger's warnings alone stand between two errors."""
+    return all(record.severity is Severity.WARNING and record.head for record in records)
+
+
 def _is_severe(record: LogRecord) -> bool:
     return record.severity.rank >= Severity.ERROR.rank
 
@@ -325,7 +335,9 @@ def _ended_alone(records: Sequence[LogRecord], at: int) -> bool:
     lines, below = map(_first_line, records[:at]), records[at + 1 :]
     if not _is_severe(records[at]) or any(stops_itself(line) or is_asked(line) for line in lines):
         return False
-    return follows_an_end(below[0]) and _is_of_stop(below)
+    ended_ns, stops_ns = records[at].wall_ns, below[0].wall_ns
+    at_once = ended_ns is None or stops_ns is None or stops_ns - ended_ns <= _AT_ONCE_NS
+    return at_once and follows_an_end(below[0]) and _is_of_stop(below)
 
 
 def _is_of_stop(records: Sequence[LogRecord]) -> bool:
@@ -348,13 +360,13 @@ def _whole(end: _End) -> str:
     if links := causes_in(texts):
         return ": ".join((line.rstrip(" :."), *links)) + made_at(texts)
     if announces(line) and texts:
-        return f"{line} {texts[0].strip()}"
+        return f"{line} {texts[0].strip()}{made_at(texts)}"
     if texts and throws(texts[0].strip()) and texts[0].strip() not in line:
         return f"{line.rstrip(' .:')}: {texts[0].strip()}"
     label = next((at for at, text in enumerate(texts[:_LABELS]) if explains(text)), None)
     if label is None:
         more = texts[0].strip(" >-=.") if texts and goes_on(texts[0]) else ""
-        return f"{line.rstrip(' :.')}: {more}" if more else line
+        return f"{line.rstrip(' :.')}: {more}" if more else line + made_at(texts)
     reason = texts[label]
     while explains(reason):  # a prefix may stand before the label
         reason = reason.partition(":")[2].strip()
@@ -431,7 +443,8 @@ def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
         text = line[record.head :] if number == 0 else line
         severity = record.severity
         if len(lines) > 1 and not record.head:  # another line of it may be what calls itself an error
-            severity = min(severity, guess_severity(line), key=lambda one: one.rank)
+            guess = guess_severity(line)
+            severity = guess if guess is Severity.CRITICAL else min(severity, guess, key=lambda one: one.rank)
         if ends_a_program(text, severity, headed=headed, proven=proven):
             return text, number
     return None
