@@ -335,6 +335,17 @@ _MADE_AT: Final = lazy_re(
 )
 
 
+_OF_HEAD: Final = lazy_re(
+    r"(?<![\w./])(?P<place>[\w./+-]{1,200}\.(?:go|rs|cc?|cpp|cxx|h|hpp|cu|f90|java|scala|kt|[jt]s):\d{1,9})\b"
+)
+
+
+def placed_by(record: LogRecord, said: str) -> str:
+    """Return `, at plan.go:61`, the place of the source that a logger's head names, unless what is said has one."""
+    found = _OF_HEAD.search(record.text, 0, record.head)
+    return f", at {found['place']}" if found is not None and not _placed(said) else ""
+
+
 _MADE: Final = ("Location:", "in file: ", "Quitting from ")
 
 

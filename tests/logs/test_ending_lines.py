@@ -673,11 +673,11 @@ GO = "level={} ts=2026-03-04T10:00:{}Z caller=main.go:31 msg={}\n"
     [
         (
             "E0304 10:00:01.000000 1 a.go:5] queues: forbidden\nF0304 10:00:01.100000 1 b.go:7] no start: no pump\n",
-            ":32: no start: no pump; before it: queues: forbidden.",
+            ":32: no start: no pump, at b.go:7; before it: queues: forbidden.",
         ),
         (
             "E0304 10:00:01.000000 1 a.go:5] the pump is gone: EOF\nF0304 10:00:01.100000 1 b.go:7] cannot start\n",
-            ":31: the pump is gone: EOF.",
+            ":31: the pump is gone: EOF, at a.go:5.",
         ),
         (
             "03/04 10:00:01.000001 77 PMP ERROR failed to open the pump\n"

@@ -63,6 +63,7 @@ from livedbg.logs.last_words import (
     made_at,
     may_end_by_signal,
     only_failed,
+    placed_by,
     rank_in,
     says_exit,
     speaks_of_failure,
@@ -152,6 +153,7 @@ class EndedWithError:
                 continue  # a decoder knows who is gone
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
             last, thrown = _told(_whole(end)).rstrip("."), _thrown_at(end, state.code)
+            thrown = thrown or placed_by(record, last)
             thrown += f"; {end.beside}" if end.beside and end.beside.partition(": ")[2] not in last else ""
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
             yield Finding(
