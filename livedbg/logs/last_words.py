@@ -251,12 +251,26 @@ def detail(record: LogRecord) -> str:
     return "row" if found["table"] else "line"
 
 
+_TO_LEVEL: Final = lazy_re(
+    r"[^\n]{0,80}?\b(?:[Ii]nfo(?:rmation)?|INFO|INF|[Nn]otice|NOTICE)\b[\])>]?[\s|:-]{1,9}"
+    r"(?:[\w./:-]{1,60}(?:\]|:| -|\|) )?"
+)
+_LEVEL_READ: Final = 200
+
+
+def after_level(record: LogRecord) -> str:
+    """Return the first line of a record without its head, nor the level and the name of a logger behind a time."""
+    line = record.text[record.head :].partition("\n")[0]
+    level = _TO_LEVEL.match(line[:_LEVEL_READ]) if record.head and record.severity.rank <= Severity.INFO.rank else None
+    return line if level is None else line[level.end() :]
+
+
 def follows_an_end(record: LogRecord) -> bool:
     """Return whether a record is output after an end, and no sign that a program goes on."""
     if step_of(record.text) is not None or ends_tests(record.text):
         return False
     if record.head and record.severity.rank <= Severity.INFO.rank:
-        said = record.text[record.head :]
+        said = after_level(record)
         return _ends_logged(said) or _closes(said) or stops_itself(said)
     return printed_at_an_end(record.text)
 

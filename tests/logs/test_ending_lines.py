@@ -706,6 +706,19 @@ def test_E13_an_error_that_only_lines_of_a_stop_follow_ended_the_program(stop: s
     assert not found(ENDED_WITH_ERROR, f"{begun}{error.replace('[ERROR]', '[WARN]')}{ended}")
 
 
+@pytest.mark.invariant("last_lines.E13")
+@pytest.mark.parametrize(
+    ("head", "level"),
+    [("2026-03-04 10:00:01,1{} - sched - {} - ", "INFO"), ("2026-03-04T10:00:01.1{}Z  {} pump::tank: ", "INFO")],
+)
+def test_E13_what_stands_between_the_time_and_the_message_does_not_hide_the_stop(head: str, level: str) -> None:
+    text = head.format("00", "ERROR") + 'column "owner" does not exist\n' + head.format("20", level) + "Stopped\n"
+    ended = text + head.format("30", level) + "Shutting down\n"
+    (told,) = found(ENDED_WITH_ERROR, ended)
+    assert 'column "owner" does not exist' in told.claim
+    assert not found(ENDED_WITH_ERROR, text + head.format("30", level) + "Loading 3 plans\n")
+
+
 def test_an_error_while_a_program_stops_as_it_was_asked_to_ended_nothing() -> None:
     text = (
         GO.format("info", "00", '"starting"')

@@ -44,6 +44,7 @@ from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import UserCode
 from livedbg.logs.last_words import (
     aborts,
+    after_level,
     announces,
     causes_in,
     cells_of,
@@ -137,7 +138,7 @@ class EndedWithError:
         "library that could not be loaded, a check that failed at a place of its source. Nothing follows but what is "
         "printed after an end, and no other rule knows what ended the run. A crash if no process of the target is "
         "known. Not an error that is tried again, nor one that a logger wrote at a level below fatal, unless it says "
-        "that something could not start or ends."
+        "that something could not start or ends, or only lines of the program's own stop follow it."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -240,7 +241,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             break
         next_to = found is not None and _is_severe(records[at]) and _are_notes(records[at + 1 : found.at])
         said = _said(records[at], proven or next_to or (stops and _ended_alone(records, at)))
-        stops = stops or stops_itself(line)
+        stops = stops or stops_itself(after_level(records[at]))
         if bare is None and found is None and not proven and (ends_without_reason(line) or aborts(line)):
             bare, last = at, None if said is None else _End(source, records, at, *said)
             found = last if speaks_of_failure(line) is not None and not aborts(line) else None
@@ -334,7 +335,7 @@ def _is_severe(record: LogRecord) -> bool:
 
 def _ended_alone(records: Sequence[LogRecord], at: int) -> bool:
     """Return whether a record is an error, right above a stop that none before it speaks of (E13)."""
-    lines, below = map(_first_line, records[:at]), records[at + 1 :]
+    lines, below = map(after_level, records[:at]), records[at + 1 :]
     if not _is_severe(records[at]) or any(stops_itself(line) or is_asked(line) for line in lines):
         return False
     ended_ns, stops_ns = records[at].wall_ns, below[0].wall_ns
