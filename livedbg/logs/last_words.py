@@ -83,6 +83,7 @@ stops_itself: Final = Words("stops_itself")
 throws: Final = Words("throws")
 waits: Final = Words("waits")
 
+_chains: Final = Words("chains")
 _closes: Final = Words("closes")
 _ends: Final = Words("ends")
 _ends_logged: Final = Words("ends_logged")
@@ -129,7 +130,13 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     if severity is Severity.WARNING or severity is Severity.DEBUG or _is_no_end(text):
         return False
     explicit = severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None
-    if proven and (explicit or _speaks(text) or _reasons(text) or _raised(text) or (not headed and _fails_at(text))):
+    if proven and (
+        explicit
+        or _speaks(text)
+        or _reasons(text)
+        or _raised(text)
+        or (not headed and (_chains(text) or _fails_at(text)))
+    ):
         return True
     if headed:
         if severity is Severity.CRITICAL:

@@ -796,6 +796,14 @@ def test_an_error_while_a_program_stops_as_it_was_asked_to_ended_nothing() -> No
             "terminate called without an active exception\n",
             'ASSERT failed, cond="n > 0", file=../src/tank.cc, line=214',
         ),
+        (
+            "2026/03/04 10:00:09 run: fill tank 3: open valve: turn lid: it is stiff\nexit status 1\n",
+            "run: fill tank 3: open valve: turn lid: it is stiff",
+        ),
+        (
+            'tank.errors.Duplicate: column "pump" already exists\nstart: plans failed, not starting\nstart: exit 3\n',
+            'tank.errors.Duplicate: column "pump" already exists',
+        ),
         ("[1795259482] pumpd[14:0] fatal error: no water in tank 3\n", "pumpd[14:0] fatal error: no water in tank 3"),
     ],
 )
@@ -810,6 +818,8 @@ def test_E1_E5_where_programs_put_the_reason(end: str, claim: str) -> None:
         " Error norms: L2 = 1.02E-05  Linf = 4.41E-04\n",
         "Error estimates: Linf = small enough\n",
         "The plan is in file src/io.cc, line 212\n",
+        "run: fill tank 3: open valve: turn lid: it is stiff\n",
+        "start: exit 0\n",
         "2026-03-04T10:00:00Z [ERROR] a stale tank\n2026-03-04T10:00:20Z [INFO] shutting down\n",
         "   ** Warning ** the tank is old\n   ** Severe  ** the pump is old\n   Pump Completed Successfully.\n",
         "[error] the tank is old\n[info] the pump is new\n[success] Total time: 9 s\n",
