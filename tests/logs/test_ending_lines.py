@@ -839,3 +839,20 @@ def test_a_wait_of_one_writer_is_seen_between_the_lines_of_others() -> None:
         for n in range(10, 15)
     )
     assert verdict(waits).sentence.startswith("The log ends with the same wait 5 times")
+
+
+@pytest.mark.invariant("last_lines.E14")
+def test_E14_the_errors_above_a_table_say_why_its_row_failed() -> None:
+    errors = (
+        "E0304 10:00:01.000000 7 valve.cc:40] the lid was made for tank 9\n"
+        "E0304 10:00:01.100000 7 tank.cc:654] failed to fill 'tank-3'\n"
+    )
+    table = (
+        "I0304 10:00:01.200000 7 server.cc:676] plans of 2 tanks\n+--------+----------+\n"
+        "| tank-3 | UNAVAILABLE: unable to fill it |\n"
+        "| tank-4 | READY |\n+--------+----------+\nerror: creating server: Internal - failed to fill all tanks\n"
+    )
+    (told,) = found(ENDED_WITH_ERROR, errors + table + ENDING)
+    assert told.sentence.endswith("; before it: the lid was made for tank 9."), told.sentence
+    (told,) = found(ENDED_WITH_ERROR, errors.replace("tank-3", "tank-4") + table + ENDING)
+    assert "before it" not in told.sentence

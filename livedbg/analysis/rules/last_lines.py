@@ -10,6 +10,8 @@ Invariants:
         lower level. The other one is said beside it if it says why, and the leading one does not.
     last_lines.E13. An error of a logger below the fatal level is what ended a program if only lines of its stop follow
         it, and none above says that it was asked to stop, or stops.
+    last_lines.E14. Where the row of a table says what failed, the first of the errors above the table is said beside
+        it, if one of them names what the row is of.
     last_lines.E11. An error right above it that a decoder has understood, and that may have ended its program, is its
         cause.
     last_lines.E2. An error that is followed by a retry, or whose text says that it may be ignored, is none of these.
@@ -269,7 +271,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     if completes_after(source.id, records[found.at].line or 0, snapshot):
         return None
     units = (failed_unit(record) for record in records[found.at + 1 :])
-    found = _of_row(row[::-1]) if row and row[-1] == found else found
+    found = _of_table(_of_row(row[::-1]) if row and row[-1] == found else found)
     return found._replace(unit=next(filter(None, units), ""))
 
 
@@ -327,6 +329,18 @@ def _why(numbers: Sequence[int], source: LogSource, snapshot: Snapshot) -> str:
 def _are_notes(records: Sequence[LogRecord]) -> bool:
     """Return whether a logger's warnings alone stand between two errors."""
     return all(record.severity is Severity.WARNING and record.head for record in records)
+
+
+def _of_table(end: _End) -> _End:
+    """Return the row of a table that failed with the first of the errors above it, of which one names it (E14)."""
+    if end.records[end.at].text[:1] != "|":
+        return end
+    name, above = end.line.partition(",")[0], end.records[: end.at]
+    at = next((at for at in range(len(above) - 1, -1, -1) if _is_severe(above[at]) and name in above[at].text), None)
+    if at is None:
+        return end
+    first = max((other + 1 for other in range(at) if not _is_severe(above[other])), default=0)
+    return end._replace(beside=f"before it: {_told(_first_line(above[first]).strip()).rstrip('.')}")
 
 
 def _is_severe(record: LogRecord) -> bool:
