@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from livedbg.logs.clock import NS, SourceClock, month_of
 from livedbg.logs.multiline import ErrorDetails, error_details
-from livedbg.logs.shapes import SEVERITY_OF_LETTER, SYSLOG, Header, Shape, severity_of_word
+from livedbg.logs.shapes import SEVERITY_OF_LETTER, SYSLOG, Header, Shape, guess_severity, severity_of_word
 from livedbg.model import Severity
 from livedbg.text.patterns import lazy_re
 
@@ -29,7 +29,8 @@ _LEVEL: Final = lazy_re(
     r"(?:(?<!\w.)(?:(?<=D)(?:EBUG|BG)|(?<=T)RACE|(?<=V)ERBOSE|(?<=I)NFO|(?<=N)OTICE|(?<=W)(?:ARN(?:ING)?|RN)|(?<=E)(?:RR(?:OR)?|XCEPTION)"
     r"|(?<=C)RITICAL|(?<=F)(?:ATAL|TL)|(?<=P)ANIC)\b"
     r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)"
-    r"((?i:trace|debug|info(?:rmation)?|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic))\b)"
+    r"((?i:trace|debug|info(?:rmation)?|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic)\b"
+    r"|[VDIWEF](?=\])))"
 )
 _LEVEL_CHARACTERS: Final = 120
 _KEPT: Final = 256
@@ -106,10 +107,12 @@ class DatedHeads:
         self._rests[line[begin : begin + length]] = (header.shape, header.severity, header.end)
 
 
-# glog and absl (google/glog src/logging.cc), Python loggers like it (`W1121 03:11:22.333000 PID file:line]`), and the
-# form in brackets (`[W1121 03:11:22.333 file:line]`; once without the time).
+# glog and absl (google/glog src/logging.cc), Python loggers like it (`W1121 03:11:22.333000 PID file:line]`), those
+# of Go with a short year and tags behind the place, and the form in brackets (`[W1121 03:11:22.333 file:line]`; once
+# without the time).
 _GLOG = lazy_re(
-    r"([VIWEFC])(\d{4})?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})\] ?"
+    r"([VIWEFC])(\d{4}|\d\d)?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})"
+    r"(?:\] ?| \u22ee (?:\[[^\]\n]{1,100}\] {1,2}(?:\d{1,12} {1,2})?)?)"
     r"(?:\[!?(?:[-\d]{1,6}/){1,2}\d{1,9}(?:_\d{1,9})?\](?: |$)"  # of a compilation, before the lines of a traceback
     r"(?=$| {2,}\S|Traceback |[A-Za-z_][\w.]*(?:Error|Exception)\b))?"
 )
@@ -119,7 +122,7 @@ _IN_BRACKETS = lazy_re(r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})
 def _glog(match: re.Match[str], clock: SourceClock) -> Header:
     year, month, day, number = match[2], match[3], match[4], int(match[7])
     if year:
-        wall_ns = clock.date_time(f"{year}-{month}-{day} {match[5]}", match[6])
+        wall_ns = clock.date_time(f"{year if len(year) == 4 else f'20{year}'}-{month}-{day} {match[5]}", match[6])
     else:
         wall_ns = clock.month_day(int(month), int(day), match[5], match[6])
     pid, tid = (number, None) if match[8].endswith(".py") else (None, number)
@@ -163,33 +166,61 @@ _LEVEL_FIRST = lazy_re(
 )
 
 
-def _level_first(match: re.Match[str], clock: SourceClock) -> Header:
-    wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5])
-    return Header("python", severity_of_word(match[1]), match.end(), wall_ns, held=True)
+# The date alone, without a year: `11/21 03:11:22.333 …`, with the level behind it.
+_DAY = lazy_re(
+    r"(?P<level>)(\d\d)/(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}) |\d\d/\d\d/\d{4} -- \d\d:\d\d:\d\d - (?=<)"
+    r"|\[[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d\] (?=[A-Z]{4,8}\[)"
+)
+
+
+def _month_dated(match: re.Match[str], clock: SourceClock) -> Header:
+    level = match[1] or (found[1] or found[0] if (found := _level(match)) is not None else "")
+    wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5]) if match[2] else None
+    severity = severity_of_word(level)
+    return Header("python" if match[1] else "dated", severity, match.end(), wall_ns, held=bool(match[1]))
 
 
 # syslog (RFC 3164) and the kernel's ring buffer with its times since boot.
-_SYSLOG = lazy_re(r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d) ([\w.-]{1,255}) ([^\s:\[]{1,100})(?:\[(\d{1,10})\])?: ")
+_SYSLOG = lazy_re(
+    r"([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d) ([\w.-]{1,255}) ([^\s:\[]{1,100})(?:\[(?P<pid>\d{1,10})\])?: "
+)
+_TERMINAL = lazy_re(  # Go's and Rust's loggers for a terminal: `Nov 21 03:11:22.250 CRIT text`, `FATA[0003] text`
+    r"(?:([A-Z][a-z]{2}) +(\d{1,2}) (\d\d:\d\d:\d\d)(?:\.(?P<fraction>\d{1,9}))?"
+    r" (?P<level>TRCE|DEBG|INFO|WARN|ERRO|CRIT) "
+    r"|(?P<word>TRAC|DEBU|INFO|WARN|ERRO|FATA|PANI)\[\d{4,9}\] )"
+)
 _KERNEL = lazy_re(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
+_EPOCH = lazy_re(r"\[(1\d{9})(?:\.(\d{1,9}))?\] ")
 
 
 def _syslog(match: re.Match[str], clock: SourceClock) -> Header:
-    month = month_of(match[1])
-    wall_ns = clock.month_day(month, int(match[2]), match[3], None) if month is not None else None
-    pid = int(match[6]) if match[6] else None
+    month, names = month_of(match[1]) if match[1] else None, match.groupdict()
+    wall_ns = clock.month_day(month, int(match[2]), match[3], names.get("fraction")) if month is not None else None
+    if "pid" not in names:
+        return Header("dated", severity_of_word(names["level"] or names["word"]), match.end(), wall_ns)
+    pid = int(names["pid"]) if names["pid"] else None
     return Header(SYSLOG, Severity.INFO, match.end(), wall_ns, None, pid, held=True)
 
 
-def _kernel(match: re.Match[str], clock: SourceClock) -> Header:
-    mono_ns = int(match[1]) * 1_000_000_000 + int(match[2]) * 1000
-    return Header("kernel", Severity.INFO, match.end(), clock.wall_of_mono(mono_ns), mono_ns)
+def _seconds(match: re.Match[str], clock: SourceClock) -> Header:
+    counted_ns = int(match[1]) * NS + int((match[2] or "0").ljust(9, "0"))
+    if len(match[1]) > 9:
+        return Header("dated", guess_severity(match.string[match.end() :]), match.end(), counted_ns)
+    return Header("kernel", Severity.INFO, match.end(), clock.wall_of_mono(counted_ns), counted_ns)
 
 
 # The rest: `[LEVEL] message`.
-_BRACKETED = lazy_re(r"\[ ?(?P<level>DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL) ?\](?=[\s:\[-])")
+_BRACKETED = lazy_re(
+    r"\[ ?(?P<level>DEBUG|TRACE|INFO|NOTICE|WARN|WARNING|ERROR|FATAL|CRITICAL|debug|info|warn|error) ?\](?=[\s:\[-])"
+    r"| {0,4}\*\* {0,3}(?P<word>Severe|Fatal|Warning) {0,3}\*\* "
+)
 
-# Serilog's console: `[11:04:35 FTL] message`.
-_CLOCKED = lazy_re(r"\[\d\d:\d\d:\d\d(?:[.,]\d{1,9})? (?P<level>VRB|DBG|INF|WRN|ERR|FTL)\] ")
+# Serilog's console: `[11:04:35 FTL] message`; parts in brackets, the level last: `[11:04:35.250][pump ][E] text`.
+_CLOCKED = lazy_re(
+    r"\[\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?: (?P<level>VRB|DBG|INF|WRN|ERR|FTL)\] "
+    r"|\] ?(?:\[[\w ./:-]{1,40}\] ?){0,2}\[(?P<word>TRACE|DEBUG|INFO|WARN(?:ING)?|ERROR|CRITICAL|FATAL|trace|debug|info"
+    r"|warn(?:ing)?|error|critical|fatal|[VDIWEF]) ?\] ?)"
+)
 
 # logfmt, up to the message: logrus, slog and go-kit of Go, Prometheus, Grafana and Loki.
 _LOGFMT = lazy_re(
@@ -201,10 +232,11 @@ _LOGFMT_TIME = lazy_re(r"\b(?:t|ts|time)=\"?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\
 
 
 def _level_alone(match: re.Match[str], clock: SourceClock) -> Header:
-    name = "bracketed" if match[0].startswith("[") else "logfmt" if "=" in match[0] else "python"
+    name = "bracketed" if match[0][0] in "[ *" else "logfmt" if "=" in match[0] else "python"
     when = _LOGFMT_TIME.search(match[0]) if name == "logfmt" else None
     wall_ns = clock.date_time(when[1], when[2], when[3]) if when is not None else None
-    return Header(name, severity_of_word(match["level"]), match.end(), wall_ns)
+    groups = match.groupdict()
+    return Header(name, severity_of_word(groups["level"] or groups["word"]), match.end(), wall_ns)
 
 
 SHAPES: Final = (
@@ -214,12 +246,15 @@ SHAPES: Final = (
     Shape("python", "DIWEC", _BASIC, _level_alone, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),
     Shape("python", "[", _LETTER_DATED, _level_dated, general=True),
-    Shape("python", "(DIWEC", _LEVEL_FIRST, _level_first, general=True),
+    Shape("python", "(DIWEC", _LEVEL_FIRST, _month_dated, general=True),
     Shape(SYSLOG, "JFMASOND", _SYSLOG, _syslog, general=True),
-    Shape("kernel", "[", _KERNEL, _kernel, general=True),
+    Shape("dated", "JFMASONDTIWEP", _TERMINAL, _syslog, general=True),
+    Shape("kernel", "[", _KERNEL, _seconds, general=True),
+    Shape("dated", "[", _EPOCH, _seconds, general=True),
+    Shape("dated", "[0123", _DAY, _month_dated, general=True),
     Shape("logfmt", "abcdefghijklmnopqrstuvwxyz", _LOGFMT, _level_alone, general=True, holds="level="),
     Shape("bracketed", "[", _CLOCKED, _level_alone, general=True),
-    Shape("bracketed", "[", _BRACKETED, _level_alone, general=True),
+    Shape("bracketed", "[ *", _BRACKETED, _level_alone, general=True),
 )
 """The core's shapes; where two can match one line, the more specific one comes first."""
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import signal
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from itertools import pairwise, takewhile
@@ -68,16 +68,22 @@ ends_without_reason: Final = Words("ends_without_reason")
 ends_tests: Final = Words("ends_tests")
 explains: Final = Words("explains")
 gives_up: Final = Words("gives_up")
+is_asked: Final = Words("is_asked")
+goes_on: Final = Words("goes_on")
+has_reason: Final = Words("has_reason")
 is_of_a_debugger: Final = Words("is_of_a_debugger")
 may_end_by_signal: Final = Words("may_end_by_signal")
+only_failed: Final = Words("only_failed")
 printed_at_an_end: Final = Words("printed_at_an_end")
 restarts: Final = Words("restarts")
 says_caught: Final = Words("says_caught")
 serves: Final = Words("serves")
 shuts_down: Final = Words("shuts_down")
+stops_itself: Final = Words("stops_itself")
 throws: Final = Words("throws")
 waits: Final = Words("waits")
 
+_chains: Final = Words("chains")
 _closes: Final = Words("closes")
 _ends: Final = Words("ends")
 _ends_logged: Final = Words("ends_logged")
@@ -85,6 +91,7 @@ _failed: Final = Words("failed")
 _is_no_end: Final = Words("is_no_end")
 _names_no_step: Final = Words("names_no_step")
 _placed: Final = Words("placed")
+_placed_in_words: Final = Words("placed_in_words")
 _raised: Final = Words("raised")
 _reasons: Final = Words("reasons")
 _says_exit: Final = Words("says_exit")
@@ -123,7 +130,13 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
     if severity is Severity.WARNING or severity is Severity.DEBUG or _is_no_end(text):
         return False
     explicit = severity.rank >= Severity.ERROR.rank or EXPLICIT.search(text) is not None
-    if proven and (explicit or _speaks(text) or _reasons(text) or _raised(text)):
+    if proven and (
+        explicit
+        or _speaks(text)
+        or _reasons(text)
+        or _raised(text)
+        or (not headed and (_chains(text) or _fails_at(text)))
+    ):
         return True
     if headed:
         if severity is Severity.CRITICAL:
@@ -131,6 +144,11 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
         return severity is Severity.ERROR and _ends_logged(text)
     bare = ends_without_reason(text) and (_speaks(text) or _failed(text))
     return bare or _ends(text) or (_placed(text) and _failed(text))
+
+
+def _fails_at(text: str) -> bool:
+    """Return whether a line names a place of the source, and is none of a logger below the level of errors."""
+    return (_placed(text) or _placed_in_words(text)) and _CALM.search(text, 0, _LEVEL_CHARACTERS) is None
 
 
 _STATUS: Final = lazy_re(
@@ -240,13 +258,27 @@ def detail(record: LogRecord) -> str:
     return "row" if found["table"] else "line"
 
 
+_TO_LEVEL: Final = lazy_re(
+    r"[^\n]{0,80}?\b(?:[Ii]nfo(?:rmation)?|INFO|INF|[Nn]otice|NOTICE)\b[\])>]?[\s|:-]{1,9}"
+    r"(?:[\w./:-]{1,60}(?:\]|:| -|\|) )?"
+)
+_LEVEL_READ: Final = 200
+
+
+def after_level(record: LogRecord) -> str:
+    """Return the first line of a record without its head, nor the level and the name of a logger behind a time."""
+    line = record.text[record.head :].partition("\n")[0]
+    level = _TO_LEVEL.match(line[:_LEVEL_READ]) if record.head and record.severity.rank <= Severity.INFO.rank else None
+    return line if level is None else line[level.end() :]
+
+
 def follows_an_end(record: LogRecord) -> bool:
     """Return whether a record is output after an end, and no sign that a program goes on."""
     if step_of(record.text) is not None or ends_tests(record.text):
         return False
     if record.head and record.severity.rank <= Severity.INFO.rank:
-        said = record.text[record.head :]
-        return _ends_logged(said) or _closes(said)
+        said = after_level(record)
+        return _ends_logged(said) or _closes(said) or stops_itself(said)
     return printed_at_an_end(record.text)
 
 
@@ -317,6 +349,44 @@ def speaks_of_failure(text: str) -> int | None:
 
 
 # messages of several lines, and processes that lines name
+
+_LINK: Final = lazy_re(r"\s{0,12}(?P<number>\d{1,2})[:.] {1,4}(?P<said>\S.*)")
+_MADE_AT: Final = lazy_re(
+    r"\W{0,12}(?:(?:Location|in file): {0,20}|Quitting from )?(?P<place>\S{1,300}:\d{1,9}(?:[:-]\d{1,9})?)(?:\s*$| \[)"
+)
+
+
+_OF_HEAD: Final = lazy_re(
+    r"(?<![\w./])(?P<place>[\w./+-]{1,200}\.(?:go|rs|cc?|cpp|cxx|h|hpp|cu|f90|java|scala|kt|[jt]s):\d{1,9})\b"
+)
+
+
+def placed_by(record: LogRecord, said: str) -> str:
+    """Return `, at plan.go:61`, the place of the source that a logger's head names, unless what is said has one."""
+    found = _OF_HEAD.search(record.text, 0, record.head)
+    return f", at {found['place']}" if found is not None and not _placed(said) else ""
+
+
+_MADE: Final = ("Location:", "in file: ", "Quitting from ")
+
+
+def causes_in(texts: Sequence[str]) -> list[str]:
+    """Return the causes listed below an error, the root last: numbered ones, or what follows `Caused by:`."""
+    labelled = bool(texts) and texts[0].strip() == "Caused by:"
+    listed = list(takewhile(lambda text: text[:1].isspace(), texts[1:] if labelled else texts))
+    links = [found for found in map(_LINK.match, listed) if found is not None]
+    if links and int(links[0]["number"]) < 2:
+        counted = takewhile(lambda pair: int(pair[1]["number"]) == int(links[0]["number"]) + pair[0], enumerate(links))
+        return [link["said"].strip() for _, link in counted]
+    return [listed[0].strip()] if labelled and listed else []
+
+
+def made_at(texts: Sequence[str]) -> str:
+    """Return `, at src/plan.rs:61`, where lines below an error say that it was made there; else ""."""
+    label = next((at for at, text in enumerate(texts) if text.strip(" .\t").startswith(_MADE)), len(texts))
+    place = next((found["place"] for text in texts[label : label + 2] if (found := _MADE_AT.match(text))), "")
+    return f", at {place}" if place else ""
+
 
 _SAYS_WHAT: Final = lazy_re(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
 _QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): |^Mismatched elements: ", re.IGNORECASE)

@@ -20,6 +20,7 @@ from livedbg.logs.tracebacks import (
     BOX_END,
     BOX_LINE,
     HEADLESS,
+    INVERTED,
     NAMES_EXCEPTION,
     NOTEBOOK_BEGIN,
     QUOTED,
@@ -50,10 +51,14 @@ _LINK = lazy_re(r"During handling of the above exception, another|The above exce
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
 _CARET = lazy_re(r"[ \t]{0,1000}\^[\^~]{0,200}$")
 _OF_OCAML: Final = (r"Raised (?:at|by) ", r"Re-raised at ", r"Called from ")
-_ERROR_DETAILS: Final = (r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ ", *_OF_OCAML)
+_OF_RUST: Final = (r"Message: {2}\S", r"Location: \S{1,300}:\d{1,9}$")
+_ERROR_DETAILS: Final = (
+    *(r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ "),
+    *(*_OF_OCAML, *_OF_RUST),
+)
 _NATIVE_STACK = lazy_re(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
-    r"|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
+    r"|stack backtrace:$|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
     r"|Backtrace|======= (?:Backtrace|Memory map)"
     r"|==== backtrace \(tid|={20,40}$|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S{1,300}\(\S{0,1000}\+0x[0-9a-f]{1,16}\) \[0x)"
 )
@@ -70,6 +75,7 @@ _ROW_LINE = lazy_re(r"\| {2,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
 """A row of a table, and a line in which a long cell of it goes on."""
 _JAVA_LINE = lazy_re(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
 _GO_LINE = lazy_re(r"\[signal |goroutine \d|\t| {4}|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
+_GOROUTINE = lazy_re(r"goroutine \d{1,12} [^\n]{0,40}\[[a-z][^\]\n]{0,100}\]:$")
 _JULIA_SIGNAL = lazy_re(r"(?:\[\d+\] )?signal (?:\(\d+(?:\.\d+)?\)|\d+ \(\d+\)): \w")
 _JULIA_LINE = lazy_re(  # Julia src/signal-handling.c, src/stackwalk.c
     r" {1,6}\[\d+\] | +@ |in expression starting at |unknown function \(ip: |Allocations: \d"
@@ -79,7 +85,7 @@ _ANNOUNCES: Final = ("At line ", "Fortran runtime error: ", "ERROR STOP", "[Swit
 """With these words begin lines that runtimes put before an error or a stack."""
 _LISTING: Final = ("Error termination. Backtrace:", "Backtrace for this error:")
 """What libgfortran puts above a stack, after an empty line."""
-_NATIVE_FIRST = frozenset("#f*P@[/SB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
+_NATIVE_FIRST = frozenset("#f*P@[/SsB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
 _STOPPED = lazy_re(
     r"(?:Program|Thread [\d.]{1,12}\b[^\n]{0,80}?) received signal \w{4,20}, "
     r"|Thread [\d.]{1,12}\b[^\n]{0,80}? hit Catchpoint "
@@ -150,6 +156,7 @@ class _State(Enum):
     THROWN = auto()  # the exception that a test threw, in quotes
     NODES = auto()  # where the nodes of a graph were made, before the reason
     QUOTED = auto()  # inside a traceback that a message quotes, whose source may stand at the beginning of lines
+    NAMED = auto()  # after the line that names an exception, and an empty one
     HEADLESS = auto()  # inside a traceback whose head is cut off
 
 
@@ -163,8 +170,8 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_announced", "_awaits", "_details", "_indented", "_listed", "_open", "_plain", "_raises", "_row", "_ruled"),
-        *("_state", "_strays", "_traceback_follows", "held_traceback", "lines"),
+        *("_announced", "_awaits", "_details", "_indented", "_listed", "_names", "_open", "_plain", "_raises", "_row"),
+        *("_ruled", "_state", "_strays", "_traceback_follows", "held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
@@ -182,6 +189,7 @@ class Continuation:
         self._plain = shape == "plain"
         self._row = self._plain and message[:1] == "|" and _ROW.match(message) is not None
         self._indented = self._plain and message[:1].isspace()
+        self._names = self._plain and NAMES_EXCEPTION.match(message) is not None
         self.lines = 1
         self.held_traceback = False
         if quoted:
@@ -262,7 +270,7 @@ class Continuation:
             if line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
-        if state in (_State.QUOTED, _State.HEADLESS, _State.NODES):
+        if state in (_State.QUOTED, _State.HEADLESS, _State.NODES, _State.NAMED):
             return self._without_end(line, state)
         if state in (_State.BOX, _State.BOXED, _State.NOTEBOOK, _State.THROWN, _State.FAILURE, _State.DEBUGGER):
             return self._other_form(line, state)
@@ -297,7 +305,12 @@ class Continuation:
             self._enter(line)
 
     def _without_end(self, line: str, state: _State) -> bool:
-        """Take a line of a traceback that ends only at the name of the exception; of nodes, at the reason."""
+        """Take a line of a traceback that ends only at the name of the exception, or begins with it; of nodes, at the
+        reason.
+        """
+        if state is _State.NAMED:
+            self._state, self.held_traceback = _State.FRAMES, line == INVERTED
+            return self.held_traceback
         if state is _State.NODES:
             if line and line[:1] not in " \t" and not line.startswith(("Detected at node", "Node: ")):
                 self._state = _State.RAISED
@@ -338,7 +351,9 @@ class Continuation:
     def _first_more(self, line: str) -> bool:
         if not line:
             self._announced = False
-            return self._listed
+            if self._names:
+                self._state = _State.NAMED
+            return self._listed or self._names
         if "(most recent call" in line and QUOTED.match(line) is not None:
             return self._enter(line)
         if self._listed and line.startswith(_LISTING):
@@ -363,6 +378,9 @@ class Continuation:
             return self._enter(line)
         if self._row:
             return _ROW_LINE.match(line) is not None
+        if line.startswith("goroutine ") and _GOROUTINE.match(line) is not None:
+            self._state = _State.GO
+            return True
         if line[0] in _NATIVE_FIRST:
             if _NATIVE_STACK.match(line) is not None:
                 self._state = _State.NATIVE

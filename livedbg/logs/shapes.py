@@ -22,11 +22,11 @@ from livedbg.text.patterns import lazy_re
 _D, _I, _W, _E, _C = Severity.DEBUG, Severity.INFO, Severity.WARNING, Severity.ERROR, Severity.CRITICAL
 
 _UPPER: Final = {
-    **dict.fromkeys(("DEBUG", "TRACE", "VERBOSE", "DBG", "VRB", "NOTSET"), _D),
+    **dict.fromkeys(("DEBUG", "TRACE", "VERBOSE", "DBG", "VRB", "DEBG", "TRCE", "NOTSET"), _D),
     **dict.fromkeys(("INFO", "NOTICE", "TIMING", "ALWAYS", "EVENT", "VERSION"), _I),
     **dict.fromkeys(("WARN", "WARNING", "WRN"), _W),
-    **dict.fromkeys(("ERROR", "ERR", "EXCEPTION", "ABORT"), _E),
-    **dict.fromkeys(("CRITICAL", "CRIT", "ALERT", "EMERG", "FATAL", "FTL", "PANIC"), _C),
+    **dict.fromkeys(("ERROR", "ERR", "ERRO", "EROR", "SEVERE", "EXCEPTION", "ABORT"), _E),
+    **dict.fromkeys(("CRITICAL", "CRIT", "ALERT", "EMERG", "FATAL", "FATA", "FTL", "PANIC", "PANI"), _C),
 }
 SEVERITY_OF_WORD: Final = _UPPER | {word.lower(): severity for word, severity in _UPPER.items()}
 """What a word of a header means."""

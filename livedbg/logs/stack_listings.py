@@ -101,7 +101,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
         "script": Listing(  # V8's and Dart's; Crystal's and Zig's; without frames of runtimes and packages
             lazy_re(
                 r"^(?:#\d{1,3} +| {2,8}at (?:async )?)(?P<function>[^\s(][^\n(]{0,120}?) \((?:file://)?"
-                r"(?P<file>(?!node:|internal/|dart:|package:|[^\n()]{0,200}/node_modules/)[^\s():]{1,300})"
+                r"(?P<file>(?!node:|internal/|\w{1,40}\.js:|dart:|package:|[^\n()]{0,200}/node_modules/)[^\s():]{1,300})"
                 r":(?P<line>\d{1,9}):\d{1,9}\)$"
                 r"|^(?: {2,8}from )?(?P<file_2>[^\s:]{1,300}):(?P<line_2>\d{1,9}):\d{1,9}:? (?:0x[0-9a-f]{1,16} )?in "
                 r"['`]?(?P<function_2>[\w.]{1,200})",

@@ -5,7 +5,10 @@ concurrent/futures/process.py (remote tracebacks); libraries that print one insi
 rich/traceback.py (boxes, in Unicode and in ASCII), IPython/core/ultratb.py (verbose and context mode), Ray
 python/ray/exceptions.py (RayTaskError): `plain_form` converts these to Python's own form.
 
+Frameworks that store an exception print it first, and its frames below `Stack Trace:`.
+
 Invariants:
+    tracebacks.T4. Of exceptions with their frames below them, the one that caused the others stands last.
     tracebacks.T1. Of exceptions of which each was the direct cause of the next, the first one counts; a traceback
         inside of a message comes before the exception with that message; of a group its first exception.
     tracebacks.T2. Of an exception that came while another one was handled, the earlier one counts only if the handler
@@ -48,6 +51,9 @@ NAMES_EXCEPTION: Final = lazy_re(
     r"(?:[A-Za-z_]\w{0,100}\.){0,20}(?:[A-Z]\w{0,100})?(?:Error|Exception|Interrupt|Exit)(?:\([A-Za-z_]\w{0,100}\))?(?::|$)"
 )
 _ESCAPED: Final = r"Traceback (most recent call last):\n"
+INVERTED: Final = "Stack Trace:"
+"""The line between an exception and its frames."""
+_CAUSED_BY: Final = "The above exception was caused by the following exception:"
 _DURING: Final = "During handling of the above exception, another"
 _CAUSE: Final = "The above exception was the direct cause of"
 _GROUPS: Final = ("ExceptionGroup", "BaseExceptionGroup")
@@ -68,6 +74,10 @@ class _Link(StrEnum):
     CAUSED = "caused"
     DURING = "during"
     INSIDE = "inside"
+    BELOW = "below"  # it caused the one above
+
+
+_LINKS: Final = ((_DURING, _Link.DURING), (_CAUSE, _Link.CAUSED), (_CAUSED_BY, _Link.BELOW))
 
 
 class _Block(Struct):
@@ -205,14 +215,15 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
             of = header["of"] is not None
             blocks.append(_Block(link, quoted=of, strict=of))
             link, inside = _Link.NONE, True
+        elif line.strip() == INVERTED:
+            blocks.append(_inverted(link, lines[:number]))
+            link, inside = _Link.NONE, True
         elif not blocks:
             if number == 0 and HEADLESS.match(line) is not None:
                 blocks.append(_Block(link, strict=True))
                 inside = _add_frame(blocks[0], line)
-        elif line.startswith(_DURING):
-            link = _Link.DURING
-        elif line.startswith(_CAUSE):
-            link = _Link.CAUSED
+        elif (linked := next((one for words, one in _LINKS if line.startswith(words)), None)) is not None:
+            link, inside = linked, inside and linked is not _Link.BELOW
         elif not inside:
             inside = HEADLESS.match(line) is not None and blocks[-1].strayed
             if inside:
@@ -225,10 +236,17 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
         elif line[:1] in " \t|+" or (blocks[-1].strict and NAMES_EXCEPTION.match(line) is None):
             _add_source(blocks[-1].frames, line)
         elif line:
-            blocks[-1].body.append(line)
-            blocks[-1].raised = number
+            if blocks[-1].raised is None:
+                blocks[-1].body.append(line)
+                blocks[-1].raised = number
             inside = False
     return [block for block in blocks if block.body or block.frames]
+
+
+def _inverted(link: _Link, above: Sequence[str]) -> _Block:
+    """Return the block of the exception that the last line above its frames names."""
+    at = next((at for at in range(len(above) - 1, -1, -1) if above[at].strip()), None)
+    return _Block(link) if at is None else _Block(link, raised=at, body=[above[at].strip()])
 
 
 def _add_frame(block: _Block, line: str) -> bool:
@@ -264,7 +282,7 @@ def _chosen(blocks: Sequence[_Block]) -> int:
         if here.type == "KeyboardInterrupt":
             return at
         alone = after.link is _Link.NONE and bool(here.body)
-        inside = after.link is _Link.INSIDE or here.reports or not here.body
+        inside = after.link is _Link.BELOW or after.link is _Link.INSIDE or here.reports or not here.body
         elsewhere = after.link is _Link.DURING and not (_raised_by_handler(here, after) or _quotes(after, here))
         if alone or not (inside or elsewhere):
             return at
@@ -309,10 +327,10 @@ def _related(blocks: Sequence[_Block], chosen: int) -> str:
     block, last = blocks[chosen], blocks[-1]
     if last is not block and last.body and last.message != block.message and block.message not in last.message:
         return f"it led to {_brief(last)}"
-    before = blocks[chosen - 1] if chosen and block.link is _Link.DURING else None
+    before = blocks[chosen - 1] if chosen and block.link in (_Link.DURING, _Link.BELOW) else None
     if before is None or not before.body or before.reports:
         return ""
-    return f"it came while {_brief(before)} was handled"
+    return f"it led to {_brief(before)}" if block.link is _Link.BELOW else f"it came while {_brief(before)} was handled"
 
 
 def _brief(block: _Block) -> str:

@@ -511,7 +511,7 @@ def test_E9_that_a_program_exits_is_an_end_only_with_a_reason(end: str, claim: s
         ("Error in solve(a) : \n  the matrix is singular\n", "Error in solve(a) : the matrix is singular"),
         (
             "Error: no model\n\nCaused by:\n    0: reading its file\n    1: No such file (os error 2)\n",
-            "Error: no model: No such file (os error 2)",
+            "Error: no model: reading its file: No such file (os error 2)",
         ),
     ],
 )
@@ -662,3 +662,197 @@ def test_the_table_below_an_error_of_intel_s_fortran_is_no_progress() -> None:
     )
     told = verdict(f"{STEPS}forrtl: severe (24): end-of-file during read, unit 11, file /w/tank.in\n{table}")
     assert (told.state, "end-of-file during read" in told.sentence) == (CRASHED, True)
+
+
+GO = "level={} ts=2026-03-04T10:00:{}Z caller=main.go:31 msg={}\n"
+
+
+@pytest.mark.invariant("last_lines.E12")
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        (
+            "E0304 10:00:01.000000 1 a.go:5] queues: forbidden\nF0304 10:00:01.100000 1 b.go:7] no start: no pump\n",
+            ":32: no start: no pump, at b.go:7; before it: queues: forbidden.",
+        ),
+        (
+            "E0304 10:00:01.000000 1 a.go:5] the pump is gone: EOF\nF0304 10:00:01.100000 1 b.go:7] cannot start\n",
+            ":31: the pump is gone: EOF, at a.go:5.",
+        ),
+        (
+            "03/04 10:00:01.000001 77 PMP ERROR failed to open the pump\n"
+            "03/04 10:00:01.000002 77 PMP ERROR failed to start since its address is not known\n"
+            "03/04 10:00:01.000003 77 PMP log module is closing\n",
+            "failed to open the pump; then: 77 PMP ERROR failed to start since its address is not known.",
+        ),
+    ],
+)
+def test_E12_of_errors_in_a_row_the_one_that_says_why_is_said(row: str, says: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, STEPS + row)
+    assert told.sentence.endswith(says), told.sentence
+
+
+@pytest.mark.invariant("last_lines.E13")
+@pytest.mark.parametrize("stop", ["bye", "agent: Exit code: code=1", "shutting down", "server stopped"])
+def test_E13_an_error_that_only_lines_of_a_stop_follow_ended_the_program(stop: str) -> None:
+    begun, error = "2026-03-04T10:00:00.100Z [INFO] up\n", "2026-03-04T10:00:01.100Z [ERROR] pump: no water in tank 3\n"
+    ended = f"2026-03-04T10:00:01.200Z [INFO] {stop}\n"
+    (told,) = found(ENDED_WITH_ERROR, begun + error + ended)
+    assert told.claim.endswith("pump: no water in tank 3")
+    for asked in ("received SIGTERM", "shutdown requested", "shutting down", "all 3 parts finished"):
+        assert not found(ENDED_WITH_ERROR, f"{begun}2026-03-04T10:00:00.900Z [INFO] {asked}\n{error}{ended}")
+    for goes_on in ("tank 4 is full", "GET /v1/tanks 200"):
+        assert not found(ENDED_WITH_ERROR, f"{begun}{error}2026-03-04T10:00:01.150Z [INFO] {goes_on}\n{ended}")
+    assert not found(ENDED_WITH_ERROR, f"{begun}{error.replace('[ERROR]', '[WARN]')}{ended}")
+
+
+@pytest.mark.invariant("last_lines.E13")
+@pytest.mark.parametrize(
+    ("head", "level"),
+    [("2026-03-04 10:00:01,1{} - sched - {} - ", "INFO"), ("2026-03-04T10:00:01.1{}Z  {} pump::tank: ", "INFO")],
+)
+def test_E13_what_stands_between_the_time_and_the_message_does_not_hide_the_stop(head: str, level: str) -> None:
+    text = head.format("00", "ERROR") + 'column "owner" does not exist\n' + head.format("20", level) + "Stopped\n"
+    ended = text + head.format("30", level) + "Shutting down\n"
+    (told,) = found(ENDED_WITH_ERROR, ended)
+    assert 'column "owner" does not exist' in told.claim
+    assert not found(ENDED_WITH_ERROR, text + head.format("30", level) + "Loading 3 plans\n")
+
+
+def test_an_error_while_a_program_stops_as_it_was_asked_to_ended_nothing() -> None:
+    text = (
+        GO.format("info", "00", '"starting"')
+        + GO.format("info", "08", '"received SIGTERM"')
+        + GO.format("error", "09", '"read failed" err="context canceled"')
+        + GO.format("info", "09", '"server stopped"')
+        + GO.format("info", "09", '"shutdown complete"')
+    )
+    assert verdict(text).state is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("end", "claim"),
+    [
+        (
+            "Error: no model\n\nCaused by:\n    0: row 2\n    1: no such column\n\nLocation:\n    src/plan.rs:61\n",
+            "Error: no model: row 2: no such column, at src/plan.rs:61",
+        ),
+        (
+            "Error:\n   0: no model\n   1: its file: EOF\n\nLocation:\n   src/plan.rs:61\n\n"
+            "Backtrace omitted. Run with RUST_BACKTRACE=1 environment variable to display it.\n",
+            "Error: no model: its file: EOF, at src/plan.rs:61",
+        ),
+        ("ERROR: call from fill() in tank 3\n>>> no water!\n", "ERROR: call from fill() in tank 3: no water!"),
+        (
+            "ERROR: no water in tank 3\nterminate called after throwing an instance of 'std::runtime_error'\n"
+            "  what():\nAborted (core dumped)\n",
+            "ERROR: no water in tank 3",
+        ),
+        (
+            f"The run ended on task=3, function read(), file src/io.cc, line 212: the tank is empty\n{ENDING}",
+            "The run ended on task=3, function read(), file src/io.cc, line 212: the tank is empty",
+        ),
+        (
+            f'Error in "Tank::read()":\n------\nLine 7: invalid name of a pump.\n\n---- Error Exit ----\n{ENDING}',
+            'Error in "Tank::read()": Line 7: invalid name of a pump',
+        ),
+        (
+            "10:00:01 [fatal] [pump]: no water in tank 3\nFAIL\texample.com/pump\t1.3s\nFAIL\n",
+            "10:00:01 [fatal] [pump]: no water in tank 3",
+        ),
+        (
+            "[2026-03-04 10:00:01.1] [info] (core) Error: uncaught exception: no water\n"
+            "[2026-03-04 10:00:01.2] [error] (main) the core died: 1/null\n"
+            "[2026-03-04 10:00:01.3] [info] (main) quit\n",
+            "[info] (core) Error: uncaught exception: no water",
+        ),
+        (
+            "fatal error in /w/site/tank.pump, line 12: no water\n",
+            "fatal error in /w/site/tank.pump, line 12: no water",
+        ),
+        (
+            " *** USER FATAL MESSAGE 9050 (PUMP)\n     NO WATER\n1     * * * END OF JOB * * *\n",
+            "*** USER FATAL MESSAGE 9050 (PUMP) NO WATER",
+        ),
+        (
+            f"Tank abort: Unknown form of a tank: 'v9'\n ... in function: fill()\n"
+            f" ... in file: /src/tank.cpp:45\n{ENDING}",
+            "Tank abort: Unknown form of a tank: 'v9', at /src/tank.cpp:45",
+        ),
+        (
+            "ERROR: [Tank 8-4] module 'fifo' not found [/w/top.v:41]\n"
+            "ERROR: [Tank 8-6] failed to make 'top' [/w/top.v:1]\n"
+            "fill failed\nINFO: [Tank 17] releasing\n"
+            "ERROR: [Tank 17-6] Command failed: see the run log file for details\n",
+            "ERROR: [Tank 8-4] module 'fifo' not found [/w/top.v:41]",
+        ),
+        (
+            "[error] /w/Pump.scala:41:9: not found: water\n[warn] one warning found\n[error] one error found\n"
+            "[error] Compilation failed\n[error] Total time: 9 s\n",
+            "/w/Pump.scala:41:9: not found: water",
+        ),
+        (
+            'ASSERT failed, cond="n > 0", file=../src/tank.cc, line=214\nFATAL, terminating\n'
+            "terminate called without an active exception\n",
+            'ASSERT failed, cond="n > 0", file=../src/tank.cc, line=214',
+        ),
+        (
+            "2026/03/04 10:00:09 run: fill tank 3: open valve: turn lid: it is stiff\nexit status 1\n",
+            "run: fill tank 3: open valve: turn lid: it is stiff",
+        ),
+        (
+            'tank.errors.Duplicate: column "pump" already exists\nstart: plans failed, not starting\nstart: exit 3\n',
+            'tank.errors.Duplicate: column "pump" already exists',
+        ),
+        ("[1795259482] pumpd[14:0] fatal error: no water in tank 3\n", "pumpd[14:0] fatal error: no water in tank 3"),
+    ],
+)
+def test_E1_E5_where_programs_put_the_reason(end: str, claim: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, STEPS + end)
+    assert told.claim == claim
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        " Error norms: L2 = 1.02E-05  Linf = 4.41E-04\n",
+        "Error estimates: Linf = small enough\n",
+        "The plan is in file src/io.cc, line 212\n",
+        "run: fill tank 3: open valve: turn lid: it is stiff\n",
+        "start: exit 0\n",
+        "2026-03-04T10:00:00Z [ERROR] a stale tank\n2026-03-04T10:00:20Z [INFO] shutting down\n",
+        "   ** Warning ** the tank is old\n   ** Severe  ** the pump is old\n   Pump Completed Successfully.\n",
+        "[error] the tank is old\n[info] the pump is new\n[success] Total time: 9 s\n",
+        "Caused by: a change of the plan\n",
+        "ok      example.com/pump        1.3s\n",
+    ],
+)
+def test_E1_what_only_looks_like_an_end(end: str) -> None:
+    assert not found(ENDED_WITH_ERROR, STEPS + end)
+
+
+def test_a_wait_of_one_writer_is_seen_between_the_lines_of_others() -> None:
+    waits = "".join(
+        f"pump-1  | 10:00:{n:02} still trying to connect to tank:80\n"
+        f"dns-1   | 10:00:{n:02} [ERROR] no answer for tank\n"
+        f"dns-1   | cache of {n} names, {n * n} bytes {'x' * n}\n"
+        for n in range(10, 15)
+    )
+    assert verdict(waits).sentence.startswith("The log ends with the same wait 5 times")
+
+
+@pytest.mark.invariant("last_lines.E14")
+def test_E14_the_errors_above_a_table_say_why_its_row_failed() -> None:
+    errors = (
+        "E0304 10:00:01.000000 7 valve.cc:40] the lid was made for tank 9\n"
+        "E0304 10:00:01.100000 7 tank.cc:654] failed to fill 'tank-3'\n"
+    )
+    table = (
+        "I0304 10:00:01.200000 7 server.cc:676] plans of 2 tanks\n+--------+----------+\n"
+        "| tank-3 | UNAVAILABLE: unable to fill it |\n"
+        "| tank-4 | READY |\n+--------+----------+\nerror: creating server: Internal - failed to fill all tanks\n"
+    )
+    (told,) = found(ENDED_WITH_ERROR, errors + table + ENDING)
+    assert told.sentence.endswith("; before it: the lid was made for tank 9."), told.sentence
+    (told,) = found(ENDED_WITH_ERROR, errors.replace("tank-3", "tank-4") + table + ENDING)
+    assert "before it" not in told.sentence

@@ -77,6 +77,8 @@ SAMPLES = [
      _local("2025-12-31 03:11:22") + 333_000_000, None, None, 12345),
     ("glog", "I20261121 03:11:22.333000    77 a.cc:9] glog with a year", N,
      _local("2026-11-21 03:11:22") + 333_000_000, None, None, 77),
+    ("glog", "F261121 03:11:22.333000 95 hlc/pump.go:188 \u22ee [n2] 31  no water", C,
+     _local("2026-11-21 03:11:22") + 333_000_000, None, None, 95),
     ("glog", "[rank1]:[W1121 03:11:22.332 ProcessGroupNCCL.cpp:1250] Warning: destroy", W,
      _local("2026-11-21 03:11:22") + 332_000_000, None, None, None),
     ("glog", "[W socket.cpp:464] [c10d] The server socket cannot be initialized", W, None, None, None, None),
@@ -100,6 +102,18 @@ SAMPLES = [
     ("python", "[2026-11-21 03:11:22,333][hydra][ERROR] - x", E,
      _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
     ("bracketed", "[11:04:35 FTL] Host terminated", Severity.CRITICAL, None, None, None, None),
+    ("bracketed", "[11:04:35.101][pump ][E] valve 3: no water", E, None, None, None, None),
+    ("bracketed", "[11:04:35] [warn] valve 3 is slow", W, None, None, None, None),
+    ("dated", "[2026-11-21 03:11:22.333] [E] no water", E, _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
+    ("dated", "[1795259482] pumpd[14:0] error: no water", E, 1_795_259_482 * 10**9, None, None, None),
+    ("dated", "[1795259482.25] pumpd[14:0] notice: water", N, 1_795_259_482 * 10**9 + 250_000_000, None, None, None),
+    ("dated", "Nov 21 03:11:22.333 CRIT no water      reason: tank 3", C, _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
+    ("dated", "FATA[0003] no water", C, None, None, None, None),
+    ("dated", "21/11/2026 -- 03:11:22 - <Error> - no water", E, None, None, None, None),
+    ("dated", "[Nov 21 03:11:22] ERROR[4711]: pump.c:710 start: no water", E, None, None, None, None),
+    ("bracketed", "[error] /w/Pump.scala:41:9: not found: water", E, None, None, None, None),
+    ("bracketed", "   ** Severe  ** no water", E, None, None, None, None),
+    ("dated", "11/21 03:11:22.333000 00419487 PMP ERROR no water", E, _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
     ("python", "ERROR:root:bad", E, None, None, None, None),
     ("python", "INFO:     Uvicorn running", N, None, None, None, None),
     ("python", "ERROR:2026-11-21 03:11:22,333:Traceback (most recent call last):", E,
@@ -178,6 +192,8 @@ KEPT_TOGETHER = {
     "frame #1: c",
     "glog stack": "F1121 03:11:22.333000 5 a.cc:1] Check failed: x \n*** Check failure stack trace: ***\n"
     "    @     0x7f0  google::LogMessage::Fail()\n    @ 0x7f1 main",
+    "stacks of goroutines": "F1121 03:11:22.333000 5 a.go:1] no water\ngoroutine 1 [running]:\nk8s.io/klog/v2.stacks(0x1)\n"
+    "\t/go/klog.go:1038 +0x8a\nmain.main()\n\t/src/main.go:71 +0x2f5\n\ngoroutine 19 [chan receive, 2 minutes]:\nx.y(0x0)",
     "gdb stack": "Thread 1:\n#0  0x0000 in f () at a.c:1\n#1  main () at a.c:2",
     "faulthandler": 'Fatal Python error: Segmentation fault\n\nCurrent thread 0x00007f (most recent call first):\n'
     '  File "a.py", line 2 in f\n  File "a.py", line 4 in <module>\n\nExtension modules: torch._C (total: 1)',
@@ -201,6 +217,12 @@ def test_lines_that_belong_together_are_one_record(kind: str, prefix: str) -> No
     before, after = "2026-11-21 03:11:20,000 INFO before", "2026-11-21 03:11:29,000 INFO after"
     records = records_of(f"{prefix}{before}\n{block}\n{prefix}{after}\n")
     assert [record.text for record in records] == [before, "\n".join(lines), after]
+
+
+def test_the_stack_of_a_panic_belongs_to_it() -> None:
+    panic = "thread 'pump' panicked at 'no water', src/pump.rs:8:1\nstack backtrace:\n   0: 0x10 - std\n    at /rustc/l.rs:9"
+    other = "thread 'tank' panicked at 'no pump', src/tank.rs:9:1"
+    assert [record.text for record in records_of(f"{panic}\n{other}\n")] == [panic, other]
 
 
 def test_lines_that_do_not_belong_together_are_not() -> None:

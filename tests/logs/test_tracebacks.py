@@ -367,3 +367,33 @@ def test_T4_a_line_of_another_program_between_two_frames_is_no_exception() -> No
         )
     kinds = [hit.type for hit in hits(f"{BEGUN}KeyError: 3\n{REST}".encode())]
     assert kinds[0] == "KeyError"
+
+
+STORED = """\
+tank._core.errors.StepError: Error occurred while executing op "fill"::
+
+{}
+
+Stack Trace:
+  File "/venv/lib/python3.11/site-packages/tank/_core/plan.py", line 54, in boundary
+    yield
+  File "/srv/jobs/fill.py", line 71, in fill
+    water = pumps["p3"]
+"""
+
+
+@pytest.mark.invariant("tracebacks.T4")
+def test_T4_of_stored_exceptions_the_one_below_caused_the_others() -> None:
+    (hit,) = hits(STORED.format("KeyError: 'p3'").encode())
+    assert (hit.type, hit.message, places(hit)[0], hit.raised_line) == ("KeyError", "'p3'", "fill fill.py:71", 3)
+    cause = 'KeyError: \'p4\'\n\nStack Trace:\n  File "/srv/jobs/pump.py", line 9, in start\n    return pumps["p4"]\n'
+    below = f"The above exception was caused by the following exception:\n{cause}"
+    lines = f"ValueError: no water\n\n{STORED[STORED.index('Stack') :]}\n{below}".split("\n")
+    raised = innermost_raised(lines)
+    assert raised is not None
+    assert (raised.type, raised.stack[0].line, raised.related) == ("KeyError", 9, "it led to ValueError: no water")
+
+
+@pytest.mark.parametrize("text", ["Stack Trace:\n", "ValueError: x\n\nStack Trace: off\n", "ValueError: x\n\nStack:\n"])
+def test_a_heading_alone_is_no_stack(text: str) -> None:
+    assert not hits(text.encode())

@@ -112,8 +112,10 @@ def _called(stack: Iterable[Frame]) -> str:
 
 
 def is_bare_abort(hit: ExceptionHit) -> bool:
-    """Return whether a hit is an abort without a reason, as a signal handler or a shell reports it."""
-    return hit.type == "Aborted" or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
+    """Return whether a hit is an abort without a reason: of a signal handler, a shell, or C++ without a text."""
+    if hit.catchpoint == "log: terminate" and not hit.message and not hit.stack:
+        return True
+    return hit.type in ("Aborted", "std::terminate") or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
 
 
 def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:

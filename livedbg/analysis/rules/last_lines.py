@@ -6,6 +6,12 @@ Invariants:
         nothing else is known that could have ended the run.
     last_lines.E10. One or two lines below an error that label a detail of it (`Last command: run 10`) belong to its
         message, and so does a table of such lines; a label with a number, a step, or something that begins is progress.
+    last_lines.E12. Of errors that follow each other the first leads; a fatal one that says why leads before those of a
+        lower level. The other one is said beside it if it says why, and the leading one does not.
+    last_lines.E13. An error of a logger below the fatal level is what ended a program if only lines of its stop follow
+        it, and none above says that it was asked to stop, or stops.
+    last_lines.E14. Where the row of a table says what failed, the first of the errors above the table is said beside
+        it, if one of them names what the row is of.
     last_lines.E11. An error right above it that a decoder has understood, and that may have ended its program, is its
         cause.
     last_lines.E2. An error that is followed by a retry, or whose text says that it may be ignored, is none of these.
@@ -27,7 +33,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
 from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -41,7 +46,9 @@ from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import UserCode
 from livedbg.logs.last_words import (
     aborts,
+    after_level,
     announces,
+    causes_in,
     cells_of,
     detail,
     ended_by_signal,
@@ -51,13 +58,20 @@ from livedbg.logs.last_words import (
     explains,
     failed_unit,
     follows_an_end,
+    goes_on,
+    has_reason,
+    is_asked,
     is_headed,
     is_of_a_debugger,
+    made_at,
     may_end_by_signal,
+    only_failed,
+    placed_by,
     rank_in,
     says_exit,
     speaks_of_failure,
     step_of,
+    stops_itself,
     stores_others,
     throws,
     unframed,
@@ -67,7 +81,7 @@ from livedbg.logs.last_words import (
 from livedbg.logs.shapes import guess_severity
 from livedbg.logs.stack_listings import listed
 from livedbg.logs.writers import rank_of
-from livedbg.model import CauseClass, Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model import FAILED_TESTS, CauseClass, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case, spans
@@ -93,6 +107,10 @@ _BELOW: Final = 2
 _LISTED: Final = 40
 _STACK: Final = 8
 """So many records, from that of an error, are read for its stack."""
+_AT_ONCE_NS: Final = 5_000_000_000
+"""So soon after the error that ends it a program begins to stop."""
+_OTHERS: Final = 2
+"""So many lines of a stop, at most, don't speak of it."""
 _LABELS: Final = 3
 """So many lines below an error are searched for its labelled reason."""
 
@@ -100,7 +118,7 @@ _LABELS: Final = 3
 class _End(NamedTuple):
     """An error that a log ends with, and the error right above it that may have ended the program (E11).
 
-    `unit` is the part of a workflow that an account below names as failed.
+    `unit` is the part of a workflow that an account below names as failed, `beside` another error of the same row.
     """
 
     source: LogSource
@@ -110,6 +128,7 @@ class _End(NamedTuple):
     number: int
     why: str = ""
     unit: str = ""
+    beside: str = ""
 
 
 class EndedWithError:
@@ -121,7 +140,7 @@ class EndedWithError:
         "library that could not be loaded, a check that failed at a place of its source. Nothing follows but what is "
         "printed after an end, and no other rule knows what ended the run. A crash if no process of the target is "
         "known. Not an error that is tried again, nor one that a logger wrote at a level below fatal, unless it says "
-        "that something could not start or ends."
+        "that something could not start or ends, or only lines of the program's own stop follow it."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -137,6 +156,8 @@ class EndedWithError:
                 continue  # a decoder knows who is gone
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
             last, thrown = _told(_whole(end)).rstrip("."), _thrown_at(end, state.code)
+            thrown = thrown or placed_by(record, last)
+            thrown += f"; {end.beside}" if end.beside and end.beside.partition(": ")[2] not in last else ""
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
             yield Finding(
                 rule=self.name,
@@ -186,8 +207,9 @@ def _else_ended(state: RuleInput) -> bool:
 
 
 def _accounts(hit: ExceptionHit, state: RuleInput) -> bool:
-    """Return whether an exception only says that something failed: another program, or its own by an abort."""
-    return state.judged.cause_of(hit) is CauseClass.SUMMARY or is_bare_abort(hit)
+    """Return whether an exception only says that something failed: another program, its own by an abort, some test."""
+    nameless = hit.catchpoint == f"log: {FAILED_TESTS}" and not (hit.message or hit.related)
+    return nameless or state.judged.cause_of(hit) is CauseClass.SUMMARY or is_bare_abort(hit)
 
 
 def _end(source: LogSource, state: RuleInput) -> _End | None:
@@ -200,13 +222,15 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     judged, told = _judged(source, snapshot), _Accounts(source, state)
     found, before, proven, apart = None, None, False, True
     by_signal, bare, last, details = False, None, None, 0
+    row: list[_End] = []  # errors of a logger that follow each other, the last one first
+    stops, weak = False, None  # what comes below says that the program stops; only says that something failed
     for at in range(told.last(records), -1, -1):
         numbers = _numbers(records[at])
         unjudged, line = judged.isdisjoint(numbers), _first_line(records[at])
         if told.accounts(numbers) or (proven and told.follows(numbers)) or (unjudged and says_exit(records[at])):
             own = None if proven or told.accounts(numbers) else _said(records[at], proven)
             last = last if own is None else _End(source, records, at, *own)  # it says itself why
-            proven, found = True, None
+            proven, found, weak = True, None, None
             how = ended_by_signal(told.text_of(records[at]))
             by_signal = by_signal if how is None else how
             apart = apart and told.aborted.isdisjoint(numbers)
@@ -214,25 +238,32 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         if not unjudged and proven and records[at].severity is Severity.WARNING:
             continue  # a note, which says nothing of the end
         if not unjudged:
+            found, weak = found or (None if proven else last), None
             found = None if proven or found is None else found._replace(why=_why(numbers, source, snapshot))
             break
-        row = found is not None and found.at == at + 1 and records[at].severity.rank >= Severity.ERROR.rank
-        said = _said(records[at], proven or row)
+        next_to = found is not None and _is_severe(records[at]) and _are_notes(records[at + 1 : found.at])
+        said = _said(records[at], proven or next_to or (stops and _ended_alone(records, at)))
+        stops = stops or stops_itself(after_level(records[at]))
         if bare is None and found is None and not proven and (ends_without_reason(line) or aborts(line)):
             bare, last = at, None if said is None else _End(source, records, at, *said)
             found = last if speaks_of_failure(line) is not None and not aborts(line) else None
         elif said is not None:
-            found = _End(source, records, at, *said)
-        elif (
-            bare is not None and found is None and bare - at < _PARAGRAPH and step_of(_first_line(records[at])) is None
+            end, is_weak = _End(source, records, at, *said), proven and (aborts(line) or only_failed(line))
+            weak = weak or end if is_weak else weak
+            found = found if is_weak else end
+            row = row if is_weak else [*(row if next_to else ()), end]
+        elif (found is None and not proven and explains(line)) or (
+            bare is not None and found is None and bare - at < _PARAGRAPH and step_of(line) is None
         ):
-            continue  # the lines of the message, whose head may stand above
+            continue  # the reason of an error above, or the lines of the message, whose head may stand above
         elif found is None and not proven and (kind := detail(records[at])) and details < _BELOW:
             details += kind == "line"
-        elif (found is not None or not (proven and apart)) and not follows_an_end(records[at]):
+        elif (found is not None or not (proven and apart)) and not (
+            follows_an_end(records[at]) or (stops and found is None and _is_of_stop(records[at:]))
+        ):
             before = records[at]
             break
-    found = found or last
+    found = found or last or weak
     if found is None or (before is not None and _said_earlier(found, before, snapshot)):
         return None
     if by_signal and not may_end_by_signal(found.line):
@@ -240,7 +271,19 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     if completes_after(source.id, records[found.at].line or 0, snapshot):
         return None
     units = (failed_unit(record) for record in records[found.at + 1 :])
+    found = _of_table(_of_row(row[::-1]) if row and row[-1] == found else found)
     return found._replace(unit=next(filter(None, units), ""))
+
+
+def _of_row(row: Sequence[_End]) -> _End:
+    """Return the error of a row that says why the program ended, with the one beside it that says more (E12)."""
+    first, last = row[0], row[-1]
+    ranks = [end.records[end.at].severity for end in (first, last)]
+    if ranks[0] is not Severity.CRITICAL and ranks[1] is Severity.CRITICAL and has_reason(last.line):
+        why = first.line.rpartition(": ")[2].strip()
+        return last if why in last.line else last._replace(beside=f"before it: {_told(first.line).rstrip('.')}")
+    more = next((_told(end.line).rstrip(".") for end in row[1:] if has_reason(end.line)), "")
+    return first._replace(beside=f"then: {more}") if more and not has_reason(first.line) else first
 
 
 class _Accounts:
@@ -283,6 +326,43 @@ def _why(numbers: Sequence[int], source: LogSource, snapshot: Snapshot) -> str:
     return next((f"{said.sentence}. " for said in told), "")
 
 
+def _are_notes(records: Sequence[LogRecord]) -> bool:
+    """Return whether a logger's warnings alone stand between two errors."""
+    return all(record.severity is Severity.WARNING and record.head for record in records)
+
+
+def _of_table(end: _End) -> _End:
+    """Return the row of a table that failed with the first of the errors above it, of which one names it (E14)."""
+    if end.records[end.at].text[:1] != "|":
+        return end
+    name, above = end.line.partition(",")[0], end.records[: end.at]
+    at = next((at for at in range(len(above) - 1, -1, -1) if _is_severe(above[at]) and name in above[at].text), None)
+    if at is None:
+        return end
+    first = max((other + 1 for other in range(at) if not _is_severe(above[other])), default=0)
+    return end._replace(beside=f"before it: {_told(_first_line(above[first]).strip()).rstrip('.')}")
+
+
+def _is_severe(record: LogRecord) -> bool:
+    return record.severity.rank >= Severity.ERROR.rank
+
+
+def _ended_alone(records: Sequence[LogRecord], at: int) -> bool:
+    """Return whether a record is an error, right above a stop that none before it speaks of (E13)."""
+    lines, below = map(after_level, records[:at]), records[at + 1 :]
+    if not _is_severe(records[at]) or any(stops_itself(line) or is_asked(line) for line in lines):
+        return False
+    ended_ns, stops_ns = records[at].wall_ns, below[0].wall_ns
+    at_once = ended_ns is None or stops_ns is None or stops_ns - ended_ns <= _AT_ONCE_NS
+    return at_once and follows_an_end(below[0]) and _is_of_stop(below)
+
+
+def _is_of_stop(records: Sequence[LogRecord]) -> bool:
+    """Return whether all but a few of these lines of a logger are those of a program that stops."""
+    others = [record for record in records if not follows_an_end(record)]
+    return len(others) <= _OTHERS and all(record.head for record in others)
+
+
 def _first_line(record: LogRecord) -> str:
     return record.text[record.head :].partition("\n")[0]
 
@@ -293,17 +373,17 @@ def _whole(end: _End) -> str:
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
     for record in end.records[end.at + 1 : end.at + 1 + _LABELS]:
         below += record.text[record.head :].split("\n")
-    texts = [text for text in map(unframed, below[:_LISTED]) if text.strip()]
+    texts = [text for text in map(unframed, below[:_LISTED]) if any(map(str.isalnum, text))]
+    if links := causes_in(texts):
+        return ": ".join((line.rstrip(" :."), *links)) + made_at(texts)
     if announces(line) and texts:
-        return f"{line} {texts[0].strip()}"
-    if texts and texts[0].strip() == "Caused by:":
-        causes = list(takewhile(lambda text: text[:1].isspace(), texts[1:]))
-        return f"{line}: {causes[-1].strip().lstrip('0123456789').lstrip(': ')}" if causes else line
+        return f"{line} {texts[0].strip()}{made_at(texts)}"
     if texts and throws(texts[0].strip()) and texts[0].strip() not in line:
         return f"{line.rstrip(' .:')}: {texts[0].strip()}"
     label = next((at for at, text in enumerate(texts[:_LABELS]) if explains(text)), None)
     if label is None:
-        return line
+        more = texts[0].strip(" >-=.") if texts and goes_on(texts[0]) else ""
+        return f"{line.rstrip(' :.')}: {more}" if more else line + made_at(texts)
     reason = texts[label]
     while explains(reason):  # a prefix may stand before the label
         reason = reason.partition(":")[2].strip()
@@ -380,7 +460,8 @@ def _said(record: LogRecord, proven: bool) -> tuple[str, int] | None:
         text = line[record.head :] if number == 0 else line
         severity = record.severity
         if len(lines) > 1 and not record.head:  # another line of it may be what calls itself an error
-            severity = min(severity, guess_severity(line), key=lambda one: one.rank)
+            guess = guess_severity(line)
+            severity = guess if guess is Severity.CRITICAL else min(severity, guess, key=lambda one: one.rank)
         if ends_a_program(text, severity, headed=headed, proven=proven):
             return text, number
     return None
@@ -409,8 +490,13 @@ class Waiting:
         yield from _barrier(snapshot)
         alone = not _else_is_known(snapshot)
         for source in snapshot.log_sources.values():
-            if not source.pending:
-                yield from _again(source, newest(source, snapshot, _WAITED), alone)
+            if source.pending:
+                continue
+            records = newest(source, snapshot, _WAITED)
+            whole = list(_again(source, records, alone))
+            yield from whole
+            for writer in dict.fromkeys(record.writer for record in records if record.writer and not whole):
+                yield from _again(source, [one for one in records if one.writer == writer], alone)
 
 
 def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iterator[Finding]:
@@ -437,7 +523,8 @@ def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iter
         since = f" for {duration(last.wall_ns - first.wall_ns)}"
     proofs = (proof_of(first, source), proof_of(last, source))
     where, text = proofs[0].place, said[-at][:_TEXT].rstrip(".")
-    yield _finding(f"The log ends with the same {what} {count:,} times{since}, the first at {where}: {text}.", proofs)
+    said_of = f"The log ends with the same {what} {count:,} times{since}, the first at {where}: {text}."
+    yield _finding(said_of, proofs, Severity.ERROR if waiting else Severity.WARNING)  # before what nobody understands
 
 
 def _barrier(snapshot: Snapshot) -> Iterator[Finding]:
@@ -475,10 +562,10 @@ def _proof(record: LogRecord, snapshot: Snapshot) -> Evidence:
     return proof_of(record, snapshot.log_sources[record.source])
 
 
-def _finding(sentence: str, proofs: Iterable[Evidence]) -> Finding:
+def _finding(sentence: str, proofs: Iterable[Evidence], severity: Severity = Severity.WARNING) -> Finding:
     return Finding(
         rule=Waiting.name,
-        severity=Severity.WARNING,
+        severity=severity,
         sentence=f"{sentence[:1].upper()}{sentence[1:]}",
         evidence=tuple(proofs),
         next=("read the log of what is waited for",),
