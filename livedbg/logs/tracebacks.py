@@ -8,7 +8,6 @@ python/ray/exceptions.py (RayTaskError): `plain_form` converts these to Python's
 Frameworks that store an exception print it first, and its frames below `Stack Trace:`.
 
 Invariants:
-    tracebacks.T4. Of exceptions with their frames below them, the one that caused the others stands last.
     tracebacks.T1. Of exceptions of which each was the direct cause of the next, the first one counts; a traceback
         inside of a message comes before the exception with that message; of a group its first exception.
     tracebacks.T2. Of an exception that came while another one was handled, the earlier one counts only if the handler
@@ -16,6 +15,7 @@ Invariants:
         exception that came while Ctrl-C was handled never counts.
     tracebacks.T3. Frames without a head above them are a traceback only if the line below them names an exception.
     tracebacks.T4. A line between two frames of a traceback is another program's, unless it names an exception.
+    tracebacks.T5. Of exceptions with their frames below them, the one that caused the others stands last.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -228,6 +228,7 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
             inside = HEADLESS.match(line) is not None and blocks[-1].strayed
             if inside:
                 blocks[-1].body.clear()
+                blocks[-1].raised = None
                 _add_frame(blocks[-1], line)
             else:
                 blocks[-1].body.append(line)

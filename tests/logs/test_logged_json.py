@@ -118,4 +118,4 @@ def test_a_line_of_logfmt_has_its_level_and_its_time() -> None:
     ended = 'time=2026-03-04T10:00:01Z level=error source=run.go:7 msg="failed to start" err="port is taken"\n'
     judged = verdict(begun + ended)
     assert judged.state is VerdictState.CRASHED
-    assert judged.sentence.endswith('"failed to start" err="port is taken".')
+    assert judged.sentence.endswith('"failed to start" err="port is taken", at run.go:7.')

@@ -382,8 +382,8 @@ Stack Trace:
 """
 
 
-@pytest.mark.invariant("tracebacks.T4")
-def test_T4_of_stored_exceptions_the_one_below_caused_the_others() -> None:
+@pytest.mark.invariant("tracebacks.T5")
+def test_T5_of_stored_exceptions_the_one_below_caused_the_others() -> None:
     (hit,) = hits(STORED.format("KeyError: 'p3'").encode())
     assert (hit.type, hit.message, places(hit)[0], hit.raised_line) == ("KeyError", "'p3'", "fill fill.py:71", 3)
     cause = 'KeyError: \'p4\'\n\nStack Trace:\n  File "/srv/jobs/pump.py", line 9, in start\n    return pumps["p4"]\n'
