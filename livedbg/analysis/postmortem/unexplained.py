@@ -12,6 +12,7 @@ from livedbg.text.quantities import byte_size
 from livedbg.text.wording import listing, sentences
 
 _NAMED: Final = 2
+_TEST_ENDS: Final = ("passed", "test")
 
 
 def not_read(snapshot: Snapshot) -> str:
@@ -48,6 +49,20 @@ def logs_said(snapshot: Snapshot) -> str:
     return sentences(unknown, tests_open(snapshot))
 
 
+def test_at(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
+    """Return the test that ran at a line of a writer, by what its runner prints as tests begin and end, or ""."""
+    from livedbg.signatures.crashes import run_book  # logs only: a look at processes is done before
+
+    for record in reversed(snapshot.recent_logs):
+        if record.source != log or record.writer != writer or record.line is None or record.line > line:
+            continue
+        told = {one.said.code: one.said.sentence for one in run_book().found(record.text)}
+        begun = told.get("begins", "")
+        if begun or (not told.keys().isdisjoint(_TEST_ENDS) and (record.last_line or 0) < line):
+            return begun
+    return ""
+
+
 def tests_open(snapshot: Snapshot) -> str:
     """Return `Test Net.Two had begun and not ended, of ranks 0 and 1`, or ""."""
     from livedbg.signatures.crashes import run_book  # logs only: a look at processes is done before
@@ -58,7 +73,7 @@ def tests_open(snapshot: Snapshot) -> str:
             name, key = one.said.sentence, (record.source, record.writer)
             if one.said.code == "begins":
                 runs[key] = name
-            elif one.said.code in ("passed", "test") and runs.get(key) == name:
+            elif one.said.code in _TEST_ENDS and runs.get(key) == name:
                 del runs[key]
     of: dict[str, list[str]] = {}
     for (_, writer), name in runs.items():

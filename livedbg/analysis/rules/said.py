@@ -12,6 +12,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.survived import OwnLines, goes_on_after, unless_survived
+from livedbg.analysis.postmortem.unexplained import test_at
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.user_code import Inside
 from livedbg.model import Diagnostic, Severity
@@ -27,7 +28,7 @@ def steps_of(*said: Diagnostic) -> tuple[str, ...]:
 
 
 def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
-    """Return `, at step (train.py:14)`: the user's frame in a message's traceback, or "".
+    """Return `, at step (train.py:14)`: the user's frame in a message's traceback; else `, in test NAME`, or "".
 
     `line` is used if the message's last line is not known.
     """
@@ -39,7 +40,10 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     ]
     frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
     known = frame is not None and frame.file and state.code.inside(frame) < Inside.FRAMEWORK
-    return f", at {place_text(frame)}" if frame is not None and known else ""
+    if frame is not None and known:
+        return f", at {place_text(frame)}"
+    test = test_at(said.log, said.message.first or last, said.writer, state.snapshot) if said.log else ""
+    return f", in test {test}" if test else ""
 
 
 def _who(said: Diagnostic) -> str:

@@ -243,3 +243,31 @@ def test_what_was_thrown_names_the_line_of_the_user_and_none_of_nvfuser_s_own(
     assert sentence.startswith("nvFuser threw: Conflicting sizes found for iS12: 128 and 96") and sentence.endswith(
         ends
     )
+
+
+RUN = "[ RUN      ] Pool.Drains\n"
+DONE = "[       OK ] Pool.Drains (3 ms)\n"
+NEXT = "[ RUN      ] Pool.Fills\n"
+ASSERT = (
+    'C++ exception with description "n > 0 INTERNAL ASSERT FAILED at "/opt/Fuser/csrc/ir/cloner.cpp":40, please report '
+    "a bug with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues. No clone of T3 was made\n"
+    "Exception raised from clone at /opt/Fuser/csrc/ir/cloner.cpp:40 (most recent call first):\n"
+    '" thrown in the test body.\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "test"),
+    [
+        (f"{RUN}unknown file: Failure\n{ASSERT}[  FAILED  ] Pool.Drains (9 ms)\n", ", in test Pool.Drains."),
+        (f"{RUN}{DONE}{NEXT}unknown file: Failure\n{ASSERT}", ", in test Pool.Fills."),
+        (f"{RUN}{DONE}{ASSERT}", ""),  # between tests, as an environment is torn down
+        (f"{RUN}[  FAILED  ] Pool.Drains (2 ms)\n{ASSERT}", ""),
+        (ASSERT, ""),
+    ],
+)
+def test_an_error_of_a_test_names_it(text: str, test: str, tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text(text)
+    sentence = report(tmp_path)[1]["verdict"]["sentence"]
+    assert "No clone of T3 was made" in sentence
+    assert sentence.endswith(test) and (", in test" in sentence) is bool(test)
