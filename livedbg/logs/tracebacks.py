@@ -148,8 +148,8 @@ def _python_frame(file: str, line: str, function: str) -> Frame:
 def innermost_raised(lines: Sequence[str]) -> Raised | None:
     """Return the relevant exception (T1, T2) in the lines of one record without a launcher's prefixes, or None."""
     blocks = _blocks(plain_form(lines), any("Exception Group Traceback" in line for line in lines))
-    if not blocks or (len(blocks) == 1 and not blocks[0].body and not blocks[0].frames):
-        return None
+    if not blocks or (len(blocks) == 1 and not blocks[0].frames and _RAISED.match("".join(blocks[0].body[:1])) is None):
+        return None  # a program in another language may print the words above its own stack
     chosen = _chosen(blocks)
     block = blocks[chosen]
     native = native_frames("\n".join(block.body[1:]))

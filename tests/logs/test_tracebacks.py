@@ -397,3 +397,10 @@ def test_T5_of_stored_exceptions_the_one_below_caused_the_others() -> None:
 @pytest.mark.parametrize("text", ["Stack Trace:\n", "ValueError: x\n\nStack Trace: off\n", "ValueError: x\n\nStack:\n"])
 def test_a_heading_alone_is_no_stack(text: str) -> None:
     assert not hits(text.encode())
+
+
+def test_the_words_above_the_stack_of_another_language_are_no_traceback() -> None:
+    frames = "./tank.exe(print_trace+0x24) [0x55d0a1]\n./tank.exe(main+0x3d) [0x55d09]\n"
+    stack = f"Traceback (most recent call last):\n{frames}"
+    assert not hits(f"[ERROR] ../src/tank.c:50: no water\n{stack}".encode())
+    assert hits(b"Traceback (most recent call last):\nValueError: x\n")
