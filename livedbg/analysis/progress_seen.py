@@ -61,8 +61,10 @@ def loop_of(thread: Thread, state: RuleInput) -> tuple[str, Counter] | None:
 
     One value is enough: its source has read it several times (livedbg.adapters.samples.loop_progress).
     """
+    counted = state.once(_of_threads).get(thread.id)
+    if not counted:
+        return None
     since_ns = state.snapshot.now(host_of(thread.id)).mono_ns - state.settings.thread_stall_ns
-    counted = state.once(_of_threads).get(thread.id, ())
     going = [(key, counter) for key, counter in counted if counter.per_s and counter.changed_mono_ns >= since_ns]
     if not going:
         return None

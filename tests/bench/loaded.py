@@ -47,7 +47,8 @@ while True:
 
 @contextlib.contextmanager
 def _spinning(count: int) -> Iterator[int]:
-    job = subprocess.Popen([sys.executable, "-c", _SPIN, str(count)], start_new_session=True)
+    argv = [sys.executable, "-c", _SPIN, str(count)]
+    job = subprocess.Popen(argv, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield count
     finally:
