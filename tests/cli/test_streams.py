@@ -79,9 +79,10 @@ def test_every_character_can_be_printed_anywhere(form: str, tmp_path: Path) -> N
     program = tmp_path / "日本"
     program.symlink_to(sys.executable)
     none = subprocess.DEVNULL
+    os.mkfifo(tmp_path / "fifo")
     with (
-        # not these tests, which go on, hold the other end
-        subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE, stderr=none) as writer,
+        # not these tests, which go on, hold the other end, nor one that sleeps
+        subprocess.Popen(["cat", tmp_path / "fifo"], stdout=subprocess.PIPE, stderr=none) as writer,
         subprocess.Popen([program, "-c", "input()"], stdin=writer.stdout, stdout=none, stderr=none) as child,
     ):
         eventually(lambda: Path(f"/proc/{child.pid}/comm").read_text().startswith("日"))
