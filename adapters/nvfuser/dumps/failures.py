@@ -35,6 +35,9 @@ _REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/except
 _QUOTED: Final = lazy_re(r'\d*[\^*+=][a-z-]+(?:,|$)|[~@&]"')
 """A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed."""
 _KERNEL: Final = lazy_re(r"(?:\b|__tmp_)nvfuser_\w{1,1000}?_f\d{1,18}_c\d{1,18}_r\d{1,18}_g(\d{1,18})\b")
+_EXTENT: Final = lazy_re(r"\{\( [^{}]{1,300} \)\}")
+"""`{( ceilDiv(128, 4) )}` (csrc/ir/internal_nodes.cpp, IterDomain::toString)."""
+_DOMAINS: Final = lazy_re(r"(?<=\w)\[ [^\[\]]{60,2000} \]")
 _SUM: Final = lazy_re(r"thread_pool_error_message\.empty\(\)")
 _LINES: Final = 60  # of one message that are kept
 _NOTES: Final = 12
@@ -92,11 +95,12 @@ class Failure(Struct):
 
     @property
     def summary(self) -> str:
-        """Return the most telling line."""
+        """Return the most telling line, without the extents and the domains of its tensors."""
         if self.notes and MARK not in self.notes[0]:
             return reason_of(self.notes[:1])
         found = asserted_in(self.message)
-        return found.reason if found is not None else reason_of([_PROMPT.sub("", line) for line in self.lines])
+        said = found.reason if found is not None else reason_of([_PROMPT.sub("", line) for line in self.lines])
+        return _DOMAINS.sub("[…]", _EXTENT.sub("", said))
 
 
 def short_path(path: str) -> str:

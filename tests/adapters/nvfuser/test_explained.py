@@ -43,3 +43,12 @@ def test_the_error_of_a_group_leads(tmp_path: Path, text: str, begins: str) -> N
     (tmp_path / "run.log").write_text(text)
     verdict = json.loads(run_livedbg(["report", "--logs", tmp_path, "--json"], 150).stdout)["verdict"]
     assert verdict["state"] == "crashed" and verdict["sentence"].startswith(begins)
+
+
+def test_a_sentence_has_no_extents_of_iteration_domains(tmp_path: Path) -> None:
+    text = ALONE.replace(
+        "Inputs mismatch: 2 and 3", "No mapping for T7_l[ iS1{( ceilDiv(( 1 * 597 ), 1) )}, iV4{4} ] dim: 2"
+    )
+    (tmp_path / "run.log").write_text(text)
+    said = run_livedbg(["report", "--logs", str(tmp_path / "run.log")], 100, text=True).stdout
+    assert "No mapping for T7_l[ iS1, iV4{4} ] dim: 2" in " ".join(said.split())
