@@ -314,6 +314,10 @@ def test_what_a_system_says_names_the_rank_that_wrote_it(tmp_path: Path) -> None
 
 
 UCX = "[n7:2330:0:2330] ib_mlx5_log.c:177  Transport retry count exceeded on mlx5_0:1/IB (synd 0x15 vend 0x81)\n"
+WHAT = "terminate called after throwing an instance of 'plan::Bad'\n  what():  no pump for 3\n" + "".join(
+    f"{number}       0x7fb4aebbeb71 plan::open(int) + 82\n" for number in range(1, 9)
+)
+FATAL = "[2026-03-01 10:00:00] [FATAL] pump: cannot open plan.h5: no such file\n"
 SIGNALS = "[n7:2330] *** Process received signal ***\n[n7:2330] Signal: {}\n[n7:2330] *** End of error message ***\n"
 
 
@@ -324,6 +328,9 @@ SIGNALS = "[n7:2330] *** Process received signal ***\n[n7:2330] Signal: {}\n[n7:
         (UCX + SIGNALS.format("Aborted (6)"), "A transfer of UCX failed (process 2330 on n7"),
         (UCX + SIGNALS.format("Segmentation fault (11)"), "Process 2330 on n7 got signal 11"),
         (SIGNALS.format("Aborted (6)"), "Process 2330 on n7 got signal 6"),
+        (WHAT + SIGNALS.format("Aborted (6)"), "Crashed: plan::Bad: no pump for 3."),
+        (FATAL + SIGNALS.format("Aborted (6)\n[n7:2330] Signal code:  (-6)"), "The log ends with an error"),
+        (FATAL + SIGNALS.format("Segmentation fault (11)"), "Process 2330 on n7 got signal 11"),
     ],
 )
 def test_C5_an_abort_that_a_launcher_reports(tmp_path: Path, text: str, begins: str) -> None:
@@ -358,6 +365,19 @@ def test_C7_an_error_that_names_nobody_is_of_the_rank_that_its_account_names(
 
 PANIC = "thread 'pool-3' panicked at src/pool.rs:88:14:\nno device\n"
 MADE = "make: *** [Makefile:3: run] Error 101\n"
+UNLOADED = "E0301 10:00:00.000000 1 model_lifecycle.cc:640] failed to load 'llm' version 3: Internal: no plan for it\n"
+TOLD = "| llm | UNAVAILABLE |\nMPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n"
+LINK = (
+    "n7:4711:4733 [2] transport/net_ib.cc:1310 NCCL WARN NET/IB : Got completion from peer 10.4.1.9<3> with status=12 "
+    "opcode=0 len=0 vendor err 129 (Recv)\nn7:4711:4733 [2] NCCL INFO proxy.cc:698 -> 6\n"
+)
+LOST = (
+    "[rank2]:[E304 02:11:08.401 ProcessGroupNCCL.cpp:1484] [PG ID 0 PG GUID 0(default_pg) Rank 2] Process group "
+    "watchdog thread terminated with exception: NCCL error: remote process exited or there was a network error, NCCL "
+    "version 2.21.5\nncclRemoteError: A call failed possibly due to a network error.\n"
+    "Last error:\nNET/IB : Got completion from peer 10.4.1.9<3> with status=5 opcode=32616 len=0\n"
+    "terminate called after throwing an instance of 'c10::DistBackendError'\n"
+)
 
 
 @pytest.mark.invariant("causes.C8")
@@ -366,7 +386,21 @@ MADE = "make: *** [Makefile:3: run] Error 101\n"
     [
         (PANIC + MADE, VerdictState.CRASHED, "A thread (pool-3) panicked at pool.rs:88: no device"),
         (PANIC, VerdictState.UNKNOWN, "A thread (pool-3) panicked at pool.rs:88: no device"),
-        (PANIC + "a further line\n" * 4 + MADE, VerdictState.CRASHED, "The build failed: make"),
+        (
+            PANIC + "a further line\n" * 4 + MADE,
+            VerdictState.CRASHED,
+            "A thread (pool-3) panicked at pool.rs:88: no device",
+        ),
+        (PANIC + "a further line\n" * 6 + MADE, VerdictState.CRASHED, "The build failed: make"),
+        (UNLOADED + TOLD, VerdictState.CRASHED, "Rank 2: Triton's server could not load model llm: no plan"),
+        (UNLOADED + "loaded 3 models\n" * 6 + TOLD, VerdictState.CRASHED, "Rank 2 called MPI_Abort"),
+        (UNLOADED, VerdictState.UNKNOWN, "Triton's server could not load model llm: no plan"),
+        (
+            LINK + LOST,
+            VerdictState.CRASHED,
+            "NCCL on n7 (pid 4711, GPU 2): InfiniBand transfer with 10.4.1.9<3> failed",
+        ),
+        (LINK, VerdictState.UNKNOWN, "NCCL on n7 (pid 4711, GPU 2): InfiniBand transfer with 10.4.1.9<3> failed"),
     ],
 )
 def test_C8_what_stands_right_above_an_account_failed(

@@ -12,13 +12,14 @@ Invariants:
     causes.C4. An error of an older run decides nothing. A log is of an older run if it is of an older attempt
         (naming.N2), or if another log of the same name except its numbers begins a minute after its last line.
     causes.C5. A process that aborts does so itself: its earlier error, as of a watchdog, is the cause, also if others
-        report the same one.
+        report the same one; so is an earlier one of its log if one of the two names no rank.
     causes.C6. Programs' own errors in logs that no rank wrote, and whose order is not known, are those of independent
         runs: the first by the name of its log is reported, then how each other one ended.
     causes.C7. An error that names nobody belongs to the rank that all accounts of its log name, if no other error there
         names nobody, and unless they say that a signal ended that rank and the error does not speak of one.
-    causes.C8. If only accounts that something failed are known, an error right above one of them is what failed, even
-        if nothing else tells whether its program ended by it.
+    causes.C8. If only accounts that something failed, aborts and errors of peers are known, an error right above one
+        of the accounts is what failed, even if nothing else tells whether its program ended by it; so is one farther
+        above any of them that may end its program, unless its log goes on after it.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
     causes.C11. If only accounts that something failed are known, the line above the first one is quoted, unless it
         reports a step or an account says that a signal ended the program.
@@ -37,6 +38,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import older_logs, said_before
+from livedbg.analysis.postmortem.survived import goes_on_after
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
 from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, step_of
@@ -56,6 +58,9 @@ _ZONES_NS: Final = 55 * 60_000_000_000
 _NEAR_NS: Final = 120_000_000_000
 """... if they differ by a multiple of half an hour, about."""
 _RIGHT_ABOVE: Final = 3  # lines
+_ABOVE: Final = 60
+"""So many lines above an end something may stand that may end its program."""
+_NO_CAUSES: Final = (CauseClass.SUMMARY, CauseClass.PEER)
 _OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
@@ -103,7 +108,7 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     """Turn findings that follow from another one into notes; the first one lists its followers."""
     findings = _of_newest(findings, state.snapshot)
     errors = _errors_of(findings, state.snapshot)
-    if errors and all(error.cause is CauseClass.SUMMARY for error in errors):
+    if errors and all(error.aborts or error.cause in _NO_CAUSES for error in errors):
         findings = _proven(findings, errors, state.snapshot)
         errors = _errors_of(findings, state.snapshot)
         if all(error.cause is CauseClass.SUMMARY for error in errors):
@@ -141,7 +146,8 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
     known = {
         (said.log, said.message.first): said
         for said in snapshot.diagnostics.values()
-        if said.severity.rank >= Severity.ERROR.rank and not (said.resolved or said.message.over or said.message.warned)
+        if (said.severity.rank >= Severity.ERROR.rank or said.message.ends == "perhaps")
+        and not (said.resolved or said.message.over or said.message.warned)
     }
 
     def failed(finding: Finding) -> Diagnostic | None:
@@ -149,11 +155,13 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
         if proof is None or finding.state not in (None, VerdictState.UNKNOWN):
             return None
         said = known.get((proof.log, proof.line or 0))
-        near = range(1, _RIGHT_ABOVE + 1)
-        above = said is not None and any(
-            said.log == account.log and account.line - said.message.last in near for account in accounts
-        )
-        return said if above and said is not None and said.cause in _OWN else None
+        if said is None or said.cause not in _OWN:
+            return None
+        below = [account for account in accounts if account.log == said.log and account.line > said.message.last]
+        gap = min((one.line - said.message.last for one in below if one.cause is CauseClass.SUMMARY), default=_ABOVE)
+        may_end = said.message.ends == "perhaps" and any(one.line - said.message.last < _ABOVE for one in below)
+        near = gap <= _RIGHT_ABOVE and said.severity.rank >= Severity.ERROR.rank
+        return said if near or (may_end and not goes_on_after(finding.evidence, snapshot)) else None
 
     return [
         replace(finding, state=VerdictState.CRASHED, severity=Severity.ERROR, cause=said.cause)
@@ -331,8 +339,15 @@ def _beside(
 
 
 def _is_explained(abort: _Error, errors: Sequence[_Error], times: _Times) -> bool:
-    own = (one for one in errors if one.log == abort.log and abort.writer in one.writers and one is not abort)
-    return abort.aborts and any(times.after(one, abort) for one in own if one.cause is not CauseClass.SUMMARY)
+    others = (
+        one for one in errors if one.log == abort.log and one is not abort and one.cause is not CauseClass.SUMMARY
+    )
+    own = (one for one in others if abort.writer in one.writers or not (_is_named(abort) and _is_named(one)))
+    return abort.aborts and any(times.after(one, abort) for one in own)
+
+
+def _is_named(error: _Error) -> bool:
+    return any(rank_of(writer) is not None for writer in error.writers)
 
 
 def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[_Error, str]]) -> str:

@@ -81,7 +81,7 @@ from livedbg.logs.last_words import (
 from livedbg.logs.shapes import guess_severity
 from livedbg.logs.stack_listings import listed
 from livedbg.logs.writers import rank_of
-from livedbg.model import FAILED_TESTS, CauseClass, Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case, spans
@@ -300,6 +300,7 @@ class _Accounts:
         own = [said for said in snapshot.diagnostics.values() if said.log == source.id]
         self._later = {said.message.first for said in own if said.late and said.cause is CauseClass.PROCESS}
         told = [said for said in own if said.message.first in self._lines and said.severity.rank >= Severity.ERROR.rank]
+        self._lines |= {line for said in told for line in _of_said(said, source)}
         self._texts = {said.message.first: "\n".join(proof.text for proof in said.evidence) for said in told}
         self._stand = {line for hit in hits if not survived(hit, snapshot) for line in _of_hit(hit)}
         self._stand |= {said.message.first for said in told if not goes_on_after(said.evidence, snapshot)}
@@ -432,11 +433,13 @@ def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:
 
 def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
     found = {line for hit in snapshot.exceptions.values() if hit.source == source.id for line in _of_hit(hit)}
-    for said in snapshot.diagnostics.values():
-        for proof in said.evidence:
-            if proof.log == source.id and proof.line is not None:
-                found.update(range(proof.line, proof.line + proof.text.count("\n") + 1))
-    return found
+    return found.union(*(_of_said(said, source) for said in snapshot.diagnostics.values()))
+
+
+def _of_said(said: Diagnostic, source: LogSource) -> Iterator[int]:
+    for proof in said.evidence:
+        if proof.log == source.id and proof.line is not None:
+            yield from range(proof.line, proof.line + proof.text.count("\n") + 1)
 
 
 def _of_hit(hit: ExceptionHit) -> Iterator[int]:
