@@ -57,7 +57,9 @@ _CAUSED_BY: Final = "The above exception was caused by the following exception:"
 _DURING: Final = "During handling of the above exception, another"
 _CAUSE: Final = "The above exception was the direct cause of"
 _GROUPS: Final = ("ExceptionGroup", "BaseExceptionGroup")
-_REPORTERS: Final = frozenset({"CalledProcessError", "RemoteTraceback", "_RemoteTraceback"})
+_REPORTERS: Final = frozenset(
+    {"CalledProcessError", "RemoteTraceback", "_RemoteTraceback", "SimplifiedTraceback", "UnfilteredStackTrace"}
+)
 """Exceptions that only say that something else failed."""
 _FRAME_LIMIT: Final = 200
 _SOURCE_LIMIT: Final = 200
@@ -308,7 +310,8 @@ def _quotes(raised: _Block, handled: _Block) -> bool:
 def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
     """Return the callers of the function that caught the relevant exception; its consequence was raised below them.
 
-    The traceback of an exception begins at the function that caught it.
+    The traceback of an exception begins at the function that caught it. Where a library has taken that one out, all
+    frames of the direct consequence are taken for callers.
     """
     found: list[Frame] = []
     first = blocks[chosen].frames[:1]
@@ -316,7 +319,8 @@ def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
         if after.link not in (_Link.CAUSED, _Link.DURING) or not first:
             break
         place = (first[0].file, first[0].function)
-        at = max((n for n, one in enumerate(after.frames) if (one.file, one.function) == place), default=0)
+        caused = len(after.frames) if after.link is _Link.CAUSED else 0
+        at = max((n for n, one in enumerate(after.frames) if (one.file, one.function) == place), default=caused)
         if not at:
             break
         found = [*after.frames[:at], *found]

@@ -84,9 +84,20 @@ CHAIN = (
 )
 
 
-@pytest.mark.parametrize(("function", "outermost"), [("call", "/u/case.py"), ("other", "/p/graph.py")])
-def test_who_called_what_caught_the_first_of_two_exceptions(function: str, outermost: str) -> None:
-    (hit,) = hits(CHAIN.format(function).encode())
+CAUSED = "The above exception was the direct cause of the following exception:"
+DURING = "During handling of the above exception, another exception occurred:"
+
+
+@pytest.mark.parametrize(
+    ("function", "link", "outermost"),
+    [
+        ("call", CAUSED, "/u/case.py"),
+        ("other", CAUSED, "/u/case.py"),  # a library has taken out what caught it
+        ("call", DURING, "/u/case.py"),
+    ],
+)
+def test_who_called_what_caught_the_first_of_two_exceptions(function: str, link: str, outermost: str) -> None:
+    (hit,) = hits(CHAIN.format(function).replace(CAUSED, link).encode())
     assert hit.type == "AssertionError"
     assert (hit.stack[0].file, hit.stack[-1].file) == ("/p/lowering.py", outermost)
 

@@ -65,6 +65,35 @@ def test_T2_a_program_that_only_says_that_another_failed() -> None:
     assert (hit.type, hit.message, hit.related) == ("ValueError", "why", "")
 
 
+def test_the_user_s_frames_of_a_consequence_where_a_library_has_taken_out_those_between() -> None:
+    inner = '  File "/opt/site-packages/plan/graph.py", line 9, in call\n    out = lower(x)\nplan.Bad: no rule for x\n'
+    outer = '  File "/w/train.py", line 14, in main\n    fast(x)\nplan.BackendError: failed\n'
+    head, link = (
+        "Traceback (most recent call last):\n",
+        "\nThe above exception was the direct cause of the following exception:\n\n",
+    )
+    (hit,) = hits(f"{head}{inner}{link}{head}{outer}".encode())
+    assert (hit.type, hit.message) == ("plan.Bad", "no rule for x")
+    assert places(hit) == ["call graph.py:9", "main train.py:14"]
+    other = link.replace(
+        "The above exception was the direct cause of the", "During handling of the above exception, another"
+    )
+    (hit,) = hits(f"{head}{inner}{other.replace('following exception:', 'exception occurred:')}{head}{outer}".encode())
+    assert (hit.type, places(hit)) == ("plan.BackendError", ["main train.py:14"])
+
+
+@pytest.mark.parametrize("name", ["SimplifiedTraceback", "UnfilteredStackTrace"])
+def test_what_says_that_frames_were_taken_out_is_no_cause(name: str) -> None:
+    head, link = (
+        "Traceback (most recent call last):\n",
+        "\nThe above exception was the direct cause of the following exception:\n\n",
+    )
+    frame = '  File "/w/train.py", line 14, in main\n    fast(x)\n'
+    text = f"{head}{frame}lib.{name}: frames were removed\n{link}{head}{frame}lib.RunError: no pump\n"
+    (hit,) = hits(text.encode())
+    assert (hit.type, hit.message, hit.related) == ("lib.RunError", "no pump", "")
+
+
 @pytest.mark.invariant("tracebacks.T1")
 def test_T1_of_a_group_its_first_exception() -> None:
     code = (
