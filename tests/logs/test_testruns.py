@@ -250,3 +250,27 @@ def test_a_log_that_ends_in_a_test_says_which() -> None:
         True,
     )
     assert "Begun" not in verdict(f"{begun}[       OK ] Net.Two (3 ms)\n").sentence
+
+
+BELOW = (
+    "FAILED tests/test_a.py::test_b - RuntimeError: segments failed. Messages from all threads are printed below.\n"
+    "\nError from segmentation group 9:  no path for i3\nError from segmentation group 11:  no path for i4\n\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (BELOW, "tests/test_a.py::test_b: Error from segmentation group 9: no path for i3"),
+        (BELOW.partition("\n")[0] + "\n", "tests/test_a.py::test_b."),
+        (
+            "FAILED [0.44s] tests/test_a.py::A::test_b - plan.Bad: no pump\n",
+            "tests/test_a.py::A::test_b: plan.Bad: no pump.",
+        ),
+        ("[gw3] [ 52%] FAILED tests/test_a.py::test_b[3]\n", "tests/test_a.py::test_b[3]."),
+    ],
+)
+def test_the_spellings_of_pytest_and_its_plugins(text: str, said: str) -> None:
+    judged = verdict(f"{text}1 failed, 3 passed in 0.41s\n")
+    assert judged.state is CRASHED
+    assert judged.sentence.startswith(f"The test run failed: {said}")
