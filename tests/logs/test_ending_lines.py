@@ -856,3 +856,6 @@ def test_E14_the_errors_above_a_table_say_why_its_row_failed() -> None:
     assert told.sentence.endswith("; before it: the lid was made for tank 9."), told.sentence
     (told,) = found(ENDED_WITH_ERROR, errors.replace("tank-3", "tank-4") + table + ENDING)
     assert "before it" not in told.sentence
+    understood = "E0304 10:00:01.100000 7 m.cc:640] failed to load 'llm' version 3: Internal: no plan for it\n"
+    aborted = "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n"
+    assert verdict(understood + table + aborted).sentence.startswith("Rank 2: Triton's server could not load model llm")

@@ -11,7 +11,8 @@ Invariants:
     last_lines.E13. An error of a logger below the fatal level is what ended a program if only lines of its stop follow
         it, and none above says that it was asked to stop, or stops.
     last_lines.E14. Where the row of a table says what failed, the first of the errors above the table is said beside
-        it, if one of them names what the row is of.
+        it, if one of them names what the row is of. If a decoder has understood one of them, and the log does not
+        go on after that, the row says no more.
     last_lines.E11. An error right above it that a decoder has understood, and that may have ended its program, is its
         cause.
     last_lines.E2. An error that is followed by a retry, or whose text says that it may be ignored, is none of these.
@@ -103,6 +104,7 @@ _CHAIN: Final = 5
 """A line of so many parts, all of them short, is a chain of causes."""
 _PARAGRAPH: Final = 8
 """So many records, at most, are between the head of a message and the line that says that its program ends."""
+_ABOVE: Final = 60  # lines from an error to the table that sums it up
 _BELOW: Final = 2
 _LISTED: Final = 40
 _STACK: Final = 8
@@ -268,7 +270,8 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
         return None
     if by_signal and not may_end_by_signal(found.line):
         return None  # the account of the signal says how it ended (E8)
-    if completes_after(source.id, records[found.at].line or 0, snapshot):
+    begins = records[found.at].line or 0
+    if completes_after(source.id, begins, snapshot) or (_is_row(found) and _is_understood(begins, source, snapshot)):
         return None
     units = (failed_unit(record) for record in records[found.at + 1 :])
     found = _of_table(_of_row(row[::-1]) if row and row[-1] == found else found)
@@ -327,6 +330,18 @@ def _why(numbers: Sequence[int], source: LogSource, snapshot: Snapshot) -> str:
     return next((f"{said.sentence}. " for said in told), "")
 
 
+def _is_row(end: _End) -> bool:
+    return end.records[end.at].text[:1] == "|"
+
+
+def _is_understood(row: int, source: LogSource, snapshot: Snapshot) -> bool:
+    """Return whether an error above a row of a table is understood that ended its program: its log does not go on."""
+    own = (said for said in snapshot.diagnostics.values() if said.log == source.id and said.message.ends == "perhaps")
+    told = (said for said in own if said.severity.rank >= Severity.ERROR.rank)
+    near = (said for said in told if 0 < row - said.message.last <= _ABOVE)
+    return any(not goes_on_after(said.evidence, snapshot) for said in near)
+
+
 def _are_notes(records: Sequence[LogRecord]) -> bool:
     """Return whether a logger's warnings alone stand between two errors."""
     return all(record.severity is Severity.WARNING and record.head for record in records)
@@ -334,7 +349,7 @@ def _are_notes(records: Sequence[LogRecord]) -> bool:
 
 def _of_table(end: _End) -> _End:
     """Return the row of a table that failed with the first of the errors above it, of which one names it (E14)."""
-    if end.records[end.at].text[:1] != "|":
+    if not _is_row(end):
         return end
     name, above = end.line.partition(",")[0], end.records[: end.at]
     at = next((at for at in range(len(above) - 1, -1, -1) if _is_severe(above[at]) and name in above[at].text), None)
