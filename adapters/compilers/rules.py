@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
+from livedbg.analysis.postmortem.exceptions import is_of_string
 from livedbg.analysis.postmortem.survived import goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import finding_of, steps_of, thrown_at
@@ -85,7 +86,7 @@ def _raised_near(told: Sequence[Diagnostic], state: RuleInput) -> str:
     """Return `, at step (train.py:14)`: the user's frame of an exception that was raised near the compiler's lines."""
     for hit in state.snapshot.exceptions.values():
         frame = state.code.frame_of(hit.stack) if hit.stack and _is_near(hit, told) else None
-        if frame is not None:
+        if frame is not None and not is_of_string(frame):
             return f", at {place_text(frame)}"
     return ""
 

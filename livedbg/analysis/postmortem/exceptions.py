@@ -56,7 +56,12 @@ def with_referred(text: str, hit: ExceptionHit, snapshot: Snapshot) -> str:
 def crashed_in(hit: ExceptionHit, kind: str, code: UserCode) -> Frame | None:
     """Return the frame of the user's own code that a crash is reported in, or None."""
     frame = code.frame_of(hit.stack) if kind in _PLACED else None
-    return frame if frame is not None and (frame.file or kind == _ABORTED) else None
+    return frame if frame is not None and (frame.file or kind == _ABORTED) and not is_of_string(frame) else None
+
+
+def is_of_string(frame: Frame) -> bool:
+    """Return whether a frame is a line of a string that Python runs, as an installer does: no file has that line."""
+    return frame.function == "<module>" and frame.file == "<string>"
 
 
 def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.ended import lives
+from livedbg.analysis.postmortem.exceptions import is_of_string
 from livedbg.analysis.postmortem.survived import OwnLines, goes_on_after, unless_survived
 from livedbg.analysis.postmortem.unexplained import test_at
 from livedbg.analysis.rules.base import RuleInput
@@ -40,7 +41,7 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     ]
     frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
     known = frame is not None and frame.file and state.code.inside(frame) < Inside.FRAMEWORK
-    if frame is not None and known:
+    if frame is not None and known and not is_of_string(frame):
         return f", at {place_text(frame)}"
     test = test_at(said.log, said.message.first or last, said.writer, state.snapshot) if said.log else ""
     return f", in test {test}" if test else ""
