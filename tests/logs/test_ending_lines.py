@@ -704,6 +704,10 @@ def test_E13_an_error_that_only_lines_of_a_stop_follow_ended_the_program(stop: s
     for goes_on in ("tank 4 is full", "GET /v1/tanks 200"):
         assert not found(ENDED_WITH_ERROR, f"{begun}{error}2026-03-04T10:00:01.150Z [INFO] {goes_on}\n{ended}")
     assert not found(ENDED_WITH_ERROR, f"{begun}{error.replace('[ERROR]', '[WARN]')}{ended}")
+    later = ended.replace("01.200", "02.900")  # a request failed, then somebody pressed Ctrl-C
+    assert not found(ENDED_WITH_ERROR, begun + error + later)
+    stampless = "".join(line.partition(" ")[2] for line in (begun, error, ended))
+    assert not found(ENDED_WITH_ERROR, stampless)
 
 
 @pytest.mark.invariant("last_lines.E13")

@@ -9,7 +9,7 @@ Invariants:
     last_lines.E12. Of errors that follow each other the first leads; a fatal one that says why leads before those of a
         lower level. The other one is said beside it if it says why, and the leading one does not.
     last_lines.E13. An error of a logger below the fatal level is what ended a program if only lines of its stop follow
-        it, and none above says that it was asked to stop, or stops.
+        it, within a second by their stamps, and none above says that it was asked to stop, or stops.
     last_lines.E14. Where the row of a table says what failed, the first of the errors above the table is said beside
         it, if one of them names what the row is of. If a decoder has understood one of them, and the log does not
         go on after that, the row says no more.
@@ -109,7 +109,7 @@ _BELOW: Final = 2
 _LISTED: Final = 40
 _STACK: Final = 8
 """So many records, from that of an error, are read for its stack."""
-_AT_ONCE_NS: Final = 5_000_000_000
+_AT_ONCE_NS: Final = 1_000_000_000
 """So soon after the error that ends it a program begins to stop."""
 _OTHERS: Final = 2
 """So many lines of a stop, at most, don't speak of it."""
@@ -369,7 +369,7 @@ def _ended_alone(records: Sequence[LogRecord], at: int) -> bool:
     if not _is_severe(records[at]) or any(stops_itself(line) or is_asked(line) for line in lines):
         return False
     ended_ns, stops_ns = records[at].wall_ns, below[0].wall_ns
-    at_once = ended_ns is None or stops_ns is None or stops_ns - ended_ns <= _AT_ONCE_NS
+    at_once = ended_ns is not None and stops_ns is not None and stops_ns - ended_ns <= _AT_ONCE_NS
     return at_once and follows_an_end(below[0]) and _is_of_stop(below)
 
 
