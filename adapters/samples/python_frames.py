@@ -85,7 +85,7 @@ class PythonFrames:
         if reader is None or state is None:
             return {}
         before = procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")
-        loops = reader[2].ending(state, self._sources.setdefault(pid, Sources(pid)).tree)
+        loops = reader[2].ending(state, self._sources.setdefault(pid, Sources(pid)).spans)
         return loops if procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat") == before or not asleep else None
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:

@@ -19,7 +19,6 @@ Invariants:
 
 from __future__ import annotations
 
-import ast
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -28,7 +27,7 @@ from livedbg.cpython.call_frames import FrameLocals
 from livedbg.cpython.event_loops import EventLoops, LoopTask, callbacks, read_loops
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
-from livedbg.cpython.loop_source import SourceLoop, loops_around
+from livedbg.cpython.loop_source import SourceLoop, Span, loops_around
 from livedbg.cpython.objects import Code, ObjectReader, is_pointer
 from livedbg.cpython.threads import PyFrame, ThreadReader
 from livedbg.linux import memory
@@ -99,7 +98,7 @@ class ForLoopReader:
         found = [loop for frame in reversed(frames) for loop in self._of_frame(frame)]
         return tuple({loop.iterator: loop for loop in reversed(found)}.values())[::-1]  # of equal ones, the outermost
 
-    def ending(self, state: int, source: Callable[[str], ast.Module | None]) -> dict[int, tuple[ForLoop, ...]]:
+    def ending(self, state: int, source: Callable[[str], Sequence[Span] | None]) -> dict[int, tuple[ForLoop, ...]]:
         """Return the loops of a thread that only their own end ends, outermost first (E1).
 
         Those of the thread itself have the key 0, those of each task of its event loop the task's address.
@@ -138,21 +137,21 @@ class ForLoopReader:
                 return True
         return False
 
-    def _of_task(self, task: LoopTask, source: Callable[[str], ast.Module | None]) -> tuple[ForLoop, ...]:
+    def _of_task(self, task: LoopTask, source: Callable[[str], Sequence[Span] | None]) -> tuple[ForLoop, ...]:
         frames = [one for one in reversed(task.chain.frames) if one.slots]  # it ends with what it awaits
         return self._ending([(PyFrame(one.code, 0, one.slots, len(one.slots) - 1), one.line) for one in frames], source)
 
     def _ending(
-        self, frames: Sequence[tuple[PyFrame, int]], source: Callable[[str], ast.Module | None]
+        self, frames: Sequence[tuple[PyFrame, int]], source: Callable[[str], Sequence[Span] | None]
     ) -> tuple[ForLoop, ...]:
         found: list[ForLoop] = []
         for frame, line in frames:
             if _LIBRARY.search(frame.code.file):
                 continue
-            tree = source(frame.code.file)
-            if tree is None:
+            spans = source(frame.code.file)
+            if spans is None:
                 break
-            around = loops_around(tree, line)
+            around = loops_around(spans, line)
             read = self._of_frame(frame)
             if len(read) != sum(loop.is_for for loop in around):
                 read = []  # not known which is which

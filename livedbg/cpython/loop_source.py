@@ -53,25 +53,41 @@ class _Test(NamedTuple):
     orders: bool  # and does not ask whether they are equal
 
 
-def loops_around(tree: ast.Module, line: int) -> list[SourceLoop]:
-    """Return the loops around a line in its function, outermost first."""
-    found: list[ast.For | ast.AsyncFor | ast.While] = []
-    nodes: Sequence[ast.AST] = tree.body
-    while (node := next((one for one in nodes if _has(one, line)), None)) is not None:
+class Span(NamedTuple):
+    """The lines of a loop, or of a function or class (`loop` is None); `other` are those of the loop's `else`."""
+
+    first: int
+    last: int
+    loop: SourceLoop | None = None
+    other: range = range(0)
+
+
+def spans_of(tree: ast.Module) -> tuple[Span, ...]:
+    """Return the loops, functions and classes of a file, each before those inside of it."""
+    return tuple(_spans(tree.body))
+
+
+def _spans(nodes: Sequence[ast.AST]) -> Iterator[Span]:
+    for node in nodes:
+        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
         if isinstance(node, _FUNCTIONS):
-            found.clear()
-        inner: list[ast.AST] = list(_statements(node))
-        if isinstance(node, _LOOPS):
-            if any(_has(one, line) for one in node.orelse):
-                inner = list(node.orelse)
-            else:
-                found.append(node)
-        nodes = inner
-    return [_loop(node) for node in found]
+            yield Span(first, last)
+        elif isinstance(node, _LOOPS):
+            lines = [line for one in node.orelse for line in (one.lineno, (one.end_lineno or 0) + 1)]
+            yield Span(first, last, _loop(node), range(min(lines), max(lines)) if lines else range(0))
+        yield from _spans(list(_statements(node)))
 
 
-def _has(node: ast.AST, line: int) -> bool:
-    return getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0)
+def loops_around(spans: Sequence[Span], line: int) -> list[SourceLoop]:
+    """Return the loops around a line in its function, outermost first."""
+    found: list[SourceLoop] = []
+    for span in spans:
+        if span.first <= line <= span.last:
+            if span.loop is None:
+                found.clear()
+            elif line not in span.other:
+                found.append(span.loop)
+    return found
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -156,17 +172,17 @@ class Sources:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._trees: dict[str, ast.Module | None] = {}
+        self._spans: dict[str, tuple[Span, ...] | None] = {}
 
-    def tree(self, file: str) -> ast.Module | None:
-        """Return the parsed source of a file that a code object names; None if it can't be read or was changed."""
-        if file not in self._trees:
-            self._trees[file] = None
+    def spans(self, file: str) -> tuple[Span, ...] | None:
+        """Return the loops of a file that a code object names; None if it can't be read or was changed."""
+        if file not in self._spans:
+            self._spans[file] = None
             with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-                self._trees[file] = self._parsed(file)
-        return self._trees[file]
+                self._spans[file] = self._read(file)
+        return self._spans[file]
 
-    def _parsed(self, file: str) -> ast.Module | None:
+    def _read(self, file: str) -> tuple[Span, ...] | None:
         root = Path(f"/proc/{self._pid}")
         path = root / "root" / file.removeprefix("/") if file.startswith("/") else root / "cwd" / file
         booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -174,4 +190,4 @@ class Sources:
         if path.suffix != ".py" or target_files.status(path).st_mtime > began_s:
             return None
         text = target_files.read_bytes(path, _LARGEST)
-        return ast.parse(text) if len(text) < _LARGEST else None
+        return spans_of(ast.parse(text)) if len(text) < _LARGEST else None

@@ -38,7 +38,7 @@ class StackSources:
         self._code = user_code()
         self._known: dict[tuple[int, str, int], SourceLines] = {}
         self._started_ns: dict[int, int] = {}
-        self._trees: dict[int, Sources] = {}
+        self._loops: dict[int, Sources] = {}
         self._waiting: dict[int, asyncio.Future[tuple[Stack, ...]]] = {}
 
     async def added(self, pid: int, stacks: Sequence[Stack]) -> tuple[Stack, ...]:
@@ -59,8 +59,8 @@ class StackSources:
             return stack
         found = sourced(place, self._lines(pid, place.file, place.line))
         if place.language == "python" and found.source:
-            tree = self._trees.setdefault(pid, Sources(pid)).tree(place.file)
-            polls = tree is not None and any(loop.polls for loop in loops_around(tree, place.line))
+            spans = self._loops.setdefault(pid, Sources(pid)).spans(place.file)
+            polls = spans is not None and any(loop.polls for loop in loops_around(spans, place.line))
             found = structs.replace(found, polls=polls)
         frames = tuple(found if frame is place else frame for frame in stack.frames)
         return structs.replace(stack, frames=frames)

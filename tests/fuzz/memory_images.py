@@ -26,6 +26,7 @@ from livedbg.cpython.call_frames import CallFrames
 from livedbg.cpython.exception_message import ExceptionTypes, Kinds, message_of
 from livedbg.cpython.for_loops import ForLoopReader
 from livedbg.cpython.interpreter import Interpreter, find_interpreter
+from livedbg.cpython.loop_source import spans_of
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
@@ -114,7 +115,7 @@ def _interpreter(pid: int) -> Interpreter:
 
 
 _LOOPS = "def f(seed):\n while seed < 9:\n  for x in seed:\n" + "   x\n" * 300 + "  seed += 1\n"
-_SOURCE: Final = ast.parse(_LOOPS)
+_SOURCE: Final = spans_of(ast.parse(_LOOPS))
 
 
 def read_python(seed: bytes) -> None:
