@@ -28,8 +28,13 @@ _MANY: Final = 50_000  # records after which an automaton of 5 MB, which is fast
 
 
 @functools.lru_cache(maxsize=2)
-def _matcher_of(words: tuple[bytes, ...], implementation: Implementation | None = None) -> AhoCorasick:
-    """Return an automaton that finds words; building it costs more than searching a log of some thousand lines."""
+def _matcher_of(words: tuple[bytes, ...], *, large: bool = False) -> AhoCorasick:
+    """Return an automaton that finds words; building it costs more than searching a log of some thousand lines.
+
+    Args:
+        large: it searches faster, and takes more memory and time to build.
+    """
+    implementation = Implementation.DFA if large else None
     return AhoCorasick([word.decode("utf-8", "replace") for word in words], implementation=implementation)
 
 
@@ -144,7 +149,7 @@ class Decoding:
         if self._left > 0:
             self._left -= len(records)
             if self._left <= 0:
-                self._matcher = _matcher_of(self._words, Implementation.DFA)
+                self._matcher = _matcher_of(self._words, large=True)
         matcher = self._matcher
         of_each = _of_each(records, matcher.find_matches_as_indexes(text, overlapping=True))
         stored = "level=" in text or ': {"' in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import os
 import shutil
 import sys
@@ -24,6 +25,7 @@ from livedbg.model.events import CounterSeen, Event, Stamp
 from livedbg.model.snapshot import EMPTY, Snapshot
 from livedbg.session.adapter import Adapter, Context, Request, TargetProcess
 from livedbg.session.session import Session
+from tests.cli.conftest import livedbg
 from tests.waiting import awaited
 
 
@@ -474,3 +476,12 @@ def test_C2_what_cant_be_found_is_reported_once_and_when_it_changes(tmp_path: Pa
     assert [said(), said()] == [[(str(log), "no-such-log", SourceHealth.OK)], []]
     log.unlink()
     assert [said(), said()] == [[missing], []]
+
+
+def test_a_log_with_very_many_relevant_records_is_read_to_its_end(tmp_path: Path) -> None:
+    log = tmp_path / "pool.log"
+    line = "2026-01-02 03:04:05.{:03} worker[3] INFO pool: closing connection {} of arena malloc(): 4 blocks\n"
+    log.write_text("".join(line.format(n % 1000, n) for n in range(60_000)) + "ValueError: no such plan\n")
+    said = livedbg("report", "--logs", log, "--json", "--timeout", "90")
+    assert (said.code in (5, 11), said.err) == (True, "")
+    assert json.loads(said.out)["limits"] == []
