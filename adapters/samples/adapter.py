@@ -132,6 +132,7 @@ class SamplesAdapter(Adapter):
         self._faster = Faster()
         self._loops: dict[tuple[str, str], LoopHistory] = {}
         self._naps = Naps()
+        self._reads_naps = asyncio.Lock()
         self._shown: Shown | None = None
 
     @classmethod
@@ -155,18 +156,21 @@ class SamplesAdapter(Adapter):
                 return
             await self._sample_soon(context, running(context.snapshot()))
             await self._sample_calls(context)
-            await self._sample_naps(context)
             if context.request.once:
+                await self._sample_naps(context)
                 await context.others_settled()
                 await self._sample_tasks(context)
             context.settled()
-            if not context.request.once:
-                often = asyncio.ensure_future(self._sample_often(context))
+            if not context.request.once:  # whoever watches sees what is known by now, and naps when they are read
+                beside = [
+                    asyncio.ensure_future(one) for one in (self._sample_often(context), self._sample_naps(context))
+                ]
                 try:
                     await self._watch(context)
                 finally:
-                    often.cancel()
-                    await asyncio.wait([often])
+                    for one in beside:
+                        one.cancel()
+                    await asyncio.wait(beside)
         finally:
             self._account.close(context)
             await _wait_uncancelled(asyncio.ensure_future(self._pool.close()))
@@ -231,7 +235,8 @@ class SamplesAdapter(Adapter):
     async def _sample_naps(self, context: Context, seconds: float = MOST_S) -> None:
         """Read the loops of threads that nap: that they wake again and again is no progress."""
         if threads := napping(context.snapshot()):
-            found = await asyncio.to_thread(self._naps.watch, threads, seconds)
+            async with self._reads_naps:
+                found = await asyncio.to_thread(self._naps.watch, threads, seconds)
             context.emit(*(counted(thread, progress, context.stamp()) for thread, progress in found.items()))
 
     async def _sample_soon(self, context: Context, threads: list[Thread], period_ns: int = _SOON_NS) -> None:
