@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.words import many
@@ -49,18 +50,31 @@ def logs_said(snapshot: Snapshot) -> str:
     return sentences(unknown, tests_open(snapshot))
 
 
-def test_at(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
-    """Return the test that ran at a line of a writer, by what its runner prints as tests begin and end, or ""."""
+class TestMark(NamedTuple):
+    """A record in which a test begins (`name`), or ends (""), by what its runner prints."""
+
+    first: int
+    last: int
+    name: str
+
+
+def test_marks(snapshot: Snapshot) -> dict[tuple[str, str], list[TestMark]]:
+    """Return where tests begin and end, by log and writer, in order."""
     from livedbg.signatures.crashes import run_book  # logs only: a look at processes is done before
 
-    for record in reversed(snapshot.recent_logs):
-        if record.source != log or record.writer != writer or record.line is None or record.line > line:
-            continue
+    marks: dict[tuple[str, str], list[TestMark]] = {}
+    for record in snapshot.recent_logs:
         told = {one.said.code: one.said.sentence for one in run_book().found(record.text)}
-        begun = told.get("begins", "")
-        if begun or (not told.keys().isdisjoint(_TEST_ENDS) and (record.last_line or 0) < line):
-            return begun
-    return ""
+        if record.line is not None and not told.keys().isdisjoint(("begins", *_TEST_ENDS)):
+            mark = TestMark(record.line, record.last_line or record.line, told.get("begins", ""))
+            marks.setdefault((record.source, record.writer), []).append(mark)
+    return marks
+
+
+def test_at(line: int, marks: Sequence[TestMark]) -> str:
+    """Return the test that ran at a line, or ""; the end of a test behind it may stand in the same record."""
+    told = (one for one in reversed(marks) if (one.first <= line if one.name else one.last < line))
+    return next((one.name for one in told), "")
 
 
 def tests_open(snapshot: Snapshot) -> str:

@@ -13,7 +13,7 @@ from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.exceptions import is_of_string
 from livedbg.analysis.postmortem.survived import OwnLines, goes_on_after, unless_survived
-from livedbg.analysis.postmortem.unexplained import test_at
+from livedbg.analysis.postmortem.unexplained import test_at, test_marks
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.user_code import Inside
 from livedbg.model import Diagnostic, Severity
@@ -43,7 +43,9 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     known = frame is not None and frame.file and state.code.inside(frame) < Inside.FRAMEWORK
     if frame is not None and known and not is_of_string(frame):
         return f", at {place_text(frame)}"
-    test = test_at(said.log, said.message.first or last, said.writer, state.snapshot) if said.log else ""
+    over = said.log and not lives(state.snapshot)  # all records are searched: not again and again beside a job
+    marks = state.once(test_marks).get((said.log, said.writer), ()) if over else ()
+    test = test_at(said.message.first or last, marks)
     return f", in test {test}" if test else ""
 
 
