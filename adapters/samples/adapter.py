@@ -144,8 +144,11 @@ class SamplesAdapter(Adapter):
         if no_unwinder(context.request) is not None or not supported():  # the native adapter reports it
             await threads_seen(context)
             await self._sample_calls(context)
-            await self._sample_naps(context)
+            if context.request.once:
+                await self._sample_naps(context)
             context.settled()
+            if not context.request.once:
+                await self._sample_naps(context)
             return
         self._pool = shared_unwinders(context.request)
         self._shown = Shown(self._pool, self._account, self._troubles, self._faster.covers)

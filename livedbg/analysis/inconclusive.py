@@ -66,7 +66,7 @@ def polls_said(thread: Thread, state: RuleInput) -> str:
     longest = f" {sentence_case(has_waited(*stuck, state))}." if stuck is not None else ""
     does = f"wakes {often} and {again} again{at(thread.id, state)}: it polls for something, or works in small steps"
     if not activity.runs:
-        does = f"sleeps{at(thread.id, state)} in a loop that ends when something has come: that may never be"
+        does = f"sleeps{at(thread.id, state)} in a loop that ends when something comes, which may never happen"
     return (
         f"Inconclusive: {name_of(thread.id, snapshot)} {does}.{longest} "
         f"`livedbg stacks {pid}`, some seconds apart, would tell."

@@ -614,6 +614,15 @@ def test_L10_who_sleeps_between_bursts_is_not_who_ends_a_wait(
     assert verdict(world.later(SECOND // 5)).state is state, verdict(world)
 
 
+def waits_for_ever() -> World:
+    """A process whose main thread waits for a condition that nobody signals."""
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="pthread_cond_wait", timed=False)
+    world.waits(main, world.resource("cond:box/1/0x90"))
+    return world.later(20 * SECOND)
+
+
 @pytest.mark.invariant("behaviour.L10")
 @pytest.mark.parametrize(
     ("bursts", "state"),
@@ -623,11 +632,7 @@ def test_L10_who_sleeps_between_bursts_is_not_who_ends_a_wait(
     ],
 )
 def test_L10_on_a_busy_box_who_wakes_for_moments_is_never_seen_asleep(bursts: int, state: VerdictState) -> None:
-    world = World()
-    world.process(1)
-    main = world.thread(1, "main", waits_in="pthread_cond_wait", timed=False)
-    world.waits(main, world.resource("cond:box/1/0x90"))
-    world.later(20 * SECOND)
+    world = waits_for_ever()
     for part in (0, 1, 2):
         used = {"cpu_ns": SECOND * part // 5, "queued_ns": SECOND * part * 3 // 2, "switches": bursts * part // 2}
         world.thread(2, "metrics", state=ThreadState.RUNNING, **used)
@@ -637,11 +642,7 @@ def test_L10_on_a_busy_box_who_wakes_for_moments_is_never_seen_asleep(bursts: in
 
 @pytest.mark.invariant("behaviour.L10")
 def test_L10_a_few_milliseconds_are_no_share_of_a_core() -> None:
-    world = World()
-    world.process(1)
-    main = world.thread(1, "main", waits_in="pthread_cond_wait", timed=False)
-    world.waits(main, world.resource("cond:box/1/0x90"))
-    world.later(20 * SECOND)
+    world = waits_for_ever()
     for part in (0, 1, 2):
         used = {"cpu_ns": SECOND * part // 1000, "queued_ns": SECOND * part * 3 // 2, "switches": 3 * part}
         world.thread(2, "metrics", waits_in="epoll_wait of 3 descriptors", timed=False, **used)

@@ -80,7 +80,7 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
 @pytest.mark.parametrize(
     ("word", "state", "words"),
     [
-        ("sleeps_until_it_is_there", "unknown", "in a loop that ends when something has come: that may never be."),
+        ("sleeps_until_it_is_there", "unknown", "in a loop that ends when something comes, which may never happen."),
         ("sleeps_for_ever", "running", "and will wake by itself"),
     ],
 )
