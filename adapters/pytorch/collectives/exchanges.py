@@ -7,7 +7,7 @@ Invariants:
         in flight. Likewise while a connection between the two has unread or unacknowledged bytes: a posted message may
         still cross a slow link.
     exchanges.E3. Whether a thread that waits for a posted operation sends or receives is taken from its native stack;
-        without that it is no exchange.
+        without that it is no exchange. So it is of a stack that was taken while the thread was elsewhere in Python.
 """
 
 from __future__ import annotations
@@ -73,13 +73,21 @@ def standing_calls(before: Look | None, now: Look) -> tuple[PythonCall, ...]:
 
 def said_by(stack: Stack | None, call: PythonCall) -> PythonCall | None:
     """Refine a call by the native stack of its thread (E3); None if the stack shows that it is no exchange."""
-    native = [frame.function for frame in stack.frames if frame.language != "python"] if stack is not None else []
+    frames = stack.frames if stack is not None else ()
+    python = next(((_name(frame.file), frame.line) for frame in frames if frame.language == "python"), None)
+    if call.line is not None and python not in (None, (_name(call.line[0]), call.line[1])):
+        return None  # taken while the thread was elsewhere
+    native = [frame.function for frame in frames if frame.language != "python"]
     if call.name == STORE:
         return call if any(map(_STORES.match, native)) else None
     if call.name != WORK:
         return call
     ways = [found[1] for one in native if (found := _POSTED.match(one)) is not None]
     return structs.replace(call, name=ways[0].lower()) if ways else None
+
+
+def _name(file: str | None) -> str:
+    return (file or "").rpartition("/")[2]
 
 
 def root_of(look: Look, thread: int, name: str) -> int | None:

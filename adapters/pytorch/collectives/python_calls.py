@@ -221,6 +221,7 @@ class PythonCall(Struct, frozen=True, kw_only=True):
         tag: of a message; None if not known.
         objects: addresses of its variables' values: another call of the same function has others.
         keys: of the store, that it waits for.
+        line: file and line of the innermost Python frame, of a method's call; None for others.
     """
 
     ident: int
@@ -230,6 +231,7 @@ class PythonCall(Struct, frozen=True, kw_only=True):
     tag: int | None
     objects: tuple[int, ...]
     keys: tuple[str, ...] = ()
+    line: tuple[str, int | None] | None = None
 
 
 class CallReader:
@@ -264,10 +266,15 @@ class CallReader:
         """Return the calls of the threads; raise OSError if memory is unreadable."""
         known = _frames(threads)
         inside = {thread.ident for thread, _ in known}
-        methods = self._methods.of([thread for thread in threads if thread.ident not in inside])
+        others = {thread.ident: thread for thread in threads if thread.ident not in inside}
+        methods = self._methods.of(list(others.values()))
         return (
             *(self._call(thread, frame, groups) for thread, frame in known if not self._subgroup_only(frame)),
-            *(one for ident, call in methods.items() if (one := self._wait(ident, call, groups)) is not None),
+            *(
+                structs.replace(one, line=_line(others[ident].frames[0]))
+                for ident, call in methods.items()
+                if (one := self._wait(ident, call, groups)) is not None
+            ),
         )
 
     def rpc(self, threads: list[PyThread]) -> tuple[RpcThread, ...]:
@@ -343,6 +350,10 @@ def method_wait(ident: int, call: MethodCall, groups: Groups) -> PythonCall | No
         peer = others[0] if len(others) == 1 else None  # P3
         return PythonCall(ident=ident, name=WORK, group=WORLD, peer=peer, tag=None, objects=call.words)
     return None
+
+
+def _line(frame: PyFrame) -> tuple[str, int | None]:
+    return frame.code.file, frame.code.line(frame.offset)
 
 
 def _frames(threads: list[PyThread]) -> list[tuple[PyThread, PyFrame]]:

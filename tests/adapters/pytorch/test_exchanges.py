@@ -87,6 +87,18 @@ def test_E3_a_wait_for_a_key_is_one_only_inside_of_the_store() -> None:
     assert (one.absent, one.unseen, one.total, one.key) == ((1,), (2,), 3, "store.0.1")
 
 
+@pytest.mark.invariant("exchanges.E3")
+@pytest.mark.parametrize(
+    ("line", "same"), [(("/src/train.py", 9), True), (("/src/train.py", 4), False), (("c10d.py", 9), False)]
+)
+def test_E3_a_stack_of_an_earlier_call_says_nothing(line: tuple[str, int], same: bool) -> None:
+    wait = structs.replace(call("store", tag=None), line=line)
+    taken = stack("c10d::TCPStore::doWait(int)")
+    python = (Frame(function="main", language="python", file="/box/src/train.py", line=9),)
+    assert said_by(taken, wait) == wait
+    assert (said_by(structs.replace(taken, frames=taken.frames + python), wait) == wait) is same
+
+
 def test_a_peer_that_is_not_seen_or_not_known_or_itself() -> None:
     (recv,) = joined(look(0, call("recv", 2)))
     assert (recv.absent, recv.unseen) == ((), (2,))
