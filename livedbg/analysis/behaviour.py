@@ -44,7 +44,7 @@ Invariants:
         blocked can give it what it waits for. A program that asks a child again and again whether a job is done, or
         whether it lives, looks the same whatever becomes of the job.
     behaviour.L16. A thread that sleeps in a loop of Python that ends when something has come is not asleep: it waits
-        for that, however long each sleep is.
+        for that, however long each sleep is. One that rests in an endless loop is asleep, however short each sleep is.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, wa
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.analysis.user_code import Inside
-from livedbg.model import POLLS, UNSEEN_RUNTIME, Frame, Process, Resource, Thread, ThreadState, WaitKind, ids
+from livedbg.model import POLLS, UNSEEN_RUNTIME, Frame, LoopWay, Process, Resource, Thread, ThreadState, WaitKind, ids
 from livedbg.model.facts import SocketFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 
@@ -177,22 +177,36 @@ def _loop_ends(thread: Thread, state: RuleInput) -> str | None:
 
 
 def _sleeping(thread: Thread, state: RuleInput) -> str | None:
-    if thread.wait is not WaitKind.SLEEP or cpu_share(thread, state.snapshot) >= TICK_SHARE:
+    if thread.state is not ThreadState.WAITING or cpu_share(thread, state.snapshot) >= TICK_SHARE:
         return None
-    long = (thread.sleeps_s or 0) >= _NAP_S
-    asleep = (long or not _has_run(thread, state.snapshot)) and not _sleeps_in_poll(thread, state)
-    return thread.waits_in or "sleep" if asleep else None
+    way = _loop_way(thread, state)
+    if way is LoopWay.PAUSES and thread.timed:
+        return "the next round of its loop"
+    if thread.wait is not WaitKind.SLEEP or way is LoopWay.POLLS:
+        return None
+    long = (thread.sleeps_s or 0) >= _NAP_S or way is LoopWay.RESTS
+    return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
 
 
-def _sleeps_in_poll(thread: Thread, state: RuleInput) -> bool:
-    place = state.code.frame_of(_frames(thread, state)) if thread.wait is WaitKind.SLEEP else None
-    return place is not None and place.polls
+def polls_in_loop(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a thread sleeps in a loop that ends when something has come (L16)."""
+    return thread.wait is WaitKind.SLEEP and _loop_way(thread, state) is LoopWay.POLLS
+
+
+def _loop_way(thread: Thread, state: RuleInput) -> LoopWay:
+    """Return how the loop goes on in which a thread waits: one of the user's code, or of a library that it called."""
+    frames = _frames(thread, state)
+    place = state.code.frame_of(frames)
+    called = next((frame for frame in frames if frame.language == "python"), place)
+    if place is None or called is None or LoopWay.POLLS in (place.loop, called.loop):
+        return LoopWay.UNKNOWN if place is None else LoopWay.POLLS
+    return place.loop if called is place or place.loop is LoopWay.PAUSES else LoopWay.UNKNOWN
 
 
 def _polling(thread: Thread, state: RuleInput) -> str | None:
     snapshot = state.snapshot
     activity = snapshot.activity.get(thread.id)
-    if activity is not None and _sleeps_in_poll(thread, state) and cpu_share(thread, snapshot) < TICK_SHARE:
+    if activity is not None and polls_in_loop(thread, state) and cpu_share(thread, snapshot) < TICK_SHARE:
         return "it sleeps in a loop that ends when something has come"
     if activity is None or not activity.limited or not activity.runs:
         return None
@@ -253,8 +267,8 @@ TABLE: Final = (
     ),
     Row(
         Behaviour.SLEEPING,
-        "It sleeps for a second or longer, or has not run since it began to sleep; not in a loop that ends when "
-        "something has come.",
+        "It sleeps for a second or longer, has not run since it began to sleep, or rests between the rounds of an "
+        "endless loop; not in a loop that ends when something has come.",
         _sleeping,
     ),
     Row(
@@ -296,7 +310,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     last = last_waited_for(main, state)
     at_end = doing(last, state)
     if at_end.kind is Behaviour.SERVING and (
-        _awaits_jobs(main, state) or _asks_again(main, last, state) or ignored_by(main, state) is not None
+        awaits_jobs_of_pool(main, state) or _asks_again(main, last, state) or ignored_by(main, state) is not None
     ):
         return Standing(main, main, does)
     if last is not main and at_end.kind not in _OPEN:
@@ -308,6 +322,11 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     for kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
         for other in others:
             if doing(other, state).kind is kind and not (_ticks(other, state) or _shows_nothing(other, state)):
+                return Standing(main, other, doing(other, state))
+    if awaits_jobs_of_pool(main, state):
+        asleep = (one for one in others if doing(one, state).kind is Behaviour.SLEEPING)
+        for other in asleep:
+            if in_job(_frames(other, state)):
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
 
@@ -350,7 +369,7 @@ def ignored_by(thread: Thread, state: RuleInput) -> Ignored | None:
     return None
 
 
-def _awaits_jobs(thread: Thread, state: RuleInput) -> bool:
+def awaits_jobs_of_pool(thread: Thread, state: RuleInput) -> bool:
     """Return whether a thread waits for jobs to end: a serving job never ends (L11)."""
     stack = state.snapshot.stacks.get(thread.id)
     return stack is not None and awaits_jobs(stack.frames)
@@ -480,7 +499,7 @@ def unanswered(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int
     It waits beside a connection that no thread waits at, or in a job of a pool.
     """
     waiting = [thread for thread in threads if thread.wait in _INSIDE and doing(thread, state) == LONG_BLOCKED]
-    users = [thread for thread in waiting if _in_users_code(thread, state)]
+    users = [thread for thread in waiting if in_users_code(thread, state)]
     left = {name for name in {one.process for one in waiting} if _leaves_a_connection(name, state)}
     found = (one for one in users or waiting if one.process in left or in_job(_frames(one, state)))
     first = next(found, None)
@@ -492,7 +511,8 @@ def _frames(thread: Thread, state: RuleInput) -> Sequence[Frame]:
     return stack.frames if stack is not None else ()
 
 
-def _in_users_code(thread: Thread, state: RuleInput) -> bool:
+def in_users_code(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a thread is in the user's own code."""
     frame = state.code.frame_of(_frames(thread, state))
     return frame is not None and state.code.inside(frame) in (Inside.USER, Inside.UNLINED)
 

@@ -21,13 +21,16 @@ from livedbg.analysis.behaviour import (
     Standing,
     asks,
     awaits_children,
+    awaits_jobs_of_pool,
     burns_for_ns,
     cpu_share,
     doing,
     held_up,
+    in_users_code,
     last_waited_for,
     long_waits,
     main_threads,
+    polls_in_loop,
     progressing,
     standings,
     unanswered,
@@ -221,7 +224,7 @@ def _waits_long(threads: Sequence[Thread], state: RuleInput) -> tuple[Thread, in
 def _all_idle(stands: Sequence[Standing], threads: Sequence[Thread], state: RuleInput) -> bool:
     """Return whether each process serves or sleeps. A sleep says nothing of the threads that it supervises.
 
-    Who has begun to wait for one that sleeps is no such thread.
+    Who has begun to wait for one that sleeps is no such thread, nor is one of a pool whose jobs are awaited.
     """
     idle = (Behaviour.SERVING, Behaviour.SLEEPING)
     served = {one.doing.reason for one in stands if one.doing.kind is Behaviour.SERVING}
@@ -231,8 +234,12 @@ def _all_idle(stands: Sequence[Standing], threads: Sequence[Thread], state: Rule
         return all(one.end.timed and not asks(servers, one.main.process, state) for one in waits)
     if not stands or any(one.doing.kind not in idle for one in stands):
         return False
-    ends = (_briefly_waited_for(thread, state) for thread in threads if not awaits_children(thread, state))
-    return all(doing(end, state).kind in (*idle, Behaviour.POLLING) for end in ends)
+    of_pools = {one.main.process: one.main for one in stands if awaits_jobs_of_pool(one.main, state)}
+    judged = (one for one in threads if not awaits_children(one, state) and one not in of_pools.values())
+    judged = (one for one in judged if one.process not in of_pools or in_users_code(one, state))
+    ends = [_briefly_waited_for(thread, state) for thread in judged]
+    open_end = any(polls_in_loop(end, state) for end in ends)
+    return not open_end and all(doing(end, state).kind in (*idle, Behaviour.POLLING) for end in ends)
 
 
 def _briefly_waited_for(thread: Thread, state: RuleInput) -> Thread:

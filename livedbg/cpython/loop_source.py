@@ -1,7 +1,8 @@
 """The loops around a line of Python source, and which of them only their own end ends.
 
 A loop that polls has an exit for the case that what it waits for has come: a `break`, a `return`, or its condition. A
-loop without one does its work as often as it says.
+loop without one does its work as often as it says, or until it is told to stop: by a flag of such a name, or by what it
+takes from a queue.
 
 Invariants:
     loop_source.X1. Only its own end ends a loop if no `break` or `return` leaves it, but for those under an `if` that
@@ -9,23 +10,44 @@ Invariants:
         beside one. What an exception ends is not seen.
     loop_source.X2. A file that was changed after the process began is not read: its lines may be others.
     loop_source.X3. A loop polls if it has another way out: a `break`, a `return`, or a condition that no counter
-        decides.
+        decides. An endless one does not: it is only told to stop.
+    loop_source.X4. A loop is endless if it has no way out but under a test of a flag, or of an item that it took from a
+        queue. A flag has the name of one (`stop`, `_shutdown_event`) and is an event, or is set to True or False
+        somewhere in its file: a list of what is `running` is none. A loop that `sys.exit` leaves has another way out,
+        and so has that of a generator, whose caller decides.
+    loop_source.X5. It rests at a line that each round comes to. What is under an `if`, or handles an exception, may be
+        done only while something has not come.
+    loop_source.X6. A wait with a time limit for such a flag is a rest too.
 """
 
 from __future__ import annotations
 
 import ast
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from livedbg.linux import procfs, target_files
+from livedbg.model import LoopWay
+from livedbg.text.patterns import lazy_re
 
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _ORDERS: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
+
+_FLAG: Final = lazy_re(
+    r"_*(?:is_|should_|must_|keep_|please_)?"
+    r"(?:stop(?:ped|ping)?|shut_?down|shutting_down|quit(?:ting)?|exit(?:ing)?|terminat(?:e|ed|ing)|running|going)"
+    r"(?:_?(?:event|flag|requested|now))?$",
+    2,  # re.IGNORECASE
+)
+_ASKED: Final = ("is_set", "isSet", "wait")
+_OWN: Final = ("self", "cls")
+_TAKES: Final = frozenset({"get", "recv", "recv_bytes", "recv_json", "recv_pyobj", "recv_string", "receive", "accept"})
+_EXITS: Final = ("sys.exit", "os._exit", "exit", "quit")
+_NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 class SourceLoop(NamedTuple):
@@ -37,6 +59,8 @@ class SourceLoop(NamedTuple):
         counter: the variable that a `while` loop counts, or "".
         bound: what ends it: a number, a variable, or "" for another expression.
         falls: it counts down.
+        rests: the lines that each round of an endless loop comes to.
+        pauses: the lines where such a loop waits to be told to stop.
     """
 
     is_for: bool
@@ -45,6 +69,8 @@ class SourceLoop(NamedTuple):
     bound: int | str = ""
     falls: bool = False
     polls: bool = False
+    rests: frozenset[int] = frozenset()
+    pauses: frozenset[int] = frozenset()
 
 
 class _Test(NamedTuple):
@@ -64,18 +90,18 @@ class Span(NamedTuple):
 
 def spans_of(tree: ast.Module) -> tuple[Span, ...]:
     """Return the loops, functions and classes of a file, each before those inside of it."""
-    return tuple(_spans(tree.body))
+    return tuple(_spans(tree.body, _flags_of(tree)))
 
 
-def _spans(nodes: Sequence[ast.AST]) -> Iterator[Span]:
+def _spans(nodes: Sequence[ast.AST], flags: Collection[str]) -> Iterator[Span]:
     for node in nodes:
         first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
         if isinstance(node, _FUNCTIONS):
             yield Span(first, last)
         elif isinstance(node, _LOOPS):
             lines = [line for one in node.orelse for line in (one.lineno, (one.end_lineno or 0) + 1)]
-            yield Span(first, last, _loop(node), range(min(lines), max(lines)) if lines else range(0))
-        yield from _spans(list(_statements(node)))
+            yield Span(first, last, _loop(node, flags), range(min(lines), max(lines)) if lines else range(0))
+        yield from _spans(list(_statements(node)), flags)
 
 
 def loops_around(spans: Sequence[Span], line: int) -> list[SourceLoop]:
@@ -90,6 +116,16 @@ def loops_around(spans: Sequence[Span], line: int) -> list[SourceLoop]:
     return found
 
 
+def way_of(spans: Sequence[Span], line: int) -> LoopWay:
+    """Return how the loops around a line go on."""
+    around = loops_around(spans, line)
+    if around and line in around[-1].pauses:
+        return LoopWay.PAUSES
+    if any(loop.polls for loop in around):
+        return LoopWay.POLLS
+    return LoopWay.RESTS if any(line in loop.rests for loop in around) else LoopWay.UNKNOWN
+
+
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the statements right inside of one."""
     for one in ast.iter_child_nodes(node):
@@ -99,14 +135,17 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
             yield from one.body
 
 
-def _loop(node: ast.For | ast.AsyncFor | ast.While) -> SourceLoop:
+def _loop(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> SourceLoop:
     counted = dict(_counted(node))
     if not isinstance(node, ast.While):
         counted |= {one.id: False for one in ast.walk(node.target) if isinstance(one, ast.Name)}
-    tests = [_test(test) for test in _exits(node.body, None, inside=False)]
+    exits = list(_exits(node.body, None, inside=False))
+    tests = [_test(test) for test in exits]
     ends = all(one is not None and one.name in counted for one in tests)
     if not isinstance(node, ast.While):
         return SourceLoop(True, ends and isinstance(node, ast.For), polls=not ends)
+    if (endless := _rests_of(node, exits, flags)) is not None:
+        return SourceLoop(False, False, rests=endless[0], pauses=endless[1])
     own = _test(node.test)
     always = isinstance(node.test, ast.Constant) and bool(node.test.value)
     if always and ends:
@@ -162,6 +201,104 @@ def _exits(nodes: Sequence[ast.AST], test: ast.expr | None, *, inside: bool) -> 
             yield from _exits(node.orelse, None, inside=inside)
         elif not isinstance(node, _FUNCTIONS):
             yield from _exits(list(_statements(node)), None, inside=inside)
+
+
+def _flags_of(tree: ast.AST) -> frozenset[str]:
+    """Return the variables that a file sets to True or False: `stop`, `self.stop`."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and isinstance(node.value, ast.Constant):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found.update(_name(target) for target in targets if isinstance(node.value.value, bool))
+    return frozenset(found)
+
+
+def _rests_of(
+    loop: ast.While, exits: Iterable[ast.expr | None], flags: Collection[str]
+) -> tuple[frozenset[int], frozenset[int]] | None:
+    """Return the lines that each round of an endless loop comes to, and those of its waits for a flag; None for others.
+
+    Args:
+        exits: the conditions of its ways out (None: without one).
+        flags: `_flags_of` its file.
+    """
+    taken = set(_taken(loop.body))
+    always = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
+    told = (one is not None and (_is_flag(one, flags) or _of_item(one, taken)) for one in exits)
+    if not (always or _is_flag(loop.test, flags)) or not all(told) or any(map(_leaves, _inside(loop.body))):
+        return None
+    lines = (range(one.lineno, (one.end_lineno or one.lineno) + 1) for one in _each_round(loop.body))
+    waits = {one.lineno for one in _inside([loop]) if isinstance(one, ast.Call) and _is_flag(one, flags) and one.args}
+    return frozenset(line for one in lines for line in one), frozenset(waits)
+
+
+def _is_flag(node: ast.expr, flags: Collection[str]) -> bool:
+    """Return whether a condition asks a flag, or its contrary, and nothing else (X4)."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _is_flag(node.operand, flags)
+    if isinstance(node, ast.Call):
+        if not isinstance(node.func, ast.Attribute) or node.func.attr not in _ASKED:
+            return False
+        return _is_named(node.func.value)
+    return _is_named(node) and _name(node) in flags
+
+
+def _is_named(node: ast.expr) -> bool:
+    first, _, last = _name(node).rpartition(".")
+    return _FLAG.match(last) is not None and first in ("", *_OWN)
+
+
+def _name(node: ast.AST) -> str:
+    """Return a variable's name, also as an attribute of another: `self.stop`; "" for other expressions."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return (
+        f"{node.value.id}.{node.attr}" if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) else ""
+    )
+
+
+def _taken(nodes: Sequence[ast.AST]) -> Iterator[str]:
+    """Yield the variables that get what a call took from a queue or a connection."""
+    for node in _inside(nodes):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            value = node.value.value if isinstance(node.value, ast.Await) else node.value
+            called = value.func if isinstance(value, ast.Call) and not value.args else None
+            if isinstance(called, ast.Attribute) and called.attr in _TAKES:
+                yield node.targets[0].id
+
+
+def _of_item(test: ast.expr, taken: Collection[str]) -> bool:
+    """Return whether a condition asks of what was taken whether it is the last one."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.Eq)):
+        test = test.left
+    return isinstance(test, ast.Name) and test.id in taken
+
+
+def _leaves(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        return _name(node.func) in _EXITS
+    return isinstance(node, (ast.Yield, ast.YieldFrom))
+
+
+def _inside(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield nodes and all inside of them, without those of nested functions."""
+    for node in nodes:
+        if not isinstance(node, _NESTED):
+            yield node
+            yield from _inside(ast.iter_child_nodes(node))
+
+
+def _each_round(nodes: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield the simple statements that each round of a loop comes to (X5)."""
+    for node in nodes:
+        if isinstance(node, ast.Try):
+            yield from _each_round([*node.body, *node.orelse, *node.finalbody])
+        elif isinstance(node, (ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)):
+            yield from _each_round(node.body)
+        elif not isinstance(node, (ast.If, ast.Match, *_NESTED)):
+            yield node
 
 
 _LARGEST: Final = 1 << 20

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from msgspec import Struct, field
 
 from livedbg.model.facts import facts_shown
-from livedbg.model.states import EdgeKind, EdgeState, TaskState, ThreadState, WaitKind
+from livedbg.model.states import EdgeKind, EdgeState, LoopWay, TaskState, ThreadState, WaitKind
 
 SAMPLED: Final = "sampled"
 """`Stack.source` of a running thread that was sampled by the kernel's clock."""
@@ -136,7 +136,7 @@ class Frame(Struct, frozen=True, omit_defaults=True):
             no sample.
         column: of the call in its line, if known.
         inlined: inlined into the next outer frame, with the same address.
-        polls: its line is in a loop of its function that ends when something has come.
+        loop: how a loop of its function around its line goes on.
     """
 
     function: str
@@ -153,7 +153,7 @@ class Frame(Struct, frozen=True, omit_defaults=True):
     column: int | None = None
     inlined: bool = False
     source_note: str = ""
-    polls: bool = False
+    loop: LoopWay = LoopWay.UNKNOWN
 
 
 class Stack(Struct, frozen=True, kw_only=True, omit_defaults=True):

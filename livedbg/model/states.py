@@ -122,3 +122,18 @@ class SourceHealth(StrEnum):
     DEGRADED = "degraded"  # partial data: `sentence` names what is missing, `remedy` how to fix it
     FAILED = "failed"  # sees nothing
     ENDED = "ended"  # the source is gone (process exited, log closed)
+
+
+class LoopWay(StrEnum):
+    """How the loop around a line of source goes on.
+
+    Attributes:
+        POLLS: it ends when something has come.
+        RESTS: it is endless, and each round comes to the line.
+        PAUSES: so, and waits at the line to be told to stop.
+    """
+
+    UNKNOWN = ""
+    POLLS = "polls"
+    RESTS = "rests"
+    PAUSES = "pauses"

@@ -2,7 +2,8 @@
 
 Invariants:
     sources.Y1. A file system that does not answer costs the source lines of a process while it does not, and no stack.
-    sources.Y2. Each stack gets the source of at most one frame: the one that is named as the place of the thread.
+    sources.Y2. Each stack gets the source of at most one frame: the one that is named as the place of the thread. How a
+        loop goes on is told of the innermost one of Python too: who sleeps in a library may poll there.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.cpython.loop_source import Sources, loops_around
+from livedbg.cpython.loop_source import Sources, way_of
 from livedbg.linux import procfs
-from livedbg.model import Stack
+from livedbg.model import Frame, Stack
 from livedbg.session.rulebook import user_code
 from livedbg.touch.source import SourceLines, read_source, sourced
 
@@ -57,13 +58,18 @@ class StackSources:
         place = self._code.frame_of(stack.frames)
         if place is None or not place.file or not place.line:
             return stack
-        found = sourced(place, self._lines(pid, place.file, place.line))
-        if place.language == "python" and found.source:
-            spans = self._loops.setdefault(pid, Sources(pid)).spans(place.file)
-            polls = spans is not None and any(loop.polls for loop in loops_around(spans, place.line))
-            found = structs.replace(found, polls=polls)
-        frames = tuple(found if frame is place else frame for frame in stack.frames)
+        found = self._looped(pid, sourced(place, self._lines(pid, place.file, place.line)))
+        called = next((frame for frame in stack.frames if frame.language == "python"), place)
+        inner = self._looped(pid, called) if called is not place else found
+        frames = tuple(found if frame is place else inner if frame is called else frame for frame in stack.frames)
         return structs.replace(stack, frames=frames)
+
+    def _looped(self, pid: int, frame: Frame) -> Frame:
+        """Add how the loop around its line goes on."""
+        if frame.language != "python" or not frame.file or not frame.line:
+            return frame
+        spans = self._loops.setdefault(pid, Sources(pid)).spans(frame.file)
+        return structs.replace(frame, loop=way_of(spans, frame.line)) if spans else frame
 
     def _lines(self, pid: int, file: str, line: int) -> SourceLines:
         key = (pid, file, line)

@@ -674,6 +674,32 @@ def test_L11_a_job_that_serves_holds_up_who_waits_for_its_end(function: str, sta
 FILES = {"ThreadPoolExecutor.shutdown": "thread", "Future.result": "_base", "_python_exit": "thread"}
 
 
+POOL = "/usr/lib/python3.12/multiprocessing/pool.py"
+
+
+@pytest.mark.invariant("behaviour.L11")
+@pytest.mark.parametrize(
+    ("awaits", "job", "beside", "state"),
+    [
+        (True, "worker", "Pool._handle_results", VerdictState.RUNNING),
+        (False, "worker", "Pool._handle_results", VerdictState.UNKNOWN),  # main waits for something else
+        (True, "fetch", "Pool._handle_results", VerdictState.UNKNOWN),  # no job of the pool sleeps
+        (True, "worker", "collect", VerdictState.UNKNOWN),  # a thread of the user's own may be stuck
+    ],
+)
+def test_L11_who_waits_for_a_job_that_sleeps_goes_on(awaits: bool, job: str, beside: str, state: VerdictState) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="sem_wait", timed=False)
+    world.waits(main, world.resource("sem:box/1/0x90"))
+    calls(world, main, ("IMapIterator.next", POOL if awaits else "/app/a.py"), ("main", "/app/main.py"))
+    sleeps = world.thread(2, "worker", waits_in="sleep 5 s", timed=True)
+    calls(world, sleeps, ("fetch", "/app/main.py"), (job, POOL if job == "worker" else "/app/main.py"))
+    other = world.thread(3, "handler", waits_in="poll of 3 descriptors", timed=False)
+    calls(world, other, (beside, POOL if beside.startswith("Pool") else "/app/main.py"))
+    assert verdict(world.later(20 * SECOND)).state is state
+
+
 @pytest.mark.invariant("behaviour.L12")
 @pytest.mark.parametrize(
     ("facts", "looked_at", "wait_s", "state"),

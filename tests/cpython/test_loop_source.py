@@ -58,7 +58,7 @@ def around(source: str) -> list[SourceLoop]:
             COUNTS,
         ),
         ("while True:\n    HERE\n    k += 1\n    if k > n:\n        break", SourceLoop(False, True, "k", "n")),
-        ("while True:\n    HERE", SourceLoop(False, False)),
+        ("while True:\n    HERE", SourceLoop(False, False, rests=frozenset({3}))),
         ("while True:\n    HERE\n    if ready:\n        break", SourceLoop(False, False, polls=True)),
         ("while not ready:\n    HERE", SourceLoop(False, False, polls=True)),
     ],

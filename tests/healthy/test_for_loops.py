@@ -82,6 +82,13 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
     [
         ("sleeps_until_it_is_there", "unknown", "in a loop that ends when something comes, which may never happen."),
         ("sleeps_for_ever", "running", "and will wake by itself"),
+        ("rests_between_rounds", "running", "and will wake by itself"),
+        ("rests_until_told_to_stop", "running", "and will wake by itself"),
+        ("pauses_until_told_to_stop", "running", "and will wake by itself"),
+        ("takes_one_after_the_other", "running", "and will wake by itself"),
+        ("naps_if_nothing_has_come", "unknown", "it polls for something, or works in small steps"),
+        ("rests_beside_one_that_polls", "unknown", "Inconclusive: "),
+        ("rests_beside_a_lost_wait", "unknown", "Inconclusive: "),
     ],
 )
 def test_a_sleep_in_a_loop_that_polls_is_a_poll(

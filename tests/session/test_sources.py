@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.model import Frame, Stack
+from livedbg.model import Frame, LoopWay, Stack
 from livedbg.session import sources
 from livedbg.session.sources import StackSources
 from livedbg.touch.source import SourceLines, read_source
@@ -35,6 +35,20 @@ async def test_Y2_the_place_of_the_thread_gets_its_source(tmp_path: Path) -> Non
     assert found.frames[1].source == tuple(f"line {number}" for number in range(7, 14))
     assert (found.frames[1].source_from, found.frames[1].source_note) == (7, "")
     assert (found.frames[0], found.frames[2]) == (stack.frames[0], stack.frames[2])
+
+
+@pytest.mark.invariant("sources.Y2")
+async def test_Y2_how_a_loop_goes_on_is_told_of_the_place_and_of_the_innermost_frame(tmp_path: Path) -> None:
+    user, library = tmp_path / "train.py", tmp_path / "site-packages" / "lib" / "lock.py"
+    library.parent.mkdir(parents=True)
+    user.write_text("def f():\n    while True:\n        g()\n")
+    library.write_text("def g():\n    while not free():\n        sleep(1)\n")
+    for path in (user, library):
+        os.utime(path, (1, 1))
+    stack = a_stack(python(library, 3), python(user, 3), python(user, 3))
+    (found,) = await StackSources().added(PID, [stack])
+    assert [frame.loop for frame in found.frames] == [LoopWay.POLLS, LoopWay.RESTS, LoopWay.UNKNOWN]
+    assert [bool(frame.source) for frame in found.frames] == [False, True, False]
 
 
 async def test_reasons_are_given(tmp_path: Path) -> None:

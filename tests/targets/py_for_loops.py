@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import queue
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ NAPS = 10**6
 SLEEP_S = 3600.0
 FEW = tuple(range(200))
 FLAG: list[int] = []  # stays empty
+STOP = threading.Event()  # is not set
 
 
 def ready() -> None:
@@ -160,6 +162,50 @@ def sleeps_until_it_is_there() -> None:
 def sleeps_for_ever() -> None:
     while True:
         time.sleep(SLEEP_S)
+
+
+def rests_between_rounds() -> None:
+    while True:
+        sum(FEW)
+        time.sleep(NAP_S)
+
+
+def rests_until_told_to_stop() -> None:
+    stopped = False
+    while not stopped:
+        time.sleep(NAP_S)
+
+
+def pauses_until_told_to_stop() -> None:
+    while not STOP.wait(NAP_S):
+        sum(FEW)
+
+
+def takes_one_after_the_other() -> None:
+    items = queue.SimpleQueue[int]()
+    for number in range(NAPS):
+        items.put(number)
+    while True:
+        item = items.get()
+        if item is None:
+            break
+        time.sleep(NAP_S)
+
+
+def naps_if_nothing_has_come() -> None:
+    while True:
+        if not FLAG:
+            time.sleep(NAP_S)
+
+
+def rests_beside_one_that_polls() -> None:
+    threading.Thread(target=sleeps_until_it_is_there, daemon=True).start()
+    rests_between_rounds()
+
+
+def rests_beside_a_lost_wait() -> None:
+    threading.Thread(target=threading.Semaphore(0).acquire, daemon=True).start()
+    rests_between_rounds()
 
 
 def naps_beside_a_lost_wait() -> None:

@@ -1,0 +1,92 @@
+"""Which `while` loops are only told to stop, and where they rest."""
+
+from __future__ import annotations
+
+import ast
+from textwrap import dedent, indent
+
+import pytest
+
+from livedbg.cpython.loop_source import spans_of, way_of
+from livedbg.model import LoopWay
+
+ENDLESS, POLLS, NOTHING = LoopWay.RESTS, LoopWay.POLLS, LoopWay.UNKNOWN
+FLAGS = "stop = False\nrunning = []\ndef told(self):\n    self.running = True\n"
+
+
+def way(source: str) -> LoopWay:
+    """How the loop around the line with `HERE` goes on, in a function."""
+    text = FLAGS + "def f(self, q, done):\n" + indent(dedent(source).strip(), "    ") + "\n"
+    line = next(number for number, one in enumerate(text.splitlines(), 1) if "HERE" in one)
+    return way_of(spans_of(ast.parse(text)), line)
+
+
+@pytest.mark.invariant("loop_source.X4", "loop_source.X3")
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("while True:\n    HERE", ENDLESS),
+        ("while 1:\n    HERE\n    n += 1", ENDLESS),
+        ("while done:\n    HERE", POLLS),
+        ("while not stop:\n    HERE", ENDLESS),
+        ("while not self.stop:\n    HERE", POLLS),  # nothing shows that it is a flag
+        ("while self.running:\n    HERE", ENDLESS),
+        ("while running:\n    HERE", POLLS),
+        ("while job.running:\n    HERE", POLLS),
+        ("while not self._stop_event.is_set():\n    HERE", ENDLESS),
+        ("while not done_event.is_set():\n    HERE", POLLS),
+        ("while not job.shutdown.is_set():\n    HERE", POLLS),
+        ("while not stop.get():\n    HERE", POLLS),
+        ("while not stop and not done:\n    HERE", POLLS),
+        ("while True:\n    HERE\n    if stop:\n        break", ENDLESS),
+        ("while True:\n    HERE\n    if stop:\n        pass\n    else:\n        break", POLLS),
+        ("while True:\n    HERE\n    if done():\n        return", POLLS),
+        ("while True:\n    item = q.get()\n    if item is None:\n        break\n    HERE", ENDLESS),
+        ("while True:\n    item = await q.get()\n    if item == END:\n        return\n    HERE", ENDLESS),
+        ("while True:\n    item = q.recv()\n    if not item:\n        break\n    HERE", ENDLESS),
+        ("while True:\n    state = states.get(q)\n    if state == END:\n        break\n    HERE", POLLS),
+        ("while True:\n    item = q.get()\n    if done is None:\n        break\n    HERE", POLLS),
+        ("while True:\n    item = find()\n    if item is None:\n        break\n    HERE", POLLS),
+        ("while True:\n    HERE\n    if done:\n        sys.exit()", NOTHING),
+        ("while True:\n    HERE\n    yield q", NOTHING),
+        ("while True:\n    HERE\n    def g():\n        yield exit()", ENDLESS),
+    ],
+)
+def test_X4_what_a_loop_waits_for(source: str, expected: LoopWay) -> None:
+    assert way(source) is expected
+
+
+@pytest.mark.invariant("loop_source.X5")
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("while True:\n    with q:\n        HERE", ENDLESS),
+        ("while True:\n    for x in q:\n        HERE", ENDLESS),
+        ("while True:\n    try:\n        HERE\n    except OSError:\n        pass", ENDLESS),
+        ("while True:\n    try:\n        q()\n    finally:\n        HERE", ENDLESS),
+        ("while True:\n    try:\n        q()\n    except OSError:\n        HERE", NOTHING),
+        ("while True:\n    if q:\n        HERE", NOTHING),
+        ("while True:\n    match q:\n        case 1:\n            HERE", NOTHING),
+        ("while True:\n    while not done:\n        HERE", POLLS),
+        ("while not done:\n    while True:\n        HERE", POLLS),
+        ("while True:\n    q(\n        1,\n        HERE,\n    )", ENDLESS),
+    ],
+)
+def test_X5_a_line_that_each_round_comes_to(source: str, expected: LoopWay) -> None:
+    assert way(source) is expected
+
+
+@pytest.mark.invariant("loop_source.X6")
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("while not self.stop.wait(5):  # HERE\n    q()", LoopWay.PAUSES),
+        ("while True:\n    if stop.wait(5):  # HERE\n        break", LoopWay.PAUSES),
+        ("while True:\n    stop.wait(5)  # HERE", LoopWay.PAUSES),
+        ("while True:\n    stop.wait()  # HERE", ENDLESS),
+        ("while not done.wait(5):  # HERE\n    q()", POLLS),
+        ("while not done:\n    stop.wait(5)  # HERE", POLLS),
+    ],
+)
+def test_X6_a_wait_to_be_told_to_stop(source: str, expected: LoopWay) -> None:
+    assert way(source) is expected
