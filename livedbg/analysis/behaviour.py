@@ -44,25 +44,41 @@ Invariants:
         blocked can give it what it waits for. A program that asks a child again and again whether a job is done, or
         whether it lives, looks the same whatever becomes of the job.
     behaviour.L16. A thread that sleeps in a loop of Python that ends when something has come is not asleep: it waits
-        for that, however long each sleep is. One that rests in an endless loop is asleep, however short each sleep is.
+        for that, however long each sleep is. One that rests in a loop that waits for nothing is asleep, however short
+        each sleep is: by Python's own `sleep`, not in a library, which may poll.
+    behaviour.L17. A thread that waits until its server is stopped, or a task of whose event loop does, serves if some
+        thread of its process waits for connections.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from livedbg.analysis.enders import nearest, reachable
 from livedbg.analysis.progress_seen import calls_seen, loop_of
-from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, waits_for_semaphore
+from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, waits_for_semaphore, waits_to_be_stopped
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.analysis.user_code import Inside
-from livedbg.model import POLLS, UNSEEN_RUNTIME, Frame, LoopWay, Process, Resource, Thread, ThreadState, WaitKind, ids
+from livedbg.model import (
+    POLLS,
+    UNSEEN_RUNTIME,
+    EdgeKind,
+    Frame,
+    LoopWay,
+    Process,
+    Resource,
+    Thread,
+    ThreadState,
+    WaitKind,
+    ids,
+)
 from livedbg.model.facts import SocketFacts, facts_of
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 
 TICK_SHARE: Final = 0.05
 """Of a core: a helper thread that uses less does nothing but tick. gloo's loop takes 0.13 %, a JVM's timer 0.2 %."""
@@ -78,6 +94,9 @@ _MOMENT_NS: Final = 200_000
 _BYTES: Final = 64
 """A wake that moves fewer is one for its own sake: of an eventfd, a pipe to itself, a flag."""
 _STEPS: Final = 10
+_INTERPRETER: Final = lazy_re(r"(?:lib)?python|libc\b|libpthread\b|ld-|time\.|\[?vdso")
+"""Files of Python's interpreter and of the C library."""
+
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:")
 _HELD: Final = (*_LOCKS, "barrier:")
 
@@ -162,7 +181,26 @@ def _serving(thread: Thread, state: RuleInput) -> str | None:
         return "a signal"
     if _takes_jobs(thread, state):
         return JOB
-    return _serves(thread, state) or None
+    return _serves(thread, state) or ("connections" if _until_stopped(thread, state) else None)
+
+
+def _until_stopped(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a thread, or a task of its event loop, waits until the server of its process is stopped (L17)."""
+    if thread.process not in state.once(_listening):
+        return False
+    edges = (edge for edge in state.snapshot.edges if edge.kind is EdgeKind.RUNS_ON and edge.target == thread.id)
+    stacks = (state.snapshot.stacks.get(name) for name in (thread.id, *(edge.source for edge in edges)))
+    return any(stack is not None and waits_to_be_stopped(stack.frames) for stack in stacks)
+
+
+def _listening(snapshot: Snapshot) -> frozenset[str]:
+    """Return the processes of which a thread waits for connections."""
+    waits = ((snapshot.threads.get(one.source), snapshot.resources.get(one.target)) for one in snapshot.waits.values())
+    return frozenset(
+        thread.process
+        for thread, resource in waits
+        if thread is not None and resource is not None and resource.listening
+    )
 
 
 def _blocked_for_long(thread: Thread, state: RuleInput) -> str | None:
@@ -200,7 +238,14 @@ def _loop_way(thread: Thread, state: RuleInput) -> LoopWay:
     called = next((frame for frame in frames if frame.language == "python"), place)
     if place is None or called is None or LoopWay.POLLS in (place.loop, called.loop):
         return LoopWay.UNKNOWN if place is None else LoopWay.POLLS
-    return place.loop if called is place or place.loop is LoopWay.PAUSES else LoopWay.UNKNOWN
+    rests = _rests_itself(frames) and (called is place or place.loop is LoopWay.PAUSES)
+    return place.loop if rests else LoopWay.UNKNOWN
+
+
+def _rests_itself(frames: Sequence[Frame]) -> bool:
+    """Return whether Python's own `sleep` or lock waits, and no library, which may poll: a database for its lock."""
+    inside = list(takewhile(lambda frame: frame.language != "python", frames))
+    return bool(inside) and all(_INTERPRETER.match(frame.module or "") for frame in inside)
 
 
 def _polling(thread: Thread, state: RuleInput) -> str | None:
@@ -267,8 +312,8 @@ TABLE: Final = (
     ),
     Row(
         Behaviour.SLEEPING,
-        "It sleeps for a second or longer, has not run since it began to sleep, or rests between the rounds of an "
-        "endless loop; not in a loop that ends when something has come.",
+        "It sleeps for a second or longer, has not run since it began to sleep, or rests in a loop that waits for "
+        "nothing; not in a loop that ends when something has come.",
         _sleeping,
     ),
     Row(

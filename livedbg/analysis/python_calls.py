@@ -144,6 +144,16 @@ def awaits_jobs(frames: Sequence[Frame]) -> bool:
     return False
 
 
+_UNTIL_STOPPED: Final = frozenset({"wait_for_termination", "serve_forever"})
+"""Methods of servers in libraries that return when the server was stopped; other threads serve meanwhile."""
+
+
+def waits_to_be_stopped(frames: Sequence[Frame]) -> bool:
+    """Return whether a thread or a task waits in a library until its server is stopped."""
+    inside = (one for one in frames if one.function.rpartition(".")[2] in _UNTIL_STOPPED and one.language == "python")
+    return any(_PACKAGE.search(one.file or "") or _MODULE.search(one.file or "") for one in inside)
+
+
 def waits_for_semaphore(frames: Sequence[Frame]) -> bool:
     """Return whether a Python thread is in `Semaphore.acquire` or `Barrier.wait` of `threading`."""
     python = [frame for frame in frames if frame.language == "python"][:3]

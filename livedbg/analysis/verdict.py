@@ -252,13 +252,16 @@ def _briefly_waited_for(thread: Thread, state: RuleInput) -> Thread:
 
 def _idle(stands: Sequence[Standing], threads: Sequence[Thread], state: RuleInput) -> str:
     serving = [one.end for one in stands if one.doing.kind is Behaviour.SERVING]
+    asleep = [one.end for one in stands if one.doing.kind is Behaviour.SLEEPING]
+    if asleep and all(doing(thread, state).reason == JOB for thread in serving):
+        serving = []
     if any(thread.wait is WaitKind.SIGNAL for thread in serving):  # then a helper serves
         serving += [thread for thread in threads if doing(thread, state).kind is Behaviour.SERVING]
     if serving:
         first = next((thread for thread in serving if thread.wait is not WaitKind.SIGNAL), serving[0])
         return _idles(first, doing(first, state).reason, state)
     parents = [thread for thread in threads if awaits_children(thread, state)]
-    return _sleeps(stands[0].end, parents, state)
+    return _sleeps(asleep[0] if asleep else stands[0].end, parents, state)
 
 
 def _nothing(state: RuleInput) -> str:

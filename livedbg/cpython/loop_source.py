@@ -10,11 +10,12 @@ Invariants:
         beside one. What an exception ends is not seen.
     loop_source.X2. A file that was changed after the process began is not read: its lines may be others.
     loop_source.X3. A loop polls if it has another way out: a `break`, a `return`, or a condition that no counter
-        decides. An endless one does not: it is only told to stop.
-    loop_source.X4. A loop is endless if it has no way out but under a test of a flag, or of an item that it took from a
-        queue. A flag has the name of one (`stop`, `_shutdown_event`) and is an event, or is set to True or False
-        somewhere in its file: a list of what is `running` is none. A loop that `sys.exit` leaves has another way out,
-        and so has that of a generator, whose caller decides.
+        decides. One that waits for nothing does not (X4).
+    loop_source.X4. A loop waits for nothing if it has no way out but its own end, and those under a test of a number
+        that only its own arithmetic changes, of a flag, or of an item that it took from a queue. A flag has the name of
+        one (`stop`, `_shutdown_event`) and is an event, or is set to True or False somewhere in its file: a list of
+        what is `running` is none. A loop that `sys.exit` leaves has another way out, and so has that of a generator,
+        whose caller decides.
     loop_source.X5. It rests at a line that each round comes to. What is under an `if`, or handles an exception, may be
         done only while something has not come.
     loop_source.X6. A wait with a time limit for such a flag is a rest too.
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import ast
 import time
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -59,8 +61,9 @@ class SourceLoop(NamedTuple):
         counter: the variable that a `while` loop counts, or "".
         bound: what ends it: a number, a variable, or "" for another expression.
         falls: it counts down.
-        rests: the lines that each round of an endless loop comes to.
+        rests: the lines that each round of a loop comes to that waits for nothing.
         pauses: the lines where such a loop waits to be told to stop.
+        endless: it does not end by itself.
     """
 
     is_for: bool
@@ -71,6 +74,7 @@ class SourceLoop(NamedTuple):
     polls: bool = False
     rests: frozenset[int] = frozenset()
     pauses: frozenset[int] = frozenset()
+    endless: bool = False
 
 
 class _Test(NamedTuple):
@@ -116,14 +120,18 @@ def loops_around(spans: Sequence[Span], line: int) -> list[SourceLoop]:
     return found
 
 
-def way_of(spans: Sequence[Span], line: int) -> LoopWay:
-    """Return how the loops around a line go on."""
+def way_of(spans: Sequence[Span], line: int) -> LoopWay | None:
+    """Return how the loops around a line go on; None without a loop."""
     around = loops_around(spans, line)
-    if around and line in around[-1].pauses:
+    if not around:
+        return None
+    if line in around[-1].pauses:
         return LoopWay.PAUSES
     if any(loop.polls for loop in around):
         return LoopWay.POLLS
-    return LoopWay.RESTS if any(line in loop.rests for loop in around) else LoopWay.UNKNOWN
+    if not all(line in loop.rests for loop in around):
+        return LoopWay.UNKNOWN
+    return LoopWay.RESTS if any(loop.endless for loop in around) else LoopWay.ENDS
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -142,10 +150,11 @@ def _loop(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> S
     exits = list(_exits(node.body, None, inside=False))
     tests = [_test(test) for test in exits]
     ends = all(one is not None and one.name in counted for one in tests)
+    around = _rests_of(node, exits, flags)
+    polls, (rests, pauses) = around is None, around or (frozenset(), frozenset())
     if not isinstance(node, ast.While):
-        return SourceLoop(True, ends and isinstance(node, ast.For), polls=not ends)
-    if (endless := _rests_of(node, exits, flags)) is not None:
-        return SourceLoop(False, False, rests=endless[0], pauses=endless[1])
+        by_itself = ends and isinstance(node, ast.For)
+        return SourceLoop(True, by_itself, polls=polls and not ends, rests=rests, pauses=pauses)
     own = _test(node.test)
     always = isinstance(node.test, ast.Constant) and bool(node.test.value)
     if always and ends:
@@ -153,8 +162,10 @@ def _loop(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> S
     elif own is not None and not own.orders:
         own = None
     if own is None or own.name not in counted:
-        return SourceLoop(False, False, polls=not always or not ends)
-    return SourceLoop(False, ends, own.name, own.bound, counted[own.name], polls=not ends)
+        endless = not polls and (always or own is None)
+        return SourceLoop(False, False, "", "", False, polls and not (always and ends), rests, pauses, endless)
+    falls = counted[own.name]
+    return SourceLoop(False, ends, own.name, own.bound, falls, polls and not ends, rests, pauses)
 
 
 def _counted(loop: ast.AST) -> Iterator[tuple[str, bool]]:
@@ -214,22 +225,42 @@ def _flags_of(tree: ast.AST) -> frozenset[str]:
 
 
 def _rests_of(
-    loop: ast.While, exits: Iterable[ast.expr | None], flags: Collection[str]
+    loop: ast.For | ast.AsyncFor | ast.While, exits: Iterable[ast.expr | None], flags: Collection[str]
 ) -> tuple[frozenset[int], frozenset[int]] | None:
-    """Return the lines that each round of an endless loop comes to, and those of its waits for a flag; None for others.
+    """Return the lines that each round of a loop comes to, and those of its waits for a flag; None if it polls (X4).
 
     Args:
         exits: the conditions of its ways out (None: without one).
         flags: `_flags_of` its file.
     """
-    taken = set(_taken(loop.body))
-    always = isinstance(loop.test, ast.Constant) and bool(loop.test.value)
-    told = (one is not None and (_is_flag(one, flags) or _of_item(one, taken)) for one in exits)
-    if not (always or _is_flag(loop.test, flags)) or not all(told) or any(map(_leaves, _inside(loop.body))):
+    taken, own = set(_taken(loop.body)), _own(loop)
+
+    def waits_for_nothing(test: ast.expr) -> bool:
+        return _is_flag(test, flags) or _is_of(test, own)
+
+    test = loop.test if isinstance(loop, ast.While) else ast.Constant(True)
+    begins = (isinstance(test, ast.Constant) and bool(test.value)) or waits_for_nothing(test)
+    told = (one is not None and (waits_for_nothing(one) or _of_item(one, taken)) for one in exits)
+    if not begins or not all(told) or any(map(_leaves, _inside(loop.body))):
         return None
     lines = (range(one.lineno, (one.end_lineno or one.lineno) + 1) for one in _each_round(loop.body))
     waits = {one.lineno for one in _inside([loop]) if isinstance(one, ast.Call) and _is_flag(one, flags) and one.args}
     return frozenset(line for one in lines for line in one), frozenset(waits)
+
+
+def _own(loop: ast.AST) -> set[str]:
+    """Return the variables that nothing but the loop's own arithmetic changes in it."""
+    inside = list(_inside([loop]))
+    own = (node.target for node in inside if isinstance(node, ast.AugAssign) and not _calls(node.value))
+    by_itself = Counter(target.id for target in own if isinstance(target, ast.Name))
+    changed = Counter(one.id for one in inside if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+    return {name for name, times in by_itself.items() if times == changed[name]}
+
+
+def _is_of(test: ast.expr, own: Collection[str]) -> bool:
+    """Return whether a condition compares a variable, which the loop changes itself, with a bound."""
+    compared = _test(test)
+    return compared is not None and compared.orders and compared.name in own
 
 
 def _is_flag(node: ast.expr, flags: Collection[str]) -> bool:

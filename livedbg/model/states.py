@@ -129,11 +129,13 @@ class LoopWay(StrEnum):
 
     Attributes:
         POLLS: it ends when something has come.
-        RESTS: it is endless, and each round comes to the line.
+        RESTS: it waits for nothing, and each round comes to the line.
+        ENDS: so, and it ends by itself.
         PAUSES: so, and waits at the line to be told to stop.
     """
 
     UNKNOWN = ""
     POLLS = "polls"
     RESTS = "rests"
+    ENDS = "ends"
     PAUSES = "pauses"

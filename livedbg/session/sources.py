@@ -16,9 +16,10 @@ from typing import Final
 
 from msgspec import structs
 
+from livedbg.analysis.user_code import Inside
 from livedbg.cpython.loop_source import Sources, way_of
 from livedbg.linux import procfs
-from livedbg.model import Frame, Stack
+from livedbg.model import Frame, LoopWay, Stack
 from livedbg.session.rulebook import user_code
 from livedbg.touch.source import SourceLines, read_source, sourced
 
@@ -58,18 +59,28 @@ class StackSources:
         place = self._code.frame_of(stack.frames)
         if place is None or not place.file or not place.line:
             return stack
-        found = self._looped(pid, sourced(place, self._lines(pid, place.file, place.line)))
+        found = sourced(place, self._lines(pid, place.file, place.line))
+        at = stack.frames.index(place)
         called = next((frame for frame in stack.frames if frame.language == "python"), place)
-        inner = self._looped(pid, called) if called is not place else found
-        frames = tuple(found if frame is place else inner if frame is called else frame for frame in stack.frames)
-        return structs.replace(stack, frames=frames)
+        marked = {at: structs.replace(found, loop=self._way(pid, stack.frames[at:]))}
+        if called is not place:
+            inner = stack.frames.index(called)
+            marked[inner] = structs.replace(called, loop=self._way(pid, (called,)))
+        return structs.replace(stack, frames=tuple(marked.get(n, frame) for n, frame in enumerate(stack.frames)))
 
-    def _looped(self, pid: int, frame: Frame) -> Frame:
-        """Add how the loop around its line goes on."""
-        if frame.language != "python" or not frame.file or not frame.line:
-            return frame
-        spans = self._loops.setdefault(pid, Sources(pid)).spans(frame.file)
-        return structs.replace(frame, loop=way_of(spans, frame.line)) if spans else frame
+    def _way(self, pid: int, frames: Sequence[Frame]) -> LoopWay:
+        """Return how the loop goes on in which the innermost frame is, or the user's code that called it."""
+        ends = LoopWay.UNKNOWN
+        for number, frame in enumerate(frames):
+            user = not number or self._code.inside(frame) is Inside.USER
+            if not user or frame.language != "python" or not frame.file or not frame.line:
+                break
+            way = way_of(self._loops.setdefault(pid, Sources(pid)).spans(frame.file) or (), frame.line)
+            if way is LoopWay.ENDS:
+                ends = LoopWay.RESTS
+            elif way is not None:
+                return way
+        return ends
 
     def _lines(self, pid: int, file: str, line: int) -> SourceLines:
         key = (pid, file, line)

@@ -18,6 +18,7 @@ from livedbg.model import (
     SourceHealth,
     SourceStatus,
     Stack,
+    TaskState,
     ThreadState,
 )
 from livedbg.model import events as ev
@@ -697,6 +698,37 @@ def test_L11_who_waits_for_a_job_that_sleeps_goes_on(awaits: bool, job: str, bes
     calls(world, sleeps, ("fetch", "/app/main.py"), (job, POOL if job == "worker" else "/app/main.py"))
     other = world.thread(3, "handler", waits_in="poll of 3 descriptors", timed=False)
     calls(world, other, (beside, POOL if beside.startswith("Pool") else "/app/main.py"))
+    assert verdict(world.later(20 * SECOND)).state is state
+
+
+GRPC = "/venv/lib/python3.12/site-packages/grpc/_server.py"
+
+
+@pytest.mark.invariant("behaviour.L17")
+@pytest.mark.parametrize(
+    ("function", "file", "listens", "of_task", "state"),
+    [
+        ("_Server.wait_for_termination", GRPC, True, False, VerdictState.RUNNING),
+        ("Server.wait_for_termination", GRPC, True, True, VerdictState.RUNNING),
+        ("_Server.wait_for_termination", GRPC, False, False, VerdictState.UNKNOWN),  # nobody waits for a client
+        ("Job.wait_for_termination", "/app/main.py", True, False, VerdictState.UNKNOWN),  # the user's own: of whom?
+        ("Future.result", GRPC, True, False, VerdictState.UNKNOWN),
+    ],
+)
+def test_L17_who_waits_until_a_server_is_stopped_serves(
+    function: str, file: str, listens: bool, of_task: bool, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    main = world.thread(1, "main", waits_in="sem_timedwait", timed=False)
+    world.waits(main, world.resource("sem:box/1/0x90"))
+    waiter = main
+    if of_task:
+        waiter = world.task("Task-1", TaskState.SUBMITTED, None, kernel="", system="asyncio")
+        world.edge(EdgeKind.RUNS_ON, waiter, main)
+    calls(world, waiter, (function, file), ("main", "/app/main.py"))
+    accepts = world.thread(2, "event_engine", waits_in="epoll_wait of 2 descriptors", timed=False)
+    world.waits(accepts, world.resource("socket:box/9", listening=listens))
     assert verdict(world.later(20 * SECOND)).state is state
 
 

@@ -87,6 +87,7 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
         ("pauses_until_told_to_stop", "running", "and will wake by itself"),
         ("takes_one_after_the_other", "running", "and will wake by itself"),
         ("naps_if_nothing_has_come", "unknown", "it polls for something, or works in small steps"),
+        ("a_library_polls", "unknown", "it polls for something, or works in small steps"),
         ("rests_beside_one_that_polls", "unknown", "Inconclusive: "),
         ("rests_beside_a_lost_wait", "unknown", "Inconclusive: "),
     ],

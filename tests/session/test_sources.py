@@ -51,6 +51,24 @@ async def test_Y2_how_a_loop_goes_on_is_told_of_the_place_and_of_the_innermost_f
     assert [bool(frame.source) for frame in found.frames] == [False, True, False]
 
 
+@pytest.mark.parametrize(
+    ("caller", "expected"),
+    [
+        ("while True:\n        f()", LoopWay.RESTS),
+        ("while not ready:\n        f()", LoopWay.POLLS),
+        ("if ready:\n        f()", LoopWay.RESTS),
+        ("while True:\n      if ready: \n         f()", LoopWay.UNKNOWN),
+    ],
+)
+async def test_who_calls_a_loop_that_ends_may_poll(tmp_path: Path, caller: str, expected: LoopWay) -> None:
+    user = tmp_path / "train.py"
+    user.write_text(f"def f():\n    for x in y:\n        sleep(1)\ndef g():\n    {caller}\n")
+    os.utime(user, (1, 1))
+    line = next(n for n, text in enumerate(user.read_text().splitlines(), 1) if n > 1 and "f()" in text)
+    (found,) = await StackSources().added(PID, [a_stack(python(user, 3), python(user, line, "g"))])
+    assert found.frames[0].loop is expected
+
+
 async def test_reasons_are_given(tmp_path: Path) -> None:
     path = tmp_path / "new.py"
     path.write_text("x = 1\n" * 9)

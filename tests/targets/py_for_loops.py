@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import queue
+import sqlite3
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -196,6 +198,16 @@ def naps_if_nothing_has_come() -> None:
     while True:
         if not FLAG:
             time.sleep(NAP_S)
+
+
+def a_library_polls() -> None:
+    file = f"{tempfile.mkdtemp(prefix='livedbg-')}/runs"
+    holder = sqlite3.connect(file, isolation_level=None)
+    holder.execute("create table runs (number)")
+    holder.execute("begin immediate")
+    waiter = sqlite3.connect(file, isolation_level=None, timeout=SLEEP_S)
+    for number in range(NAPS):
+        waiter.execute("insert into runs values (?)", (number,))
 
 
 def rests_beside_one_that_polls() -> None:

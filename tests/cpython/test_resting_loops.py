@@ -1,4 +1,4 @@
-"""Which `while` loops are only told to stop, and where they rest."""
+"""Which loops wait for nothing, and where they rest."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 from livedbg.cpython.loop_source import spans_of, way_of
 from livedbg.model import LoopWay
 
-ENDLESS, POLLS, NOTHING = LoopWay.RESTS, LoopWay.POLLS, LoopWay.UNKNOWN
+ENDLESS, ENDS, POLLS, NOTHING = LoopWay.RESTS, LoopWay.ENDS, LoopWay.POLLS, LoopWay.UNKNOWN
 FLAGS = "stop = False\nrunning = []\ndef told(self):\n    self.running = True\n"
 
 
-def way(source: str) -> LoopWay:
+def way(source: str) -> LoopWay | None:
     """How the loop around the line with `HERE` goes on, in a function."""
     text = FLAGS + "def f(self, q, done):\n" + indent(dedent(source).strip(), "    ") + "\n"
     line = next(number for number, one in enumerate(text.splitlines(), 1) if "HERE" in one)
@@ -27,7 +27,17 @@ def way(source: str) -> LoopWay:
     [
         ("while True:\n    HERE", ENDLESS),
         ("while 1:\n    HERE\n    n += 1", ENDLESS),
+        ("HERE", None),
         ("while done:\n    HERE", POLLS),
+        ("for x in q:\n    HERE", ENDS),
+        ("for x in q:\n    HERE\n    if done():\n        break", POLLS),
+        ("async for x in q:\n    HERE", ENDS),
+        ("while x > 1e-9:\n    x *= 0.99\n    HERE", ENDS),
+        ("while x > 1e-9:\n    x = ask()\n    HERE", POLLS),
+        ("while x > 1e-9:\n    x *= 0.99\n    x = ask()\n    HERE", POLLS),
+        ("while x < 9 and not done:\n    x += 1\n    HERE", POLLS),
+        ("while x != 9:\n    x += 1\n    HERE", POLLS),
+        ("while True:\n    x += 1\n    if x > q:\n        break\n    HERE", ENDS),
         ("while not stop:\n    HERE", ENDLESS),
         ("while not self.stop:\n    HERE", POLLS),  # nothing shows that it is a flag
         ("while self.running:\n    HERE", ENDLESS),
@@ -52,7 +62,7 @@ def way(source: str) -> LoopWay:
         ("while True:\n    HERE\n    def g():\n        yield exit()", ENDLESS),
     ],
 )
-def test_X4_what_a_loop_waits_for(source: str, expected: LoopWay) -> None:
+def test_X4_what_a_loop_waits_for(source: str, expected: LoopWay | None) -> None:
     assert way(source) is expected
 
 
@@ -72,7 +82,7 @@ def test_X4_what_a_loop_waits_for(source: str, expected: LoopWay) -> None:
         ("while True:\n    q(\n        1,\n        HERE,\n    )", ENDLESS),
     ],
 )
-def test_X5_a_line_that_each_round_comes_to(source: str, expected: LoopWay) -> None:
+def test_X5_a_line_that_each_round_comes_to(source: str, expected: LoopWay | None) -> None:
     assert way(source) is expected
 
 
@@ -88,5 +98,5 @@ def test_X5_a_line_that_each_round_comes_to(source: str, expected: LoopWay) -> N
         ("while not done:\n    stop.wait(5)  # HERE", POLLS),
     ],
 )
-def test_X6_a_wait_to_be_told_to_stop(source: str, expected: LoopWay) -> None:
+def test_X6_a_wait_to_be_told_to_stop(source: str, expected: LoopWay | None) -> None:
     assert way(source) is expected
