@@ -43,9 +43,9 @@ Invariants:
     behaviour.L15. Nor does a thread show progress that does little but answer: only threads that poll, tick or are
         blocked can give it what it waits for. A program that asks a child again and again whether a job is done, or
         whether it lives, looks the same whatever becomes of the job.
-    behaviour.L16. A thread that sleeps in a loop of Python that ends when something has come is not asleep: it waits
-        for that, however long each sleep is. One that rests in a loop that waits for nothing is asleep, however short
-        each sleep is: by Python's own `sleep`, not in a library, which may poll.
+    behaviour.L16. A thread that sleeps in a loop whose source says that it ends when something has come is not asleep:
+        it waits for that, however long each sleep is. One that rests in a loop that waits for nothing is asleep,
+        however short each sleep is: by a `sleep` of the language, not in a library, which may poll.
     behaviour.L17. A thread that waits until its server is stopped, or a task of whose event loop does, serves if some
         thread of its process waits for connections.
 """
@@ -78,7 +78,6 @@ from livedbg.model import (
 )
 from livedbg.model.facts import SocketFacts, facts_of
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.patterns import lazy_re
 
 TICK_SHARE: Final = 0.05
 """Of a core: a helper thread that uses less does nothing but tick. gloo's loop takes 0.13 %, a JVM's timer 0.2 %."""
@@ -94,8 +93,10 @@ _MOMENT_NS: Final = 200_000
 _BYTES: Final = 64
 """A wake that moves fewer is one for its own sake: of an eventfd, a pipe to itself, a flag."""
 _STEPS: Final = 10
-_INTERPRETER: Final = lazy_re(r"(?:lib)?python|libc\b|libpthread\b|ld-|time\.|\[?vdso")
+_INTERPRETER: Final = ("python", "libpython", "libc.", "libc-", "libpthread", "ld-", "time.", "[vdso", "vdso")
 """Files of Python's interpreter and of the C library."""
+
+_SLEEPS_OF_CPP: Final = ("std::this_thread::sleep_", "void std::this_thread::sleep_")
 
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:")
 _HELD: Final = (*_LOCKS, "barrier:")
@@ -238,14 +239,15 @@ def _loop_way(thread: Thread, state: RuleInput) -> LoopWay:
     called = next((frame for frame in frames if frame.language == "python"), place)
     if place is None or called is None or LoopWay.POLLS in (place.loop, called.loop):
         return LoopWay.UNKNOWN if place is None else LoopWay.POLLS
-    rests = _rests_itself(frames) and (called is place or place.loop is LoopWay.PAUSES)
+    rests = _rests_itself(frames, called) and (called is place or place.loop is LoopWay.PAUSES)
     return place.loop if rests else LoopWay.UNKNOWN
 
 
-def _rests_itself(frames: Sequence[Frame]) -> bool:
-    """Return whether Python's own `sleep` or lock waits, and no library, which may poll: a database for its lock."""
-    inside = list(takewhile(lambda frame: frame.language != "python", frames))
-    return bool(inside) and all(_INTERPRETER.match(frame.module or "") for frame in inside)
+def _rests_itself(frames: Sequence[Frame], caller: Frame) -> bool:
+    """Return whether a `sleep` of the language waits, or a lock, and no library, which may poll: for a database."""
+    inside = list(takewhile(lambda frame: frame is not caller, frames))
+    own = ((one.module or "").startswith(_INTERPRETER) or one.function.startswith(_SLEEPS_OF_CPP) for one in inside)
+    return bool(inside) and all(own)
 
 
 def _polling(thread: Thread, state: RuleInput) -> str | None:

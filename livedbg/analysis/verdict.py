@@ -239,13 +239,18 @@ def _all_idle(stands: Sequence[Standing], threads: Sequence[Thread], state: Rule
     judged = (one for one in judged if one.process not in of_pools or in_users_code(one, state))
     ends = [_briefly_waited_for(thread, state) for thread in judged]
     open_end = any(polls_in_loop(end, state) for end in ends)
-    return not open_end and all(doing(end, state).kind in (*idle, Behaviour.POLLING) for end in ends)
+    goes_on = (*idle, Behaviour.POLLING, Behaviour.PROGRESSING)
+    return not open_end and all(doing(end, state).kind in goes_on for end in ends)
 
 
 def _briefly_waited_for(thread: Thread, state: RuleInput) -> Thread:
-    """Return the last thread of the wait chain of a thread that has not waited for the threshold, else itself."""
+    """Return the last thread of the wait chain of a thread, if it has not waited for the threshold, or joins one.
+
+    Else itself.
+    """
     does = doing(thread, state)
-    brief = does.kind is Behaviour.BLOCKED and does != LONG_BLOCKED and not thread.timed
+    joins = any(blocker.startswith("thread:") for blocker in state.graph.blockers_of(thread.id))
+    brief = does.kind is Behaviour.BLOCKED and (joins or does != LONG_BLOCKED) and not thread.timed
     last = last_waited_for(thread, state) if brief else thread
     return last if doing(last, state).kind is Behaviour.SLEEPING else thread
 

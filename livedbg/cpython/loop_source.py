@@ -24,14 +24,12 @@ Invariants:
 from __future__ import annotations
 
 import ast
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple
 
-from livedbg.linux import procfs, target_files
+from livedbg.linux import target_files
 from livedbg.model import LoopWay
 from livedbg.text.patterns import lazy_re
 
@@ -351,11 +349,5 @@ class Sources:
         return self._spans[file]
 
     def _read(self, file: str) -> tuple[Span, ...] | None:
-        root = Path(f"/proc/{self._pid}")
-        path = root / "root" / file.removeprefix("/") if file.startswith("/") else root / "cwd" / file
-        booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
-        began_s = booted_s + procfs.read_stat(self._pid).start_ticks * procfs.CLOCK_TICK_NS / 1e9
-        if path.suffix != ".py" or target_files.status(path).st_mtime > began_s:
-            return None
-        text = target_files.read_bytes(path, _LARGEST)
-        return spans_of(ast.parse(text)) if len(text) < _LARGEST else None
+        text = target_files.read_since_start(self._pid, file, _LARGEST) if file.endswith(".py") else None
+        return spans_of(ast.parse(text)) if text is not None else None

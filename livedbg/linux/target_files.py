@@ -23,6 +23,7 @@ import errno
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from fnmatch import translate
@@ -31,6 +32,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TextIO, TypeVar, cast
 
+from livedbg.linux import procfs
 from livedbg.linux.beneath import is_made_up, named_below
 from livedbg.linux.fs_identity import FsIdentity, acting_as, identity_of, is_privileged
 from livedbg.linux.procfs import living_task
@@ -139,6 +141,27 @@ def read_bytes(path: Path | str, most: int = -1, *, made_up: bool = False) -> by
     """Return the bytes of a regular file, all or the first ones."""
     with os.fdopen(open_fd(path, made_up=made_up), "rb") as file:
         return file.read(most)
+
+
+def read_since_start(pid: int, name: str, largest: int) -> bytes | None:
+    """Return a file that a process was made of, such as its source; None if it was changed since that process began.
+
+    Args:
+        name: its path in the process's root folder, or from its working folder.
+        largest: bytes; a larger one is None too.
+
+    Raises:
+        OSError: as `open_fd` does, or the process is gone.
+        ValueError: of what the kernel says of the process.
+    """
+    root = Path(f"/proc/{pid}")
+    path = root / "root" / name.removeprefix("/") if name.startswith("/") else root / "cwd" / name
+    booted_s = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    began_s = booted_s + procfs.read_stat(pid).start_ticks * procfs.CLOCK_TICK_NS / 1e9
+    if status(path).st_mtime > began_s:
+        return None
+    text = read_bytes(path, largest)
+    return text if len(text) < largest else None
 
 
 def read_text(path: Path | str) -> str:

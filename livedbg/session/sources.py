@@ -21,6 +21,7 @@ from livedbg.cpython.loop_source import Sources, way_of
 from livedbg.linux import procfs
 from livedbg.model import Frame, LoopWay, Stack
 from livedbg.session.rulebook import user_code
+from livedbg.touch.c_loops import CSources
 from livedbg.touch.source import SourceLines, read_source, sourced
 
 _PATIENCE_S: Final = 10.0
@@ -41,6 +42,7 @@ class StackSources:
         self._known: dict[tuple[int, str, int], SourceLines] = {}
         self._started_ns: dict[int, int] = {}
         self._loops: dict[int, Sources] = {}
+        self._c_loops: dict[int, CSources] = {}
         self._waiting: dict[int, asyncio.Future[tuple[Stack, ...]]] = {}
 
     async def added(self, pid: int, stacks: Sequence[Stack]) -> tuple[Stack, ...]:
@@ -73,9 +75,12 @@ class StackSources:
         ends = LoopWay.UNKNOWN
         for number, frame in enumerate(frames):
             user = not number or self._code.inside(frame) is Inside.USER
-            if not user or frame.language != "python" or not frame.file or not frame.line:
+            if not user or not frame.file or not frame.line:
                 break
-            way = way_of(self._loops.setdefault(pid, Sources(pid)).spans(frame.file) or (), frame.line)
+            if frame.language == "python":
+                way = way_of(self._loops.setdefault(pid, Sources(pid)).spans(frame.file) or (), frame.line)
+            else:
+                way = self._c_loops.setdefault(pid, CSources(pid)).way(frame.file, frame.line)
             if way is LoopWay.ENDS:
                 ends = LoopWay.RESTS
             elif way is not None:

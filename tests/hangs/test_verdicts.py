@@ -118,6 +118,9 @@ NATIVE = [
     Case("idle-server", ("running", "unknown"), functions=("main",)),
     Case("idle-epoll", ("running", "unknown"), functions=("main",)),
     Case("cron", ("running", "unknown"), functions=("main",)),
+    Case("joins-worker", ("running",), functions=(LAMBDA,)),
+    Case("joins-poller", ("unknown",), functions=(LAMBDA,)),
+    Case("rests-beside-a-lost-wait", ("unknown",)),
     Case("busy", ("unknown",)),  # it computes, or spins: nothing else shows
     Case("busy-locks", ("running",)),
 ]

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +32,7 @@ struct Shared {  // lives in memory that forked processes share
     pthread_mutex_t mutex[4];
 };
 static Shared *shared;
+static std::atomic<bool> came{false}, stop_requested{false};  // neither is ever set
 static std::map<std::string, int> threads, processes;
 static std::map<std::string, void *> addresses;
 static std::vector<std::string> names;
@@ -317,6 +319,32 @@ int main(int argc, char **argv) {
     } else if (mode == "cron") {
         ready();
         for (;;) sleep(3600);  // @cron
+    } else if (mode == "joins-worker") {  // that works a little, and naps
+        std::thread worker([] {
+            prctl(PR_SET_NAME, "worker");
+            threads["worker"] = gettid_();
+            ready();
+            for (int round = 0; round < 1000000; round++) {
+                for (volatile int n = 0; n < 1000; n++) {}
+                std::this_thread::sleep_for(std::chrono::milliseconds(100));  // @joins-worker
+            }
+        });
+        worker.join();
+    } else if (mode == "joins-poller") {
+        std::thread poller([] {
+            prctl(PR_SET_NAME, "poller");
+            threads["poller"] = gettid_();
+            ready();
+            while (!came) usleep(100000);  // @joins-poller
+        });
+        poller.join();
+    } else if (mode == "rests-beside-a-lost-wait") {
+        start("lost", [] {
+            pthread_mutex_lock(&m[0]);
+            for (;;) pthread_cond_wait(&cv, &m[0]);
+        });
+        ready();
+        while (!stop_requested.load()) usleep(100000);
     } else if (mode == "busy") {
         threads["spinner"] = threads["main"];
         threads.erase("main");

@@ -1,0 +1,248 @@
+"""How the loops around a line of C or C++ go on, by their source.
+
+What is said of Python's loops in livedbg.cpython.loop_source holds here too; the source is parsed by tree-sitter.
+
+Invariants:
+    c_loops.K1. A loop waits for nothing if its condition and all its ways out are true for ever, compare a number that
+        only its own arithmetic changes, ask a flag (of an atomic type, or a bool of this file, with a name like
+        `stop`), or whether a queue had one more item. Else it polls. One that `exit` or a coroutine leaves does
+        neither.
+    c_loops.K2. A line counts only if each round comes to it: not under `if`, `switch` or `catch`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from livedbg.linux import target_files
+from livedbg.model import LoopWay
+from livedbg.text.patterns import lazy_re
+
+if TYPE_CHECKING:
+    from tree_sitter import Node, Parser
+
+_SUFFIXES: Final = frozenset(
+    {".c", ".cc", ".cpp", ".cxx", ".c++", ".h", ".hh", ".hpp", ".hxx", ".inl", ".ipp", ".cu", ".cuh"}
+)
+_LOOPS: Final = frozenset({"while_statement", "for_statement", "for_range_loop", "do_statement"})
+_FUNCTIONS: Final = frozenset({"function_definition", "lambda_expression", "class_specifier", "struct_specifier"})
+_BRANCHES: Final = frozenset({"if_statement", "switch_statement", "catch_clause", "case_statement", "else_clause"})
+_INSIDE: Final = frozenset({"compound_statement", "try_statement", "labeled_statement", *_LOOPS})
+_FLAG: Final = lazy_re(
+    r"(?:g|m|s|k|is|should|must|keep)?_*(?:stop(?:ped|ping|_?requested)?|shut_?down|shutting_?down|quit|exit(?:ing)?"
+    r"|terminate[d]?|running|going)(?:_?(?:flag|requested|now))?_*",
+    re.IGNORECASE,
+)
+_TAKES: Final = frozenset(
+    {"pop", "get", "take", "recv", "receive", "dequeue", "wait_and_pop", "read", "accept", "next"}
+)
+_BRACKETS: Final = ("condition_clause", "parenthesized_expression")
+_EXITS: Final = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate"})
+_ORDERS: Final = ("<", ">", "<=", ">=")
+_LARGEST: Final = 1 << 20
+
+
+class CSources:
+    """The C and C++ sources of one process; each is read once."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._roots: dict[str, Node | None] = {}
+
+    def way(self, file: str, line: int) -> LoopWay | None:
+        """Return how the loops around a line go on; None without a loop, or without the source as it was built."""
+        if file not in self._roots:
+            self._roots[file] = None
+            if Path(file).suffix.lower() in _SUFFIXES:
+                with suppress(OSError, ValueError, ImportError):  # a platform without tree-sitter's wheels
+                    text = target_files.read_since_start(self._pid, file, _LARGEST)
+                    self._roots[file] = _parser().parse(text).root_node if text is not None else None
+        root = self._roots[file]
+        with suppress(RecursionError):  # an expression as deep as nobody writes it
+            return _way_of(root, line) if root is not None else None
+        return None
+
+
+@cache
+def _parser() -> Parser:
+    import tree_sitter_cpp
+    from tree_sitter import Language, Parser
+
+    return Parser(Language(tree_sitter_cpp.language()))
+
+
+def _way_of(root: Node, line: int) -> LoopWay | None:
+    loops: list[Node] = []
+    node: Node | None = root
+    while node is not None:
+        if node.type in _FUNCTIONS:
+            loops.clear()
+        elif node.type in _LOOPS:
+            loops.append(node)
+        within = (one for one in node.named_children if one.start_point[0] < line <= one.end_point[0] + 1)
+        node = next(within, None)
+    ways = [_way(loop, line, root) for loop in loops]
+    decided = (way for way in (LoopWay.POLLS, LoopWay.UNKNOWN, LoopWay.RESTS, LoopWay.ENDS) if way in ways)
+    return next(decided, None)
+
+
+def _way(loop: Node, line: int, root: Node) -> LoopWay:
+    inside = list(_nodes(loop))
+    if any(_name(one.child_by_field_name("function")) in _EXITS for one in inside if one.type == "call_expression"):
+        return LoopWay.UNKNOWN
+    if any(one.type.startswith("co_") for one in inside):
+        return LoopWay.UNKNOWN
+    own = _own(inside)
+    body, test = loop.child_by_field_name("body"), loop.child_by_field_name("condition")
+    goes_on = LoopWay.ENDS if loop.type == "for_range_loop" else _goes_on(test, own, root)
+    goes_on = LoopWay.RESTS if goes_on is None and _takes(test) else goes_on
+    if goes_on is None or body is None:
+        return LoopWay.POLLS
+    for way_out in _ways_out(body):
+        if way_out is None or not (_goes_on(way_out, own, root) or _takes(_denied(_bare(way_out)))):
+            return LoopWay.POLLS
+    if not any(one.start_point[0] < line <= one.end_point[0] + 1 for one in _each_round(body)):
+        return LoopWay.UNKNOWN
+    return goes_on
+
+
+def _goes_on(test: Node | None, own: set[str], root: Node) -> LoopWay | None:
+    """Return RESTS for a condition that is true until somebody tells it to stop, ENDS for a count, else None (K1)."""
+    test = _bare(test)
+    if test is None or _text(test) in ("true", "1"):
+        return LoopWay.RESTS
+    if test.type == "binary_expression" and _text(test.child_by_field_name("operator")) in _ORDERS:
+        sides = [test.child_by_field_name("left"), test.child_by_field_name("right")]
+        names = [_text(side) for side in sides if side is not None and side.type == "identifier"]
+        calls = any(one.type == "call_expression" for one in _nodes(test))
+        return LoopWay.ENDS if not calls and not own.isdisjoint(names) else None
+    return LoopWay.RESTS if _is_flag(_bare(_denied(test) or test), root) else None
+
+
+def _takes(test: Node | None) -> bool:
+    """Return whether a condition takes an item from a queue."""
+    called = _bare(test)
+    is_call = called is not None and called.type == "call_expression"
+    return is_call and called is not None and _name(called.child_by_field_name("function")) in _TAKES
+
+
+def _is_flag(node: Node | None, root: Node) -> bool:
+    if node is None:
+        return False
+    if node.type == "call_expression":
+        called = node.child_by_field_name("function")
+        if called is None or called.type != "field_expression":
+            return False
+        asked, of = _name(called), called.child_by_field_name("argument")
+        return asked == "stop_requested" or (asked in ("load", "test") and _FLAG.fullmatch(_own_name(of)) is not None)
+    name = _own_name(node)
+    if not name or _FLAG.fullmatch(name) is None:
+        return False
+    declared = rf"\b(?:bool|atomic_bool|atomic<bool>|sig_atomic_t)\s[^;(){{}}]{{0,200}}?\b{re.escape(name)}\b"
+    return re.search(declared, _text(root)) is not None
+
+
+def _own_name(node: Node | None) -> str:
+    """Return the name of a variable, or of a member of this object; "" for others."""
+    if node is None or node.type == "identifier":
+        return _text(node)
+    of = node.child_by_field_name("argument") if node.type == "field_expression" else None
+    return _name(node) if of is not None and of.type == "this" else ""
+
+
+def _own(inside: list[Node]) -> set[str]:
+    """Return the variables that nothing but the loop's own arithmetic changes in it."""
+    changed, by_itself = Counter[str](), Counter[str]()
+    for node in inside:
+        if node.type in ("update_expression", "pointer_expression"):
+            name, arithmetic = _text(node.child_by_field_name("argument")), node.type == "update_expression"
+        elif node.type == "assignment_expression":
+            name, value = _text(node.child_by_field_name("left")), node.child_by_field_name("right")
+            computed = value is not None and all(one.type != "call_expression" for one in _nodes(value))
+            arithmetic = computed and _text(node.child_by_field_name("operator")) != "="
+        else:
+            continue
+        changed[name] += 1
+        by_itself[name] += arithmetic
+    return {name for name, times in by_itself.items() if times == changed[name]}
+
+
+def _ways_out(node: Node, test: Node | None = None, *, nested: bool = False) -> Iterator[Node | None]:
+    """Yield for each way out of a loop the condition of the `if` right around it, or None."""
+    for one in node.named_children:
+        if one.type in ("return_statement", "goto_statement") or (one.type == "break_statement" and not nested):
+            yield test
+        elif one.type == "if_statement":
+            condition = one.child_by_field_name("condition")
+            branch, other = one.child_by_field_name("consequence"), one.child_by_field_name("alternative")
+            if branch is not None:
+                yield from _of_branch(branch, condition, nested=nested)
+            if other is not None:
+                yield from _of_branch(other, None, nested=nested)
+        elif one.type not in _FUNCTIONS:
+            yield from _ways_out(one, nested=nested or one.type in _LOOPS or one.type == "switch_statement")
+
+
+def _of_branch(branch: Node, test: Node | None, *, nested: bool) -> Iterator[Node | None]:
+    if branch.type in ("break_statement", "return_statement", "goto_statement"):
+        if branch.type != "break_statement" or not nested:
+            yield test
+    else:
+        yield from _ways_out(branch, test, nested=nested)
+
+
+def _each_round(node: Node) -> Iterator[Node]:
+    """Yield the simple statements that each round of a loop comes to (K2)."""
+    if node.type in _LOOPS:
+        body = node.child_by_field_name("body")
+        yield from _each_round(body) if body is not None else ()
+    elif node.type in _INSIDE:
+        for one in node.named_children:
+            yield from _each_round(one)
+    elif node.type not in _BRANCHES:
+        yield node
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    """Yield a node and all inside of it, without nested functions."""
+    yield node
+    for one in node.named_children:
+        if one.type not in _FUNCTIONS:
+            yield from _nodes(one)
+
+
+def _bare(node: Node | None) -> Node | None:
+    """Return an expression without brackets around it."""
+    while (
+        node is not None
+        and node.type in ("condition_clause", "parenthesized_expression")
+        and node.named_child_count == 1
+    ):
+        node = node.named_children[0]
+    return node
+
+
+def _denied(node: Node | None) -> Node | None:
+    """Return what `!` stands before; None for other expressions."""
+    if (
+        node is None
+        or node.type != "unary_expression"
+        or _text(node.child_by_field_name("operator")) not in ("!", "not")
+    ):
+        return None
+    return node.child_by_field_name("argument")
+
+
+def _name(node: Node | None) -> str:
+    """Return the last part of a name: `pop` of `queue_.pop` and of `std::exit`."""
+    return re.split(r"::|\.|->", _text(node))[-1]
+
+
+def _text(node: Node | None) -> str:
+    return (node.text or b"").decode("utf-8", "replace") if node is not None else ""

@@ -1,0 +1,113 @@
+"""Which loops of C and C++ wait for nothing, by their source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from livedbg.model import LoopWay
+from livedbg.touch.c_loops import CSources
+
+ENDLESS, ENDS, POLLS, NOTHING = LoopWay.RESTS, LoopWay.ENDS, LoopWay.POLLS, LoopWay.UNKNOWN
+DECLARED = "static volatile sig_atomic_t g_stop;\nstd::vector<int> running_;\nstd::atomic<bool> quit_{false};\n"
+
+Way = Callable[[str], LoopWay | None]
+
+
+@pytest.fixture
+def way(tmp_path: Path) -> Way:
+    def of(body: str) -> LoopWay | None:
+        file = tmp_path / "job.cpp"
+        text = DECLARED + "void Job::run(Queue &q) {\n" + body + "\n}\n"
+        file.write_text(text)
+        os.utime(file, (1, 1))
+        line = next(number for number, one in enumerate(text.splitlines(), 1) if "HERE" in one)
+        return CSources(os.getpid()).way(str(file), line)
+
+    return of
+
+
+@pytest.mark.invariant("c_loops.K1")
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("HERE;", None),
+        ("while (true) {\n HERE;\n}", ENDLESS),
+        ("for (;;) {\n HERE;\n}", ENDLESS),
+        ("do {\n HERE;\n} while (1);", ENDLESS),
+        ("for (auto &x : xs) {\n HERE;\n}", ENDS),
+        ("for (int i = 0; i < n; ++i) {\n HERE;\n}", ENDS),
+        ("for (int i = 0; i < n; ++i) {\n HERE;\n if (ready()) break;\n}", POLLS),
+        ("for (int i = 0; i < n; ++i) {\n HERE;\n if (ready()) return;\n}", POLLS),
+        ("for (int i = 0; i < n; ++i) {\n HERE;\n switch (i) { case 1: break; }\n}", ENDS),
+        ("for (int i = 0; i < n; i = done()) {\n HERE;\n}", POLLS),
+        ("for (int i = 0; i < n; ++i) {\n HERE;\n count(&i);\n}", POLLS),
+        ("for (int i = 0; i < done(); ++i) {\n HERE;\n}", POLLS),
+        ("double e = 1; while (e > 1e-9) {\n e *= 0.9;\n HERE;\n}", ENDS),
+        ("double e = 1; while (e > 1e-9) {\n e = step();\n HERE;\n}", POLLS),
+        ("while (!ready) {\n HERE;\n}", POLLS),
+        ("while (!ready.load()) {\n HERE;\n}", POLLS),
+        ("while (!g_stop) {\n HERE;\n}", ENDLESS),
+        ("while (!stop) {\n HERE;\n}", POLLS),  # not seen to be a flag
+        ("while (!stop_.load(std::memory_order_relaxed)) {\n HERE;\n}", ENDLESS),
+        ("while (!this->stop_.load()) {\n HERE;\n}", ENDLESS),
+        ("while (!job.stop.load()) {\n HERE;\n}", POLLS),
+        ("while (!token.stop_requested()) {\n HERE;\n}", ENDLESS),
+        ("while (running_) {\n HERE;\n}", POLLS),
+        ("while (true) {\n if (quit_) break;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (g_stop) { log(); return; }\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (!g_stop) HERE; else break;\n}", POLLS),
+        ("while (q.pop(x)) {\n HERE;\n}", ENDLESS),
+        ("while (!q.pop(x)) {\n HERE;\n}", POLLS),
+        ("while (q.try_pop(x)) {\n HERE;\n}", POLLS),
+        ("while (true) {\n if (!q.pop(x)) break;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (q.pop(x)) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n HERE;\n if (ready()) std::exit(0);\n}", NOTHING),
+        ("while (true) {\n HERE;\n goto out;\n}", POLLS),
+        ("while (!ready) {\n while (true) {\n HERE;\n }\n}", POLLS),
+        ("while (!ready) {\n run([&] { while (true) {\n HERE;\n } });\n}", ENDLESS),
+    ],
+)
+def test_K1_what_a_loop_waits_for(body: str, expected: LoopWay | None, way: Way) -> None:
+    assert way(body) is expected
+
+
+@pytest.mark.invariant("c_loops.K2")
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("while (true) {\n {\n HERE;\n }\n}", ENDLESS),
+        ("while (true) {\n for (auto &x : xs) {\n HERE;\n }\n}", ENDLESS),
+        ("while (true) {\n try {\n HERE;\n } catch (...) {}\n}", ENDLESS),
+        ("while (true) {\n try { f(); } catch (...) {\n HERE;\n }\n}", NOTHING),
+        ("while (true) {\n if (f()) {\n HERE;\n }\n}", NOTHING),
+        ("while (true) {\n switch (f()) { case 1:\n HERE;\n }\n}", NOTHING),
+        ("while (true)\n HERE;", ENDLESS),
+    ],
+)
+def test_K2_a_line_that_each_round_comes_to(body: str, expected: LoopWay, way: Way) -> None:
+    assert way(body) is expected
+
+
+def test_only_sources_as_they_were_built_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "job.c"
+    file.write_text("void f(void) {\n for (;;) {\n  nap();\n }\n}\n")
+    assert CSources(os.getpid()).way(str(file), 3) is None  # changed since this process began
+    os.utime(file, (1, 1))
+    assert CSources(os.getpid()).way(str(file), 3) is ENDLESS
+    other = file.rename(tmp_path / "job.txt")
+    assert CSources(os.getpid()).way(str(other), 3) is None
+    assert CSources(os.getpid()).way("/nowhere/job.c", 3) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["(" * 100_000, "while (1) {" * 20_000, "for (;;) { f(" * 9_000, "\0\xff", "while (", ""]
+)
+def test_no_text_ends_the_look(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "job.c"
+    file.write_text(f"void f(void) {{\n while (!{text}\n", encoding="latin-1")
+    os.utime(file, (1, 1))
+    assert CSources(os.getpid()).way(str(file), 2) in (None, *LoopWay)
