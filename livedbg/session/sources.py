@@ -43,6 +43,7 @@ class StackSources:
         self._started_ns: dict[int, int] = {}
         self._loops: dict[int, Sources] = {}
         self._c_loops: dict[int, CSources] = {}
+        self._ways: dict[tuple[int, str, int], LoopWay | None] = {}
         self._waiting: dict[int, asyncio.Future[tuple[Stack, ...]]] = {}
 
     async def added(self, pid: int, stacks: Sequence[Stack]) -> tuple[Stack, ...]:
@@ -77,15 +78,23 @@ class StackSources:
             user = not number or self._code.inside(frame) is Inside.USER
             if not user or not frame.file or not frame.line:
                 break
-            if frame.language == "python":
-                way = way_of(self._loops.setdefault(pid, Sources(pid)).spans(frame.file) or (), frame.line)
-            else:
-                way = self._c_loops.setdefault(pid, CSources(pid)).way(frame.file, frame.line)
+            way = self._way_at(pid, frame.language == "python", frame.file, frame.line)
             if way is LoopWay.ENDS:
                 ends = LoopWay.RESTS
             elif way is not None:
                 return way
         return ends
+
+    def _way_at(self, pid: int, python: bool, file: str, line: int) -> LoopWay | None:
+        key = (pid, file, line)
+        if key not in self._ways:
+            if len(self._ways) >= _MOST:
+                self._ways.clear()
+            if python:
+                self._ways[key] = way_of(self._loops.setdefault(pid, Sources(pid)).spans(file) or (), line)
+            else:
+                self._ways[key] = self._c_loops.setdefault(pid, CSources(pid)).way(file, line)
+        return self._ways[key]
 
     def _lines(self, pid: int, file: str, line: int) -> SourceLines:
         key = (pid, file, line)
