@@ -182,26 +182,19 @@ def _serving(thread: Thread, state: RuleInput) -> str | None:
         return "a signal"
     if _takes_jobs(thread, state):
         return JOB
-    return _serves(thread, state) or ("connections" if _until_stopped(thread, state) else None)
+    return _serves(thread, state) or ("connections" if thread.id in state.once(_until_stopped) else None)
 
 
-def _until_stopped(thread: Thread, state: RuleInput) -> bool:
-    """Return whether a thread, or a task of its event loop, waits until the server of its process is stopped (L17)."""
-    if thread.process not in state.once(_listening):
-        return False
-    edges = (edge for edge in state.snapshot.edges if edge.kind is EdgeKind.RUNS_ON and edge.target == thread.id)
-    stacks = (state.snapshot.stacks.get(name) for name in (thread.id, *(edge.source for edge in edges)))
-    return any(stack is not None and waits_to_be_stopped(stack.frames) for stack in stacks)
-
-
-def _listening(snapshot: Snapshot) -> frozenset[str]:
-    """Return the processes of which a thread waits for connections."""
+def _until_stopped(snapshot: Snapshot) -> frozenset[str]:
+    """Return the threads that wait, or whose event loops have a task that waits, until a server is stopped (L17)."""
     waits = ((snapshot.threads.get(one.source), snapshot.resources.get(one.target)) for one in snapshot.waits.values())
-    return frozenset(
-        thread.process
-        for thread, resource in waits
-        if thread is not None and resource is not None and resource.listening
-    )
+    listening = {thread.process for thread, at in waits if thread is not None and at is not None and at.listening}
+    if not listening:
+        return frozenset()
+    stopped = {name for name, stack in snapshot.stacks.items() if waits_to_be_stopped(stack.frames)}
+    loops = {edge.target for edge in snapshot.edges if edge.kind is EdgeKind.RUNS_ON and edge.source in stopped}
+    threads = (snapshot.threads.get(name) for name in stopped | loops)
+    return frozenset(one.id for one in threads if one is not None and one.process in listening)
 
 
 def _blocked_for_long(thread: Thread, state: RuleInput) -> str | None:
@@ -216,7 +209,8 @@ def _loop_ends(thread: Thread, state: RuleInput) -> str | None:
 
 
 def _sleeping(thread: Thread, state: RuleInput) -> str | None:
-    if thread.state is not ThreadState.WAITING or cpu_share(thread, state.snapshot) >= TICK_SHARE:
+    waits = thread.state is ThreadState.WAITING and (thread.timed or thread.wait is WaitKind.SLEEP)
+    if not waits or cpu_share(thread, state.snapshot) >= TICK_SHARE:
         return None
     way = _loop_way(thread, state)
     if way is LoopWay.PAUSES and thread.timed:
@@ -234,8 +228,7 @@ def polls_in_loop(thread: Thread, state: RuleInput) -> bool:
 
 def _loop_way(thread: Thread, state: RuleInput) -> LoopWay:
     """Return how the loop goes on in which a thread waits: one of the user's code, or of a library that it called."""
-    frames = _frames(thread, state)
-    place = state.code.frame_of(frames)
+    frames, place = _frames(thread, state), state.code.frame(state.snapshot.stacks.get(thread.id))
     called = next((frame for frame in frames if frame.language == "python"), place)
     if place is None or called is None or LoopWay.POLLS in (place.loop, called.loop):
         return LoopWay.UNKNOWN if place is None else LoopWay.POLLS
