@@ -83,6 +83,7 @@ SYSTEM: Final = System(
     explains=Lazy("livedbg.adapters.pytorch.explained:explains"),
     causes=(
         (r"\b(?:ChildFailedError|ProcessExitedException|ProcessRaisedException):", CauseClass.SUMMARY),
+        (r"\bError (?:compiling objects for|building) extension\b", CauseClass.SUMMARY),
         (r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed|exited)", CauseClass.PEER),
         (
             r"\bDist(?:Network|Store)Error:|[Ww]atchdog caught collective|[Tt]imed out (?:waiting|after)|Socket Timeout"
@@ -109,6 +110,15 @@ SYSTEM: Final = System(
         "Compile with `TORCH_USE_CUDA_DSA`",
         "Set TORCH",
         "from user code:",
+        *("ATTENTION: guard_size", "Maybe you need to add guard", "consider using data-dependent", r"Caused by: \("),
+        *(
+            "For more information, run with TORCH",
+            "For extended logs when we",
+            "If you suspect the guard",
+            "For more debugging",
+        ),
+        *(r"User Stack \(most recent", r"For C\+\+ stack trace", "Potential framework code culprit"),
+        *("The following call raised this", "To fix the error, insert"),
         r"Found from ?:",
         r"  Developer debug context",
         r" For more details about this graph break",

@@ -151,18 +151,27 @@ _LETTER_DATED = lazy_re(
 )
 
 
+# spdlog's with the process and the thread: `[2026-03-26 21:59:41,526 E 77 81] file.cc:9: text`.
+_LETTER_BEHIND = lazy_re(
+    r"\[(?=.{23,29} ([DTIWEFC]) )(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[.,](\d{3,9}) [A-Z] "
+    r"(?P<pid>\d{1,10}) (?P<tid>\d{1,10})\] (?:\(\w{1,40}\) )?(?:[\w./+-]{1,200}:\d{1,9}: {1,2})?"
+)
+
+
 def _level_dated(match: re.Match[str], clock: SourceClock) -> Header:
     level, second = match[1], match[2]
     if second[6] == " ":
         second = f"20{second[:2]}-{second[2:4]}-{second[4:]}"
     severity = SEVERITY_OF_LETTER[level] if len(level) == 1 else severity_of_word(level)
-    return Header("python", severity, match.end(), clock.date_time(second, match[3], None))
+    by = {name: int(number) for name, number in match.groupdict().items()}
+    wall_ns, name = clock.date_time(second, match[3], None), "dated" if by else "python"
+    return Header(name, severity, match.end(), wall_ns, None, by.get("pid"), by.get("tid"))
 
 
 # vLLM and friends: `INFO 11-21 03:11:22 [file.py:12] message`, workers' prefix in parentheses.
 _LEVEL_FIRST = lazy_re(
     r"(?:\([^()]{1,60}\) )?(DEBUG|INFO|WARNING|ERROR|CRITICAL) (\d\d)-(\d\d) (\d\d:\d\d:\d\d)(?:[.,](\d{1,9}))? "
-    r"(?:\[[\w./-]{1,100}:\d{1,6}\] )?"
+    r"(?:\[?[\w./-]{1,100}:\d{1,6}\] )?"
 )
 
 
@@ -242,6 +251,7 @@ def _level_alone(match: re.Match[str], clock: SourceClock) -> Header:
 SHAPES: Final = (
     Shape("glog", "VIWEFC", _GLOG, _glog),
     Shape("glog", "[", _IN_BRACKETS, _glog_in_brackets),
+    Shape("dated", "[", _LETTER_BEHIND, _level_dated),
     Shape("dated", "[(0123456789", DATED, read_dated, general=True, memory=DatedHeads),
     Shape("python", "DIWEC", _BASIC, _level_alone, general=True),
     Shape("python", "[DIWEC", _LEVEL_DATED, _level_dated, general=True),

@@ -60,7 +60,8 @@ _NATIVE_STACK = lazy_re(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
     r"|stack backtrace:$|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
     r"|Backtrace|======= (?:Backtrace|Memory map)"
-    r"|==== backtrace \(tid|={20,40}$|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S{1,300}\(\S{0,1000}\+0x[0-9a-f]{1,16}\) \[0x)"
+    r"|==== backtrace (?:\(tid|====)|={19,40}$"
+    r"|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S{1,300}\(\S{0,1000}\+0x[0-9a-f]{1,16}\) \[0x)"
 )
 _REPORT = lazy_re(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
 _REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
@@ -170,7 +171,19 @@ class Continuation:
     """
 
     __slots__ = (
-        *("_announced", "_awaits", "_details", "_indented", "_listed", "_names", "_open", "_plain", "_raises", "_row"),
+        *(
+            "_announced",
+            "_awaits",
+            "_cut",
+            "_details",
+            "_indented",
+            "_listed",
+            "_names",
+            "_open",
+            "_plain",
+            "_raises",
+            "_row",
+        ),
         *("_ruled", "_state", "_strays", "_traceback_follows", "held_traceback", "lines"),
     )
 
@@ -189,6 +202,7 @@ class Continuation:
         self._plain = shape == "plain"
         self._row = self._plain and message[:1] == "|" and _ROW.match(message) is not None
         self._indented = self._plain and message[:1].isspace()
+        self._cut = message[:1].isspace()  # it may be of a traceback whose head is cut off
         self._names = self._plain and NAMES_EXCEPTION.match(message) is not None
         self.lines = 1
         self.held_traceback = False
@@ -238,7 +252,7 @@ class Continuation:
         if "signal " in line and _JULIA_SIGNAL.match(line) is not None:
             self._state = _State.JULIA
             return True
-        if self._indented and line.startswith('  File "') and HEADLESS.match(line) is not None:
+        if self._cut and line.startswith('  File "') and HEADLESS.match(line) is not None:
             self._state = _State.HEADLESS
             return True
         if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):

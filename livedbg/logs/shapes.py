@@ -52,7 +52,7 @@ _OF_ERROR: Final = lazy_re(
     r"|timed? ?out|trying|attempt|fall(?:ing)? ?back",
     re.IGNORECASE,
 )
-_NO_PYTHON: Final = lazy_re(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}\]|\w/\w{1,200}\.py:\d{1,9}\]")
+_NO_PYTHON: Final = lazy_re(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}[\]:]|\w/\w{1,200}\.py:\d{1,9}\]")
 """Places in headers of C++ loggers, and of Python's that write glog's form on each line (their paths have a `/`)."""
 
 PLAIN = "plain"
@@ -230,6 +230,6 @@ def may_hold_traceback(header: Header, text: str) -> bool:
 
     C++ logs no traceback, nor do loggers with a header on each line; a warning that doesn't mention an error has none.
     """
-    if header.severity is not Severity.WARNING:
-        return True
-    return _OF_ERROR.search(text, header.end) is not None and _NO_PYTHON.search(text, 0, header.end) is None
+    if _NO_PYTHON.search(text, 0, header.end) is not None:
+        return False
+    return header.severity is not Severity.WARNING or _OF_ERROR.search(text, header.end) is not None

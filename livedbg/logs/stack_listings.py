@@ -17,6 +17,7 @@ from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 
 _LIMIT: Final = 200
+_OUTERMOST_FIRST: Final = "Stack trace (most recent call last)"
 _NOTHING: Final = lazy_re(r"(?!)")
 
 
@@ -54,6 +55,17 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             ),
             report=lazy_re(
                 r"(?:ucs_(?:handle_error|fatal_error|log_|debug_)\w{0,100}|__sigaction|__restore_rt|gsignal|raise|abort)$"
+            ),
+        ),
+        "backward": Listing(  # outermost first
+            lazy_re(
+                r'^#\d{1,4} +(?:Object "(?P<module>[^"\n]{1,400})", at 0x[0-9a-f]{1,16}'
+                r'|Source "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,9})), in '
+                r"(?P<function>[^\n]{1,2000}?)(?: \[0x(?P<address>[0-9a-f]{1,16})\])?$",
+                re.MULTILINE,
+            ),
+            report=lazy_re(
+                r"(?:__GI_)?(?:raise|abort|pthread_kill|gsignal)$|std::terminate|__cxa_throw|__verbose_term|$"
             ),
         ),
         "report": Listing(  # of glog, abseil and LLVM
@@ -165,7 +177,9 @@ def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tupl
 
 
 def native_frames(text: str, begin: int = 0) -> tuple[Frame, ...]:
-    """Return the native frames listed in a debugger's format, with `frame #1: `, or as UCX does."""
-    if "==== backtrace (tid" in text:
+    """Return the native frames listed in a debugger's format, with `frame #1: `, or as UCX and backward-cpp do."""
+    if "==== backtrace " in text:
         return listed("ucx", text, begin)
+    if _OUTERMOST_FIRST in text and (frames := listed("backward", text, begin)):
+        return frames[::-1]
     return listed("native", text, begin) if "#" in text else ()

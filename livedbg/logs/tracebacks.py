@@ -66,6 +66,8 @@ _SOURCE_LIMIT: Final = 200
 _NO_SOURCE: Final = lazy_re(r"[~^ ]+$|\[Previous line repeated |\.\.\.<|(?:-{3,}|={3,})")
 """Below a frame: marks of columns, how often it is repeated, how many lines are left out, what parts groups."""
 _BRIEF: Final = 200
+_ABOVE_FRAME: Final = 6
+"""So many lines, at most, stand above the first frame of a traceback whose head is cut off."""
 _TELLING: Final = 16  # characters of a message that are no chance
 
 
@@ -88,11 +90,13 @@ class _Block(Struct):
     Attributes:
         quoted: its header says whose it is.
         strict: its source lines may not be indented: only a line that names an exception ends its frames.
+        cut: its head is missing.
     """
 
     link: _Link
     quoted: bool = False
     strict: bool = False
+    cut: bool = False
     frames: list[Frame] = field(default_factory=list)  # outermost first
     raised: int | None = None  # index of the line that names the exception
     body: list[str] = field(default_factory=list)
@@ -114,7 +118,7 @@ class _Block(Struct):
     @property
     def strayed(self) -> bool:
         """Whether the only line below the frames names no exception: another program wrote it between them (T4)."""
-        return len(self.body) == 1 and bool(self.frames) and NAMES_EXCEPTION.match(self.body[0]) is None
+        return len(self.body) == 1 and NAMES_EXCEPTION.match(self.body[0]) is None
 
     @property
     def is_group(self) -> bool:
@@ -203,6 +207,7 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
     blocks: list[_Block] = []
     link, repeated = _Link.NONE, ""
     inside = False  # among the frames of the newest block
+    cut, head = _cut_off(lines)
     for number, whole in enumerate(lines):
         line = whole.removeprefix(repeated) if repeated else whole
         header = _TRACEBACK.search(line) if "(most recent call last)" in line else None
@@ -221,9 +226,9 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
             blocks.append(_inverted(link, lines[:number]))
             link, inside = _Link.NONE, True
         elif not blocks:
-            if number == 0 and HEADLESS.match(line) is not None:
-                blocks.append(_Block(link, strict=True))
-                inside = _add_frame(blocks[0], line)
+            if number == cut:
+                blocks.append(_Block(link, strict=True, cut=True))
+                repeated, inside = head, _add_frame(blocks[0], line.removeprefix(head))
         elif (linked := next((one for words, one in _LINKS if line.startswith(words)), None)) is not None:
             link, inside = linked, inside and linked is not _Link.BELOW
         elif not inside:
@@ -243,7 +248,22 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
                 blocks[-1].body.append(line)
                 blocks[-1].raised = number
             inside = False
-    return [block for block in blocks if block.body or block.frames]
+    return [block for block in blocks if block.body or (block.frames and not block.cut)]
+
+
+def _cut_off(lines: Sequence[str]) -> tuple[int, str]:
+    """Return the index of the first frame of a traceback whose head is cut off, and what a logger wrote before it.
+
+    Only the source of another frame, or marks below it, may stand above, behind the same head; -1 without such a frame.
+    """
+    number = next((number for number, line in enumerate(lines[:_ABOVE_FRAME]) if '  File "' in line), None)
+    if number is None:
+        return -1, ""
+    head, mark, frame = lines[number].partition('  File "')
+    above = [line.removeprefix(head) for line in lines[:number] if line.startswith(head)]
+    if (number and not head) or head[:1].isspace() or HEADLESS.match(mark + frame) is None:
+        return -1, ""
+    return (number, head) if len(above) == number and all(line[:1] in (" ", "") for line in above) else (-1, "")
 
 
 def _inverted(link: _Link, above: Sequence[str]) -> _Block:

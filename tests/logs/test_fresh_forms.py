@@ -143,3 +143,124 @@ def test_heartbeats_that_are_missing_are_spoken_of() -> None:
     said = verdict("fps 10\nNo heartbeat for components: worker_0 (337 seconds)\n")
     assert (said.state, "speaks of a failure" in said.sentence) == (UNKNOWN, True)
     assert "speaks" not in verdict("fps 10\nheartbeat of worker_0\n").sentence
+
+
+FRAMES = (
+    'Traceback (most recent call last):\n  File "/w/run.py", line 9, in main\n    step()\n'
+    '  File "/w/pump.py", line 31, in step\n    raise Dry(3)\npump.DryError: tank 3\n'
+)
+
+
+def behind(head: str, text: str) -> str:
+    return "".join(f"{head}{line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("head", ["[2]:", "[2]: ", "[2]<stderr>:", "Sat Nov 21 12:00:00 2026[2]<stderr>:"])
+def test_a_rank_stands_in_brackets_before_each_line(head: str) -> None:
+    text = behind(head, FRAMES)
+    assert who(text) == {("rank 2", 2)}
+    assert verdict(text).sentence.startswith("Rank 2 crashed in step (pump.py:31): pump.DryError: tank 3")
+
+
+def test_a_number_in_brackets_alone_in_its_line_is_no_rank() -> None:
+    table = "Failures:\n[0]:\n  time : 2026-11-21_12:00:00\n  host : n1\n[1]:\n  time : 2026-11-21_12:00:01\n"
+    assert who(table) == {("", None)}
+    assert who("[1]: https://example.org/a\n[2]: https://example.org/b\n") == {("", None)}
+
+
+def test_a_time_with_more_in_its_brackets_is_no_stamp() -> None:
+    text = "".join(f"[2026-11-21 12:00:{n:02},250 I 77 81] pump.cc:9: turn {n}\n" for n in range(20))
+    assert {record.text[record.head :][:4] for record in read(text)} == {"turn"}
+
+
+def test_an_error_below_a_warning_of_c_plus_plus_is_no_part_of_it() -> None:
+    text = "[2026-11-21 12:00:01,250 W 77 81] pump.cc:9: not yet up, so retrying.\n" + FRAMES
+    assert verdict(text).state is CRASHED
+    assert verdict(text[: text.index("Trace")]).state is UNKNOWN
+
+
+# tracebacks of which the head or the end is cut off
+
+CUT = FRAMES.partition("main\n    step()\n")[2]
+
+
+@pytest.mark.parametrize("head", ["ERROR 11-21 12:00:00 core.py:291] ", "ERROR 11-21 12:00:00 [core.py:291] "])
+@pytest.mark.parametrize("above", ["", "    ^^^^^^\n", "    step()\n           ^^^^\n"])
+def test_T3_a_traceback_without_its_head_behind_that_of_a_logger(head: str, above: str) -> None:
+    said = verdict(behind(head, above + CUT))
+    assert (said.state, said.sentence) == (CRASHED, "Crashed in step (pump.py:31): pump.DryError: tank 3.")
+
+
+def test_T3_frames_behind_the_head_of_a_logger_are_no_traceback_without_an_exception() -> None:
+    frames = CUT.rpartition("pump.Dry")[0]
+    assert not hits(behind("ERROR 11-21 12:00:00 [core.py:291] ", f"{frames}the pump goes on\n").encode())
+    assert not hits(behind("ERROR 11-21 12:00:00 [core.py:291] ", frames).encode())
+
+
+def test_T4_a_line_that_was_left_out_below_the_head_of_a_traceback() -> None:
+    head, rest = FRAMES.split("\n", 1)
+    (hit,) = hits(f"{head}\n... [some lines are left out]\n{rest}".encode())
+    assert (hit.type, hit.message, hit.stack[0].line) == ("pump.DryError", "tank 3", 31)
+
+
+def test_a_traceback_without_its_end_gives_way_to_an_error_that_is_understood() -> None:
+    cut = FRAMES.rpartition("pump.Dry")[0]
+    error = (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 1 has a total capacity of 8.00 GiB"
+    )
+    assert verdict(f"{error}\n{cut}").sentence.startswith("CUDA out of memory on GPU 1")
+    assert verdict(cut).sentence.startswith("Crashed in step (pump.py:31): unknown: the traceback is cut off")
+
+
+@pytest.mark.parametrize(
+    ("above", "raised", "says"),
+    [
+        (
+            "E1121 12:00:00.250000 77 pump.cc:9] error: the pump could not be opened: no water\n",
+            "RuntimeError: FAILED: the tank did not start. Look at the errors above for more details.",
+            "The log ends with an error, at 0.log:1: error: the pump could not be opened: no water",
+        ),
+        (
+            "pumpc: error: tank 3 is shut\n",
+            "RuntimeError: Error compiling objects for extension",
+            "pumpc: error: tank 3 is shut",
+        ),
+    ],
+)
+def test_an_exception_that_points_to_what_stands_above_gives_way_to_it(above: str, raised: str, says: str) -> None:
+    text = f'{above}Traceback (most recent call last):\n  File "/w/run.py", line 9, in main\n    go()\n{raised}\n'
+    assert says in verdict(text).sentence
+    assert raised.partition(":")[0] in verdict(text.removeprefix(above)).sentence
+
+
+# stacks
+
+BACKWARD = """terminate called after throwing an instance of 'pump::Dry'
+  what():  tank 3
+Stack trace (most recent call last):
+#3    Object "/w/build/run", at 0x5606b35bb54d, in _start
+#2    Source "/w/run.cpp", line 30, in main [0x5606b35bb3a2]
+#1    Source "/w/pump.cpp", line 214, in Pump::step(int) [0x5606b35f31b9]
+#0    Object "/usr/lib/libc.so.6", at 0x7faf2b0773e6, in abort
+Aborted (core dumped)
+"""
+UCX = """[n1:4124 :0:4301] Caught signal 11 (Segmentation fault: address not mapped to object at address (nil))
+==== backtrace ====
+ 0 0x000000000001fce0 pump_step()  /w/pump.c:483
+ 1 0x0000000000402770 main()  /w/run.c:9
+===================
+"""
+
+
+def test_stacks_that_libraries_of_c_plus_plus_print() -> None:
+    assert verdict(BACKWARD).sentence == "Crashed in Pump::step (pump.cpp:214): pump::Dry: tank 3."
+    assert verdict(UCX).sentence == "Crashed in pump_step (pump.c:483): SIGSEGV: Segmentation fault."
+
+
+@pytest.mark.parametrize(
+    "said", ["Failed to connect to the tank in 60 s", "No tank is there. The pump will terminate."]
+)
+def test_an_error_of_a_logger_says_that_its_program_ends(said: str) -> None:
+    line = f"[2026-11-21 12:00:01,250 E 77 81] pump.h:9: {said}\n"
+    assert verdict(line).state is CRASHED
+    assert verdict(f"{line}[2026-11-21 12:00:02,250 I 77 81] pump.h:12: turn 3\n").state is UNKNOWN

@@ -105,6 +105,8 @@ SAMPLES = [
     ("bracketed", "[11:04:35.101][pump ][E] valve 3: no water", E, None, None, None, None),
     ("bracketed", "[11:04:35] [warn] valve 3 is slow", W, None, None, None, None),
     ("dated", "[2026-11-21 03:11:22.333] [E] no water", E, _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),
+    ("dated", "[2026-11-21 03:11:22,333 E 77 81] pump.cc:9: no water", E, _local("2026-11-21 03:11:22") + 333_000_000, None, 77, 81),
+    ("dated", "[2026-11-21 03:11:22,333 I 77 81] (pumpd) on", N, _local("2026-11-21 03:11:22") + 333_000_000, None, 77, 81),
     ("dated", "[1795259482] pumpd[14:0] error: no water", E, 1_795_259_482 * 10**9, None, None, None),
     ("dated", "[1795259482.25] pumpd[14:0] notice: water", N, 1_795_259_482 * 10**9 + 250_000_000, None, None, None),
     ("dated", "Nov 21 03:11:22.333 CRIT no water      reason: tank 3", C, _local("2026-11-21 03:11:22") + 333_000_000, None, None, None),

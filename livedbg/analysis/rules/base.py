@@ -22,6 +22,7 @@ from msgspec import Struct
 from livedbg.analysis.diagnosis import Finding, WaitGraph
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
+from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
@@ -61,7 +62,9 @@ _CAUSES: Final = (
     (r"\b[Ee]xception (?:was )?(?:thrown|raised) (?:from|in|by) (?:the |a )?user[- ]defined\b", CauseClass.SUMMARY),
     (
         r"\b\w{0,40}(?:Dead|Died)\w{0,20}Error:"
-        r"|\b[Ss]ee (?:the )?(?:stack ?trace|root cause|errors?|logs?|output)\b.{0,20}\babove"
+        r"|\b(?:[Ss]ee|[Ll]ook at|[Cc]heck|[Rr]ead) (?:the )?(?:stack ?trace|root cause|errors?|logs?|output)\b"
+        r".{0,20}\babove"
+        rf"|^unknown: {CUT_OFF}"
         r"|\b(?:stack ?trace|errors?|logs?|output) above for the root cause",
         CauseClass.SUMMARY,
     ),

@@ -173,11 +173,11 @@ CERTAIN: Final = (
     Certain(
         "launcher",
         "[",
-        r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\w{1,30}/\d|pod/|[^\],]{1,110},(?:mpirank:)?\d{1,6}[\],])",
+        r"\[(?:[a-z]+(?:: )?\d{1,6}\]|\d{1,6}\]<std|\w{1,30}/\d|pod/|[^\],]{1,110},(?:mpirank:)?\d{1,6}[\],])",
         by(
             r"\[(?:(?:rank(?:: )?|default|trainer|worker|\w{1,30}/)(?P<rank>\d{1,6})\]:?"
             r"|pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,253})\]"
-            rf"|{_MPI},(?P<rank_2>\d{{1,6}})\](?:\[[\w.,:-]{{1,100}}\])?<(?P<stream>stdout|stderr|stddiag)>:?"
+            rf"|(?:{_MPI},)?(?P<rank_2>\d{{1,6}})\](?:\[[\w.,:-]{{1,100}}\])?<(?P<stream>stdout|stderr|stddiag)>:?"
             r"|\d{1,9},mpirank:(?P<rank_3>\d{1,6}),(?P<host>[\w.-]{1,100})\](?:<(?P<stream_2>stdout|stderr)>)?:)"
             r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
         ),
@@ -224,7 +224,7 @@ CERTAIN: Final = (
         r"[A-Z][a-z]{2} [A-Z][a-z]{2} ",
         by(
             rf"{_DAY} {MONTH} (?P<day>[ \d]\d) (?P<clock>\d\d:\d\d:\d\d) (?P<year>\d{{4}}):? ?"
-            rf"(?=(?:\[{_MPI},\d{{1,6}}\](?:\[[\w.,:-]{{1,100}}\])?)?<std(?:out|err|diag)>:)(?:<(?P<stream>stdout|stderr)>:)?"
+            rf"(?=(?:\[(?:{_MPI},)?\d{{1,6}}\](?:\[[\w.,:-]{{1,100}}\])?)?<std(?:out|err|diag)>:)(?:<(?P<stream>stdout|stderr)>:)?"
         ),
     ),
 )

@@ -38,11 +38,11 @@ _MONTH_FIRST: Final = lazy_re(r"[\[(]?[A-Z]")
 _ONLY_CLOCK: Final = lazy_re(r"[\[(]?\d\d:")
 _stamp = any_of(
     by(
-        r"[\[(]?(?P<time>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
-        r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d))?[\])]?(?: |$)"
+        r"([\[(])?(?P<time>\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](?P<part>\d{1,9}))?"
+        r"(?: ?(?P<zone>Z|[+-]\d\d:?\d\d))?(?(1)[\])])(?: |$)"
     ),
-    by(rf"[\[(]?{MONTH} (?P<day>[ \d]\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{{1,9}}))?[\])]?(?: |$)"),
-    by(r"[\[(]?\d\d:\d\d:\d\d(?:\.\d{1,9})?[\])]?(?: |$)"),
+    by(rf"([\[(])?{MONTH} (?P<day>[ \d]\d) (?P<clock>\d\d:\d\d:\d\d)(?:\.(?P<part>\d{{1,9}}))?(?(1)[\])])(?: |$)"),
+    by(r"([\[(])?\d\d:\d\d:\d\d(?:\.\d{1,9})?(?(1)[\])])(?: |$)"),
 )
 
 
@@ -237,6 +237,7 @@ GUESSES: Final[tuple[Guess, ...]] = (
     ),
     Guess(" 0123456789", r" {0,5}\d{1,5}:(?: |$)", by(r" {0,5}(?P<label>\d{1,5}):(?: |$)"), _labels),
     Guess("[", r"\[\d{1,6}\](?: |$)", by(r"\[(?P<label>\d{1,6})\](?: |$)"), _labels),
+    Guess("[", r"\[\d{1,6}\]:.", by(r"\[(?P<label>\d{1,6})\]:(?=.)(?: (?=(?:  )*(?:[^ ]|$)))?"), _labels),
     Guess(  # `name-1  | `
         ascii_letters + digits,
         r"[^ |:,=(]{1,81}+ +\|",
