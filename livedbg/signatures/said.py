@@ -124,6 +124,8 @@ class LogTold:
                     severity=said.severity,
                     facts=facts,
                     evidence=(proof, *known.diagnostic.evidence[1:]),
+                    cause=said.cause,
+                    late=said.late,
                 )
             elif not same:
                 known.count += 1
