@@ -284,8 +284,12 @@ def follows_an_end(record: LogRecord) -> bool:
 
 # how far a run is: steps and progress bars, workers that are started again
 
-_BAR: Final = lazy_re(r"\b\d{1,3}%\|[^|]{0,200}\| *(\d{1,12})/\d{1,12} ?\[")
-_FULL: Final = lazy_re(r"\b100%\|[^|]{0,200}\| *(\d{1,12})/\1 ?\[")
+_BAR: Final = lazy_re(
+    r"\b\d{1,3}%\|[^|]{0,200}\| *(?P<done>\d{1,12}(?:\.\d{1,3})?)(?P<unit>[kKMGTP]?)i?B?/"
+    r"\d{1,12}(?:\.\d{1,3})?[kKMGTP]?i?B? ?\["
+)
+_FULL: Final = lazy_re(r"\b100%\|[^|]{0,200}\| *(\d{1,12}(?:\.\d{1,3})?[kKMGTP]?i?B?)/\1 ?\[")
+_UNITS: Final = MappingProxyType({unit: 1000.0 ** (1 + number) for number, unit in enumerate("KMGTP")})
 _STEP: Final = lazy_re(
     r"(?<![\w-])(?:global[_ ])?(?:step|iter|iteration|update|epoch|batch)[ _]?(?:no\.?|num(?:ber)?)?['\"]?\s{0,2}"
     r"[:=\[#]?\s{0,10}(\d{1,12}(?:\.\d{1,6})?)(?![\w.-])",
@@ -298,7 +302,7 @@ def step_of(line: str) -> float | None:
     line = line[:_LONGEST]
     bar = _BAR.search(line) if "%|" in line else None
     if bar is not None:
-        return float(bar[1])
+        return float(bar["done"]) * _UNITS.get(bar["unit"].upper(), 1)
     if _names_no_step(line):
         return None
     found = list(_STEP.finditer(line))

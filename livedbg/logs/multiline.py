@@ -382,6 +382,7 @@ class Continuation:
             if (
                 self._indented
                 or self.lines >= _MAX_INDENTED
+                or "%|" in line  # a bar, padded to three columns
                 or (self._plain and HEADLESS.match(line) is not None)
                 or (not self._traceback_follows and line.startswith("  + Exception Group Traceback"))
             ):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.logs.last_words import is_full, step_of
 from tests.logs.reading import verdict
 from tests.logs.test_crashes import hits
 from tests.logs.test_wrapping import read
@@ -264,3 +265,47 @@ def test_an_error_of_a_logger_says_that_its_program_ends(said: str) -> None:
     line = f"[2026-11-21 12:00:01,250 E 77 81] pump.h:9: {said}\n"
     assert verdict(line).state is CRASHED
     assert verdict(f"{line}[2026-11-21 12:00:02,250 I 77 81] pump.h:12: turn 3\n").state is UNKNOWN
+
+
+def test_a_signal_without_a_place_is_of_the_rank_that_its_launcher_names() -> None:
+    caught = UCX.replace("/w/pump.c:483", "???:0").replace("/w/run.c:9", "???:0")
+    account = (
+        "prterun noticed that process rank 48 with PID 4124 on node n1 exited on\nsignal 11 (Segmentation fault).\n"
+    )
+    assert verdict(caught + account).sentence == "Rank 48: Crashed: SIGSEGV: Segmentation fault, in pump_step."
+
+
+def test_what_nccl_wrote_of_cuda_is_said_with_its_own_error() -> None:
+    warned = "n1:500:700 [1] misc/../include/alloc.h:179 NCCL WARN Cuda failure 2 'out of memory'\n"
+    raised = FRAMES.replace(
+        "pump.DryError: tank 3", "RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG)"
+    )
+    assert "unhandled CUDA error: cudaErrorMemoryAllocation, at" in verdict(warned + raised).sentence
+    assert "unhandled CUDA error, at" in verdict(raised).sentence
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (" 44%|####| 2.19G/4.97G [01:10<01:29, 31.2MB/s]", 2.19e9),
+        ("100%|####| 12.0M/12.0M [06:41<00:00]", 12e6),
+        ("44%|####| 980k/4.97M [01:10<01:29]", 980e3),
+        ("44%|####| 44/100 [01:10<01:29]", 44),
+    ],
+)
+def test_a_bar_counts_in_units(line: str, step: float) -> None:
+    assert step_of(line) == pytest.approx(step)
+    assert is_full(line) == line.startswith("100%")
+
+
+def test_a_worker_that_ray_killed_ended_nothing_if_its_job_went_on() -> None:
+    killed = (
+        "(raylet) node_manager.cc:3069: 1 Workers (tasks / actors) killed due to memory pressure (OOM), "
+        "0 Workers crashed due to other reasons at node (ID: 351e, IP: 10.4.0.7) over the last time period.\n"
+    )
+    assert verdict(killed).state is CRASHED
+    assert (
+        verdict(f"{killed}Data sink Parquet finished. 12 rows and 4.4 GB data written.\n").state is VerdictState.EXITED
+    )
+    bars = "".join(f" {n}%|####      | 1.{n}M/12.0M [01:00<06:41, 1.3it/s]\n" for n in range(5))
+    assert verdict(killed + bars).state is UNKNOWN

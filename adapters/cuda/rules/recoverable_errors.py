@@ -11,6 +11,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.model import CauseClass, Diagnostic, Severity
+from livedbg.model.snapshot import Snapshot
 from livedbg.text.shell import shell_word
 from livedbg.text.wording import sentence_case
 
@@ -30,6 +31,7 @@ _ADVICE: Final = {
 }
 
 
+_BY_NCCL: Final = "ncclUnhandledCudaError"
 _SANITIZER_ADVICE: Final = {
     "hazard": "order the two accesses: __syncthreads() between them, or __syncwarp() inside a warp",
     "sanitizer": "write the memory before it is read (cudaMemset counts bytes, not elements)",
@@ -89,6 +91,8 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
             fatal = False
         library = error.code == "library-error"
         sentence = f"{context.owner}{(facts.what or error.sentence)}"
+        told = _of_nccl(error, state.snapshot) if facts.error == _BY_NCCL else ""
+        sentence += f": {told}" if told else ""
         sentence += f", at {host}" if host else ""
         sentence += f": {facts.said}." if facts.said else "."
         count = facts.count
@@ -96,11 +100,18 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
             sentence += f" {count:,} times."
         if launch and facts.number:
             sentence += " The kernel was not launched: its results are missing."
-        elif library:
+        elif library and not told:
             sentence += " Such an error often comes from a kernel that ran earlier, or from lack of memory."
         severity, verdict = (Severity.ERROR, VerdictState.CRASHED) if fatal else (Severity.WARNING, None)
         steps = _steps_of(error, launch, library)
         yield finding_on(rule, error, severity, sentence=sentence, next=steps, state=verdict)
+
+
+def _of_nccl(error: Diagnostic, snapshot: Snapshot) -> str:
+    """Return the error of CUDA that NCCL wrote above its own, which does not name it; "" without one."""
+    told = (one for one in snapshot.diagnostics.values() if one.system == error.system and one.log == error.log)
+    above = [one for one in told if one.message.first < error.message.first and about(one).call == "NCCL"]
+    return about(above[-1]).error if above else ""
 
 
 def _steps_of(error: Diagnostic, launch: bool, library: bool) -> tuple[str, ...]:

@@ -143,9 +143,9 @@ def around(record: LogRecord, source: LogSource, snapshot: Snapshot) -> tuple[Ev
 
 def shown(first: Iterable[Evidence], source: LogSource, line: int | None, snapshot: Snapshot) -> tuple[Evidence, ...]:
     """Return some lines of a log, then the neighbours of `line` and the end of the log, without duplicates."""
-    found = {proof.place: proof for proof in first}
+    found = {(proof.kind, proof.place): proof for proof in first}
     for proof in _more(source, line, snapshot):
-        found.setdefault(proof.place, proof)
+        found.setdefault((proof.kind, proof.place), proof)
     return tuple(found.values())
 
 
