@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from livedbg.analysis.behaviour import progressing
+from livedbg.analysis.behaviour import in_users_code, progressing
 from livedbg.analysis.closed import ClosedSet, closed_sets
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.idle_by_design import may_be_meant, stuck_tasks
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, shortest, thing_name, user_frame
-from livedbg.analysis.rules.words import duration, many, name_of, since_wall_ns, thread_evidence
+from livedbg.analysis.rules.words import call_of, duration, many, name_of, since_wall_ns, thread_evidence
 from livedbg.model import Evidence, Process, Severity, Thread, WaitKind
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
@@ -124,8 +124,18 @@ def _main(thread: Thread, snapshot: Snapshot) -> str:
 
 
 def _last_waited_for(main: Thread, found: ClosedSet, state: RuleInput) -> Thread:
+    """Return the last thread of the set that a main thread waits for: also through the end of a child of it."""
     members = {thread.id: thread for thread in found.threads}
-    return next((members[name] for name in reversed(state.graph.chain(main.id)) if name in members), main)
+    mains = {thread.process: thread for thread in found.threads if _is_main(thread)}
+    last = main
+    for _ in found.processes:
+        chain = state.graph.chain(last.id)
+        last = next((members[name] for name in reversed(chain) if name in members), last)
+        child = mains.get(chain[-1]) if chain else None
+        if child is None:
+            break
+        last = child
+    return last
 
 
 def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) -> str:
@@ -135,6 +145,12 @@ def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) ->
     )
     if first is main:
         return _tasks_blocked(main, found, state) or f"{head}nothing can wake {_whom(found)}"
+    if in_users_code(main, state) and not in_users_code(first, state):
+        waits = f"is blocked in {blocked_in(main, state)} for {duration(found.waited_ns)} or more"
+        behind = f"behind {name_of(first.id, state.snapshot)} ({call_of(first, state) or 'a call'})"
+        tail = f"; nothing can wake {_whom(found)}"
+        subject = sentence_case(_main(main, state.snapshot))
+        return shortest(f"{subject} {waits}, {behind}{tail}", f"{subject} {waits}{tail}")
     frame = user_frame(main.id, state)
     line = line_of(frame) if frame is not None else ""
     tail = f"nothing can wake {_whom(found) if len(found.processes) > 1 else 'them'}"
