@@ -8,6 +8,7 @@ Invariants:
         `stop`), or whether a queue had one more item. Else it polls. One that `exit` or a coroutine leaves does
         neither.
     c_loops.K2. A line counts only if each round comes to it: not under `if`, `switch` or `catch`.
+    c_loops.K3. A loop around a sleep that only goes on with it after a signal (`while (nanosleep(&left, &left))`) is none.
 """
 
 from __future__ import annotations
@@ -83,13 +84,19 @@ def _way_of(root: Node, line: int) -> LoopWay | None:
     while node is not None:
         if node.type in _FUNCTIONS:
             loops.clear()
-        elif node.type in _LOOPS:
+        elif node.type in _LOOPS and not _sleeps_on(node.child_by_field_name("condition")):
             loops.append(node)
         within = (one for one in node.named_children if one.start_point[0] < line <= one.end_point[0] + 1)
         node = next(within, None)
     ways = [_way(loop, line, root) for loop in loops]
     decided = (way for way in (LoopWay.POLLS, LoopWay.UNKNOWN, LoopWay.RESTS, LoopWay.ENDS) if way in ways)
     return next(decided, None)
+
+
+def _sleeps_on(test: Node | None) -> bool:
+    """Return whether a loop only goes on with a sleep that a signal broke (K3)."""
+    calls = (one for one in _nodes(test) if one.type == "call_expression") if test is not None else ()
+    return any("sleep" in _name(one.child_by_field_name("function")) for one in calls)
 
 
 def _way(loop: Node, line: int, root: Node) -> LoopWay:

@@ -92,6 +92,19 @@ def test_K2_a_line_that_each_round_comes_to(body: str, expected: LoopWay, way: W
     assert way(body) is expected
 
 
+@pytest.mark.invariant("c_loops.K3")
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("while (nanosleep(&t, &t) == -1 && errno == EINTR) HERE;", None),
+        ("for (;;) {\n while (clock_nanosleep(c, 0, &t, &t) == EINTR) HERE;\n}", ENDLESS),
+        ("while (!ready) {\n while (nanosleep(&t, &t)) HERE;\n}", POLLS),
+    ],
+)
+def test_K3_a_sleep_that_goes_on_after_a_signal(body: str, expected: LoopWay | None, way: Way) -> None:
+    assert way(body) is expected
+
+
 def test_only_sources_as_they_were_built_are_read(tmp_path: Path) -> None:
     file = tmp_path / "job.c"
     file.write_text("void f(void) {\n for (;;) {\n  nap();\n }\n}\n")
