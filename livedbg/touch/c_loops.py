@@ -8,7 +8,7 @@ Invariants:
         `stop`), or whether a queue had one more item. Else it polls. One that `exit` or a coroutine leaves does
         neither.
     c_loops.K2. A line counts only if each round comes to it: not under `if`, `switch` or `catch`.
-    c_loops.K3. A loop around a sleep that only goes on with it after a signal (`while (nanosleep(&left, &left))`) is none.
+    c_loops.K3. A loop that only goes on with a sleep that a signal broke (`while (nanosleep(&left, &left))`) is none.
 """
 
 from __future__ import annotations
