@@ -144,8 +144,9 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
 def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
     """Turn findings right above the accounts into ends, too (C8)."""
     known = {
-        (said.log, said.message.first): said
+        (said.log, proof.line): said
         for said in snapshot.diagnostics.values()
+        for proof in said.evidence[:1]
         if (said.severity.rank >= Severity.ERROR.rank or said.message.ends == "perhaps")
         and not (said.resolved or said.message.over or said.message.warned)
     }

@@ -10,6 +10,7 @@ from msgspec import Struct
 from livedbg.logs.last_words import (
     begins,
     ends_tests,
+    is_aside,
     message_of,
     names_process,
     printed_at_an_end,
@@ -197,7 +198,7 @@ def said_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
     own = [
         one for one in _KNOWN.records(log, snapshot) if one.line is not None and one.line < line and one.text.strip()
     ]
-    last = next((one for one in reversed(own) if one.writer == writer), None)
+    last = next((one for one in reversed(own) if one.writer == writer and not is_aside(one.text[one.head :])), None)
     text = last.text[last.head :].strip() if last is not None else ""
     return "" if "\n" in text else text.rstrip(". ")
 
