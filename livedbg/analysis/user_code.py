@@ -116,7 +116,7 @@ _FILES: Final = (
     (
         Inside.PACKAGE,  # Cython's sources have paths within their package
         lazy_re(
-            r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|/\.julia/(?:packages|dev)/|^/_/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"
+            r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|^[\w.-]{1,80}/[^\s@]{1,200}@v\d|/\.julia/(?:packages|dev)/|^/_/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"
         ),
     ),
     (
@@ -124,7 +124,7 @@ _FILES: Final = (
         lazy_re(
             r"/lib(?:64)?/(?:python|pypy)\d[^/]{0,100}/|/python\d{1,9}\.zip/|/cpython[^/]{0,200}/Lib/|/[Pp]ython\w{0,20}/Lib/(?!site-)"
             r"|^<(?:frozen |attrs generated|__array_function__|decorator-gen|eval_with_key)"
-            r"|/rustc/[^/]{1,100}/library/|^library/(?:std|core|alloc|test|panic_\w{1,40})/src/|/rustlib/src/"
+            r"|/rustc/[^/]{1,100}/library/|^library/(?:std|core|alloc|test|panic_\w{1,40})/src/|^src/lib(?:std|core|alloc|test)/|/rustlib/src/"
             r"|/share/julia/|^\./[\w/]{1,60}\.jl$|/julia[\w-]{0,40}/src/"
             r"|/go(?:-[\d.]{1,20})?/src/(?:runtime|sync|internal|os|net|syscall|io|time)/"
         ),

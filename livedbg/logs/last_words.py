@@ -358,6 +358,7 @@ def speaks_of_failure(text: str) -> int | None:
 _LINK: Final = lazy_re(r"\s{0,12}(?P<number>\d{1,2})[:.] {1,4}(?P<said>\S.*)")
 _MADE_AT: Final = lazy_re(
     r"\W{0,12}(?:(?:Location|in file): {0,20}|Quitting from )?(?P<place>\S{1,300}:\d{1,9}(?:[:-]\d{1,9})?)(?:\s*$| \[)"
+    r"|\s{1,8}in function [\w:~]{1,100}(?:\(\))?,? (?P<place_2>[\w./+-]{1,200}\.\w{1,5}\(\d{1,9}\))\s*$"
 )
 
 
@@ -372,7 +373,7 @@ def placed_by(record: LogRecord, said: str) -> str:
     return f", at {found['place']}" if found is not None and not _placed(said) else ""
 
 
-_MADE: Final = ("Location:", "in file: ", "Quitting from ")
+_MADE: Final = ("Location:", "in file: ", "Quitting from ", "in function ")
 
 
 def causes_in(texts: Sequence[str]) -> list[str]:
@@ -389,7 +390,9 @@ def causes_in(texts: Sequence[str]) -> list[str]:
 def made_at(texts: Sequence[str]) -> str:
     """Return `, at src/plan.rs:61`, where lines below an error say that it was made there; else ""."""
     label = next((at for at, text in enumerate(texts) if text.strip(" .\t").startswith(_MADE)), len(texts))
-    place = next((found["place"] for text in texts[label : label + 2] if (found := _MADE_AT.match(text))), "")
+    place = next(
+        (found["place"] or found["place_2"] for text in texts[label : label + 2] if (found := _MADE_AT.match(text))), ""
+    )
     return f", at {place}" if place else ""
 
 

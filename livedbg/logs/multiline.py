@@ -51,10 +51,11 @@ _LINK = lazy_re(r"During handling of the above exception, another|The above exce
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
 _CARET = lazy_re(r"[ \t]{0,1000}\^[\^~]{0,200}$")
 _OF_OCAML: Final = (r"Raised (?:at|by) ", r"Re-raised at ", r"Called from ")
+_OF_OCTAVE: Final = "error: called from$"
 _OF_RUST: Final = (r"Message: {2}\S", r"Location: \S{1,300}:\d{1,9}$")
 _ERROR_DETAILS: Final = (
     *(r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ "),
-    *(*_OF_OCAML, *_OF_RUST),
+    *(*_OF_OCAML, *_OF_RUST, _OF_OCTAVE),
 )
 _NATIVE_STACK = lazy_re(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
@@ -76,6 +77,9 @@ _ROW_LINE = lazy_re(r"\| {2,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
 """A row of a table, and a line in which a long cell of it goes on."""
 _JAVA_LINE = lazy_re(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
 _GO_LINE = lazy_re(r"\[signal |goroutine \d|\t| {4}|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
+_TABLE = lazy_re(r"Image {2,40}PC {2,40}Routine {2,40}Line {2,40}Source\s*$")
+_TABLE_LINE = lazy_re(r"\S{1,100} {1,40}[0-9A-F]{8,16}  ")
+"""Intel Fortran's table of a stack, below an error."""
 _GOROUTINE = lazy_re(r"goroutine \d{1,12} [^\n]{0,40}\[[a-z][^\]\n]{0,100}\]:$")
 _JULIA_SIGNAL = lazy_re(r"(?:\[\d+\] )?signal (?:\(\d+(?:\.\d+)?\)|\d+ \(\d+\)): \w")
 _JULIA_LINE = lazy_re(  # Julia src/signal-handling.c, src/stackwalk.c
@@ -151,6 +155,7 @@ class _State(Enum):
     BOX = auto()  # inside the box of a traceback
     BOXED = auto()  # after it, before its exception line
     GO = auto()  # the stacks of a panic of Go
+    TABLE = auto()  # a stack as a table
     NOTEBOOK = auto()  # inside a notebook's traceback
     DEBUGGER = auto()  # where a debugger says that a program stopped
     FAILURE = auto()  # what failed in a test
@@ -292,8 +297,8 @@ class Continuation:
             return self._after_exception(line, state)
         if state is _State.FAULT:
             return not line or _FAULT_LINE.match(line) is not None
-        if state is _State.JULIA:
-            return _JULIA_LINE.match(line) is not None
+        if state in (_State.JULIA, _State.TABLE):
+            return (_JULIA_LINE if state is _State.JULIA else _TABLE_LINE).match(line) is not None
         if state is _State.GO:
             return not line or _GO_LINE.match(line) is not None
         if state is _State.NATIVE:
@@ -373,8 +378,8 @@ class Continuation:
         if self._listed and line.startswith(_LISTING):
             self._state = _State.NATIVE
             return True
-        if line == "Stacktrace:":
-            self._state = _State.JULIA
+        if line == "Stacktrace:" or (line.startswith("Image ") and _TABLE.match(line) is not None):
+            self._state = _State.JULIA if line == "Stacktrace:" else _State.TABLE
             return True
         if line == "CallStack (from HasCallStack):":
             return self._plain

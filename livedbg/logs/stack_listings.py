@@ -3,7 +3,8 @@
 Sources: gdb's `#0  0x… in f () at a.cpp:3`, a library's `frame #1: f + 0x1c (0x… in lib.so)`; UCX src/ucs/debug/debug.c
 (` 8 0x… f()  /src/a.c:3`, ` 2 /l.so(f+0xf09) [0x…]`); google/glog and abseil symbolize (`    @     0x… f`); LLVM
 lib/Support/Signals.cpp (` #1 0x… f() /a.cpp:3:5`); libgfortran/runtime/backtrace.c; Julia src/stackwalk.c and
-base/errorshow.jl; Go src/runtime/traceback.go; .NET; java.lang.Throwable.
+base/errorshow.jl; Go src/runtime/traceback.go; .NET; java.lang.Throwable;
+Rust library/std/src/backtrace.rs; Intel Fortran's run-time library.
 """
 
 from __future__ import annotations
@@ -83,11 +84,28 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
         "go": Listing(
             lazy_re(
                 r"^(?P<function>[\w./*()-]{1,300}?)\((?:[^()\n]{0,300}|\{[^\n]{0,300})\)\n"
-                r"(?:\t| {4,8})(?P<file>(?:/|[A-Z]:/)[^\s:]{1,300}):(?P<line>\d{1,9})",
+                r"(?:\t| {4,8})(?P<file>(?:[A-Z]:)?[^\s:]{1,300}):(?P<line>\d{1,9})",
                 re.MULTILINE,
             ),
             "go",
             lazy_re(r"panic$|runtime\.|testing\."),
+        ),
+        "rust": Listing(
+            lazy_re(
+                r"^ {1,5}\d{1,3}: {1,8}(?:0x[0-9a-f]{1,16} - )?(?P<function>\S[^\n]{0,1000}?)(?:::h[0-9a-f]{16})?\n"
+                r" {8,40}at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})(?::\d{1,9})?$",
+                re.MULTILINE,
+            ),
+            "rust",
+            lazy_re(r"(?:backtrace|std|core|alloc)::|rust_begin_unwind$|__rust_"),
+        ),
+        "intel": Listing(  # Intel Fortran's table: image, address, routine, line, source
+            lazy_re(
+                r"^(?P<module>\S{1,100}) {1,40}(?P<address>[0-9A-F]{8,16})  (?P<function>\S{1,100}) {1,60}"
+                r"(?P<line>\d{1,9}) {1,20}(?P<file>\S{1,200})$",
+                re.MULTILINE,
+            ),
+            "fortran",
         ),
         "julia": Listing(
             lazy_re(

@@ -101,6 +101,16 @@ def _julia(text: str, begin: int) -> Block:
     return _stack(frames if at is None else (*frames, _frame_at(at["file"], at["line"], "julia")))
 
 
+_PANICKED: Final = lazy_re(r"panicked at (?:'[^\n]{1,500}', )?(?P<file>[^\s:,]{1,300}):(?P<line>\d{1,9})")
+
+
+def _rust(text: str, begin: int) -> Block:
+    """Read the place of a panic, and the stack below it: a panic of a library has its caller there."""
+    at = _PANICKED.search(text, begin)
+    place = () if at is None else (Frame(function="main", file=at["file"], line=int(at["line"]), language="rust"),)
+    return _stack((*place, *listed("rust", text, begin)))
+
+
 def _frame_at(file: str, line: str, language: str) -> Frame:
     return Frame(function="<module>", file=file, line=int(line), language=language)
 
@@ -192,12 +202,13 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
         "native": _native,
         "fortran": _fortran,
         "julia": _julia,
+        "rust": _rust,
         "debugger": _debugger,
         "faulthandler": _faulthandler,
         "traceback": _traceback,
         "java": _java,
         "sanitizer": _sanitizer,
-        **{name: partial(_listing, name) for name in ("report", "go", "dotnet")},
+        **{name: partial(_listing, name) for name in ("report", "go", "dotnet", "intel")},
     }
 )
 """By name: takes the text of a record, and where the pattern matched; None where there is no such block."""

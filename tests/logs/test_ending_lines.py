@@ -863,3 +863,8 @@ def test_E14_the_errors_above_a_table_say_why_its_row_failed() -> None:
     understood = "E0304 10:00:01.100000 7 m.cc:640] failed to load 'llm' version 3: Internal: no plan for it\n"
     aborted = "MPI_ABORT was invoked on rank 2 in communicator MPI_COMM_WORLD\nwith errorcode 1.\n"
     assert verdict(understood + table + aborted).sentence.startswith("Rank 2: Triton's server could not load model llm")
+
+
+def test_the_place_of_an_error_stands_below_it() -> None:
+    text = "PumpLib ERROR: unsupported shape of a tank\n\tin function pumpFill, fill_utils.cpp(573)\nexit status 255\n"
+    assert verdict(text).sentence.endswith("PumpLib ERROR: unsupported shape of a tank, at fill_utils.cpp(573).")

@@ -11,6 +11,35 @@ STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
 
 SAID = [
     (
+        "thread 'main' panicked at 'no tank', /home/u/.cargo/registry/src/x/pool-0.3.1/src/open.rs:7:5\n"
+        "stack backtrace:\n"
+        "   0:     0x55d496561aec - std::panicking::default_hook::hecc34e3f729e213c\n"
+        "                               at src/libstd/panicking.rs:217\n"
+        "   1:     0x55d496558a19 - pool::open::h54b82f26f8605773\n"
+        "             at /home/u/.cargo/registry/src/x/pool-0.3.1/src/open.rs:7\n"
+        "   2:     0x55d496558a29 - plant::fill::h64b82f26f8605773\n             at ./src/fill.rs:61:9\n",
+        "Crashed in plant::fill (fill.rs:61): Rust panicked: no tank.",
+    ),
+    (
+        "forrtl: severe (174): SIGSEGV, segmentation fault occurred\n"
+        "Image              PC                Routine            Line        Source\n"
+        "plant              000000000117F4D4  Unknown               Unknown  Unknown\n"
+        "libpthread-2.17.s  00007FCBC1A9A5E0  Unknown               Unknown  Unknown\n"
+        "plant              0000000000779E2B  flow_mp_fill_             536  flow_fill.F90\n"
+        "plant              00000000007C1EE0  MAIN__                    507  plant.F90\n",
+        "Crashed in flow_mp_fill_ (flow_fill.F90:536): forrtl: severe (174): SIGSEGV, segmentation fault occurred.",
+    ),
+    (
+        "level 3\n\nerror: 'tank' undefined\nerror: called from\n    fill>open at line 294 column 14\n"
+        "    plant at line 66 column 8\n",
+        "Crashed in fill>open (fill.m:294): Octave: 'tank' undefined.",
+    ),
+    (
+        "panic: no tank\n\ngoroutine 1 [running]:\ngithub.com/x/pool.(*Pool).Open(0x40000f8a00)\n"
+        "\tgithub.com/x/pool@v1.8.1/open.go:261 +0x4cc\nmain.main()\n\tgithub.com/y/plant/main.go:36 +0x20\n",
+        "Crashed in main.main (main.go:36): Go panicked: no tank.",
+    ),
+    (
         "thread 'main' panicked at src/model.rs:88:14:\ncalled `Result::unwrap()` on an `Err` value: NoDevice\n"
         "note: run with `RUST_BACKTRACE=1` environment variable to display a backtrace\n",
         "Crashed in main (model.rs:88): Rust panicked: called `Result::unwrap()` on an `Err` value: NoDevice.",
