@@ -868,3 +868,8 @@ def test_E14_the_errors_above_a_table_say_why_its_row_failed() -> None:
 def test_the_place_of_an_error_stands_below_it() -> None:
     text = "PumpLib ERROR: unsupported shape of a tank\n\tin function pumpFill, fill_utils.cpp(573)\nexit status 255\n"
     assert verdict(text).sentence.endswith("PumpLib ERROR: unsupported shape of a tank, at fill_utils.cpp(573).")
+
+
+def test_a_stop_that_compose_was_asked_for_is_no_end() -> None:
+    text = "db ready\nGracefully stopping... (press Ctrl+C again to force)\nAborting on container exit...\n"
+    assert verdict(text).state is VerdictState.UNKNOWN
