@@ -22,6 +22,7 @@ from livedbg.logs.wrapping.certain import CERTAIN
 from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.model import LogRecord, Severity
 from livedbg.session.filereaders import known_log_formats
+from tests.logs.reading import verdict
 
 NOON = 1_795_262_400  # 2026-11-21 12:00:00 UTC
 TRACEBACK = """Traceback (most recent call last):
@@ -503,3 +504,28 @@ def test_a_stamp_without_a_year_is_of_the_year_that_its_log_gives_that_day(dated
     assert first.wall_ns is not None and alone.wall_ns is not None
     year_ns = 365 * 86_400 * 10**9
     assert alone.wall_ns - first.wall_ns == (2 * year_ns if "1121" in dated.replace("-", "") else 0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        (
+            ["open 3", "panic: no tank", "", "goroutine 1 [running]:", "main.main()", "\t/src/job/main.go:12 +0x1d"],
+            "crashed in main.main (main.go:12): Go panicked: no tank.",
+        ),
+        (
+            ["open 3", "terminate called after throwing an instance of 'std::runtime_error'", "  what():  no tank"],
+            "crashed: std::runtime_error: no tank.",
+        ),
+        (
+            [
+                "open 3",
+                'Exception in thread "main" java.lang.IllegalStateException: no tank',
+                "\tat org.x.Run.step(Run.java:9)",
+            ],
+            "crashed in org.x.Run.step (Run.java:9): java.lang.IllegalStateException: no tank.",
+        ),
+    ],
+)
+def test_an_unknown_prefix_is_learned_from_the_stack_of_any_language(lines: list[str], said: str) -> None:
+    assert verdict("".join(f"plant-7(load)~ {line}\n" for line in lines)).sentence.lower().endswith(said.lower())

@@ -82,8 +82,22 @@ def _behind(text: str, rest: str) -> str:
     return "" if match is None else text[match.start("rest") + len(rest) :]
 
 
-_HEADING: Final = "Traceback (most recent call"
+_HEADINGS: Final = lazy_re(
+    r"Traceback \(most recent call|terminate called (?:after throwing|without an active)|Program received signal SIG"
+    r"|goroutine \d{1,9} \[|Exception in thread \"|[Tt]hread '[^'\n]{1,60}'(?: \(\d{1,19}\))? panicked at "
+    r"|forrtl: severe \(\d"
+)
+_HINTS: Final = (
+    "Traceback (",
+    "terminate called",
+    "received signal SIG",
+    "goroutine ",
+    'in thread "',
+    "' panicked at ",
+    "forrtl: ",
+)
 _LONGEST: Final = 300
+_FAR: Final = 600
 _NUMBER: Final = lazy_re(r"\d+")
 _OTHER: Final = lazy_re(
     r"[\s|+]*(?:Exception Group )?$|\S*[VIWEFC]\d{4}(?:\d{4})? \d\d:|.*[|+] +$|.*\""
@@ -119,8 +133,9 @@ def time_of(prefix: str, clock: SourceClock) -> int | None:
 
 
 def learned(text: str, watch: Watch | None) -> Guess | None:
-    """Return a guess from the first line of a traceback with a prefix, or None."""
-    prefix = text.partition(_HEADING)[0] if _HEADING in text else ""
+    """Return a guess from the first line of a traceback, or of another stack, with a prefix, or None."""
+    heading = _HEADINGS.search(text, 0, _FAR) if any(hint in text for hint in _HINTS) else None
+    prefix = text[: heading.start()] if heading is not None else ""
     seen = watch(text) if watch is not None else None
     if seen is not None:
         return _after(text[: seen.start("behind")])

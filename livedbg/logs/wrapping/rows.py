@@ -38,6 +38,10 @@ BEGINS: Final = lazy_re(
     r"|=======? (?:Backtrace|Memory map): |\*\*\* Error in |Fatal Python error: |[\u256d\u250c][\u2500-]{3,}"
     r"|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):|frame #\d+: |    #\d+ 0x"
     r"|(?:ts|time)=\"?\d{4}-\d\d-\d\dT|(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d "
+    r"|Program received signal SIG|#\d{1,3} {2}0x[0-9a-f]{4,16} in |forrtl: severe \(\d|goroutine \d{1,9} \["
+    r"|\t\S{1,300}:\d{1,9} \+0x|\s{1,8}at [\w.$<>/]{1,200}\(|Caused by: [\w.$]{1,200}(?:Exception|Error)\b"
+    r"|[Tt]hread '[^'\n]{1,60}'(?: \(\d{1,19}\))? panicked at |stack backtrace:$|note: run with `RUST_BACKTRACE="
+    r"|terminate called |  what\(\): "
 )
 """What is surely a line of its own, or a part of a longer text, and no piece of a line."""
 
