@@ -196,7 +196,7 @@ class Continuation:
         self._details = details
         # what goes on with the error, or a panic of Rust, says that more comes in the next line
         self._listed = message.startswith(_ANNOUNCES) or "received signal SIG" in message
-        self._announced = self._listed or ("' panicked at " in message and message.endswith(":"))
+        self._announced = self._listed or (" panicked at " in message and message.endswith(":"))
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon: what it announces follows
         self._raises = ""  # the type that a notebook's traceback ends with
