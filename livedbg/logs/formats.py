@@ -111,7 +111,8 @@ class DatedHeads:
 # of Go with a short year and tags behind the place, and the form in brackets (`[W1121 03:11:22.333 file:line]`; once
 # without the time).
 _GLOG = lazy_re(
-    r"([VIWEFC])(\d{4}|\d\d)?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+(\d{1,10}) ([^\s:]{1,300}):(\d{1,18})"
+    r"([VIWEFC])(\d{4}|\d\d)?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+"
+    r"(?:(\d{1,10})|[A-Za-z][\w/-]{1,30} {0,8}) ([^\s:]{1,300}):(\d{1,18})"
     r"(?:\] ?| \u22ee (?:\[[^\]\n]{1,100}\] {1,2}(?:\d{1,12} {1,2})?)?)"
     r"(?:\[!?(?:[-\d]{1,6}/){1,2}\d{1,9}(?:_\d{1,9})?\](?: |$)"  # of a compilation, before the lines of a traceback
     r"(?=$| {2,}\S|Traceback |[A-Za-z_][\w.]*(?:Error|Exception)\b))?"
@@ -120,7 +121,8 @@ _IN_BRACKETS = lazy_re(r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})
 
 
 def _glog(match: re.Match[str], clock: SourceClock) -> Header:
-    year, month, day, number = match[2], match[3], match[4], int(match[7])
+    year, month, day = match[2], match[3], match[4]
+    number = int(match[7]) if match[7] else None  # else the thread has a name
     if year:
         wall_ns = clock.date_time(f"{year if len(year) == 4 else f'20{year}'}-{month}-{day} {match[5]}", match[6])
     else:

@@ -92,14 +92,14 @@ _LISTING: Final = ("Error termination. Backtrace:", "Backtrace for this error:")
 """What libgfortran puts above a stack, after an empty line."""
 _NATIVE_FIRST = frozenset("#f*P@[/SsB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
 _STOPPED = lazy_re(
-    r"(?:Program|Thread [\d.]{1,12}\b[^\n]{0,80}?) received signal \w{4,20}, "
+    r"(?:Program|Thread [\d.]{1,12}\b[^\n]{0,80}?) (?:received|terminated with) signal \w{1,20}, "
     r"|Thread [\d.]{1,12}\b[^\n]{0,80}? hit Catchpoint "
     r"|Catchpoint \d{1,6} \(exception (?:thrown|caught|rethrown)\)|\* thread #\d{1,6},[^\n]{0,200} stop reason = "
 )
 _OF_STOP = lazy_re(
     r"[ \t]|#\d{1,6} "
     r"|\((?:[a-z]{2,8}-)?(?:gdb|lldb)\) (?:bt|where|backtrace|f|frame|up|down|info|thread|p|print|list|l)\b"
-    r"|\[Switching |0x[0-9a-f]{1,16} in |\d{1,6}\t|\* thread #"
+    r"|\[Switching |\[Current thread is |Missing separate debuginfo|0x[0-9a-f]{1,16} in |\d{1,6}\t|\* thread #"
     r"|\(More stack frames|[A-Za-z_][\w:~<>]{0,300} \((?:\w{1,60}=|\) (?:at|from) )"
 )
 _THROWN: Final = 'C++ exception with description "'

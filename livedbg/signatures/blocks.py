@@ -124,6 +124,8 @@ def _debugger(text: str, begin: int) -> Block:
     """
     stack = text.find("\n#0 ", begin)
     again = text.find("\n#0 ", stack + 1) if stack >= 0 else -1
+    if again >= 0 and "\n#1 " not in text[stack:again]:  # the frame alone that it shows as it stops
+        stack, again = again, text.find("\n#0 ", again + 1)
     end = again if again >= 0 else len(text)
     first = stack if stack >= 0 else text.find("\n", begin)
     named = listed("lldb", text, begin) if "frame #" in text else listed("gdb", text, first, end) if first >= 0 else ()
