@@ -63,6 +63,7 @@ def forms() -> dict[str, dict[str, list[str]]]:
 
 aborts: Final = Words("aborts")
 announces: Final = Words("announces")
+answers_requests: Final = Words("answers_requests")
 begins: Final = Words("begins")
 ends_without_reason: Final = Words("ends_without_reason")
 ends_tests: Final = Words("ends_tests")

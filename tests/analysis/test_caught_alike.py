@@ -117,6 +117,14 @@ def test_a_service_that_systemd_started_again(after: str, crashed: bool) -> None
     assert (verdict(text.replace("%s", end)).state is CRASHED) is crashed
 
 
+@pytest.mark.invariant("survived.V13")
+@pytest.mark.parametrize(("thread", "crashed"), [("nio-8082-exec-7", False), ("main", True)])
+@pytest.mark.parametrize("gap", ["", "\n"])
+def test_V13_a_thread_that_answers_requests_ends_no_program(thread: str, crashed: bool, gap: str) -> None:
+    head = f"2026-03-04T10:00:00.598Z ERROR 1152 --- [{thread}] o.x.Handler : not handled\n"
+    assert (verdict(head + gap + TIMED_OUT).state is CRASHED) is crashed
+
+
 @pytest.mark.invariant("last_lines.E3")
 def test_E3_an_error_that_the_log_says_all_along_ended_nothing() -> None:
     text = "".join(f"batch {n} took 0.{n} s\nError: <answer> tag not found in item {n}.\n" for n in range(9))

@@ -22,6 +22,7 @@ Invariants:
         account that something failed: it is tried again.
     survived.V12. So is an exception that a logger wrote, if it was raised again after it, out of as many functions (of
         more, if a logger wrote that one, too): it says more.
+    survived.V13. So is an exception of Java that a thread of a server's pool logged: it ends no program.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from livedbg.analysis.postmortem.ended import heads, went_well
 from livedbg.analysis.postmortem.lines import KnownLine, known_lines
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
-from livedbg.logs.last_words import gives_up, says_caught, waits, without_numbers
+from livedbg.logs.last_words import answers_requests, gives_up, says_caught, waits, without_numbers
 from livedbg.logs.naming import older_attempts
 from livedbg.model import FAILED_TESTS, CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
@@ -95,6 +96,8 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     _KEPT.renew(snapshot)
     if hit.logged and _KEPT.raised_again(hit, snapshot):
         return "it was raised again after it"
+    if hit.stack and hit.stack[-1].language == "java" and any(map(answers_requests, _right_above(hit, snapshot))):
+        return "a thread that answers requests logged it"
     return _KEPT.after(hit, snapshot) or _KEPT.as_before(hit, snapshot) or _waits_again(hit, snapshot)
 
 
@@ -329,11 +332,15 @@ def _waits_again(hit: ExceptionHit, snapshot: Snapshot) -> str:
 
 def _is_caught(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Return whether a line right above an exception, or its first one, says that it is caught (V9)."""
+    return any(map(says_caught, _right_above(hit, snapshot)))
+
+
+def _right_above(hit: ExceptionHit, snapshot: Snapshot) -> Iterator[str]:
+    """Yield the lines right above an exception, and its first one."""
     source, first = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line
-    if source is None or first is None:
-        return False
-    near = (line for line in known_lines(source, snapshot) if first - _RIGHT_ABOVE <= line.number <= first)
-    return any(says_caught(line.text) for line in near)
+    if source is not None and first is not None:
+        near = (line for line in known_lines(source, snapshot) if first - _RIGHT_ABOVE <= line.number <= first)
+        yield from (line.text for line in near)
 
 
 def _writer(spot: _Spot, lines: tuple[KnownLine, ...]) -> str:
