@@ -101,7 +101,7 @@ def _julia(text: str, begin: int) -> Block:
     return _stack(frames if at is None else (*frames, _frame_at(at["file"], at["line"], "julia")))
 
 
-_PANICKED: Final = lazy_re(r"panicked at (?:'[^\n]{1,500}', )?(?P<file>[^\s:,]{1,300}):(?P<line>\d{1,9})")
+_PANICKED: Final = lazy_re(r"panicked at (?:'[^\n]{1,500}', )?(?P<file>(?:[A-Z]:)?[^\s:,]{1,300}):(?P<line>\d{1,9})")
 
 
 def _rust(text: str, begin: int) -> Block:

@@ -117,6 +117,20 @@ def test_a_service_that_systemd_started_again(after: str, crashed: bool) -> None
     assert (verdict(text.replace("%s", end)).state is CRASHED) is crashed
 
 
+RUN = "Loaded module: tanks/3.1\nLoaded module: valves/11.3\nfilling the tanks\n"
+FAILED = 'Traceback (most recent call last):\n  File "fill.py", line %d, in <module>\n    fill()\nKeyError: %r\n'
+
+
+@pytest.mark.invariant("survived.V14")
+def test_V14_a_log_that_begins_again_is_of_further_runs() -> None:
+    first, second = FAILED % (3, "tank"), FAILED % (9, "valve")
+    assert "fill.py:9" in verdict(RUN + first + RUN + second).sentence
+    assert verdict(RUN + first + RUN).state is not CRASHED
+    assert "fill.py:3" in verdict(RUN + first + second).sentence
+    ranks = verdict(RUN * 3 + first + second).sentence  # all of them began before the first failed
+    assert "fill.py:3" in ranks
+
+
 @pytest.mark.invariant("survived.V13")
 @pytest.mark.parametrize(("thread", "crashed"), [("nio-8082-exec-7", False), ("main", True)])
 @pytest.mark.parametrize("gap", ["", "\n"])

@@ -873,3 +873,35 @@ def test_the_place_of_an_error_stands_below_it() -> None:
 def test_a_stop_that_compose_was_asked_for_is_no_end() -> None:
     text = "db ready\nGracefully stopping... (press Ctrl+C again to force)\nAborting on container exit...\n"
     assert verdict(text).state is VerdictState.UNKNOWN
+
+
+NODE = """\
+/srv/node_modules/pump/lib/open.js:111
+  throw new PumpError(lines)
+  ^
+
+PumpError:
+Invalid call of `pump.open()`:
+
+
+No tank answers at `tank:5432`
+
+Make sure that one runs there.
+    at Pump.open (/srv/node_modules/pump/lib/open.js:111:1)
+    at async main (/srv/src/seed.js:12:3) {
+  version: "5.1"
+}
+""".replace("PumpError:\n", "PumpError: \n")
+
+
+@pytest.mark.invariant("last_lines.E15")
+def test_E15_above_a_stack_of_V8_the_lines_up_to_the_error_are_its_message() -> None:
+    judged = verdict(f"seeding 3 tanks\n{NODE}\nNode.js v18.17.0\n")
+    assert judged.state is VerdictState.CRASHED
+    assert "Invalid call of `pump.open()`: No tank answers at `tank:5432`" in judged.sentence
+
+
+@pytest.mark.invariant("last_lines.E15")
+def test_E15_not_so_if_its_program_goes_on() -> None:
+    after = "".join(f"tank {n} is filled, level 0.{n}\n" for n in range(9))
+    assert verdict(NODE + after).state is VerdictState.UNKNOWN

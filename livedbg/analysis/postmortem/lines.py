@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from livedbg.logs.last_words import (
     begins,
@@ -18,6 +19,7 @@ from livedbg.logs.last_words import (
     serves,
     shuts_down,
     step_of,
+    without_numbers,
 )
 from livedbg.logs.naming import older_attempts, series_of
 from livedbg.model import Evidence, LogRecord, LogSource, Severity
@@ -28,6 +30,9 @@ _TEXT: Final = 600
 _SECTION: Final = 60  # records in which a heading is looked for
 _SEEN: Final = 20_000  # records that are searched
 _APART_NS: Final = 60_000_000_000
+_HEAD: Final = 3
+"""So many first lines that come again, one after the other, are the beginning of another run."""
+_TELLING: Final = 12  # characters of one of them that are no chance
 
 
 class KnownLine(Struct, frozen=True):
@@ -42,6 +47,7 @@ class KnownLine(Struct, frozen=True):
         begins: something begins or is waited for.
         shuts_down: the program ends.
         serves: a server answered a request.
+        anew: the log begins again, after an error: a further run was written to the same file.
     """
 
     number: int
@@ -56,6 +62,7 @@ class KnownLine(Struct, frozen=True):
     begins: bool = False
     shuts_down: bool = False
     serves: bool = False
+    anew: bool = False
 
 
 class _Known:
@@ -93,7 +100,11 @@ def _lines(records: Iterable[LogRecord], source: LogSource) -> tuple[KnownLine, 
 
     A big log's newest records come without numbers, which are counted from its end.
     """
+    records = list(records)
     found = sorted((_line(one, one.line) for one in records if one.line is not None), key=lambda line: line.number)
+    severe = {one.line for one in records if one.severity.rank >= Severity.ERROR.rank}
+    for at in _begun_anew(found, severe):
+        found[at] = replace(found[at], anew=True)
     number = found[0].number if found else source.lines + 1 if source.lines is not None else None
     if number is None:
         return ()
@@ -102,6 +113,24 @@ def _lines(records: Iterable[LogRecord], source: LogSource) -> tuple[KnownLine, 
         number -= record.text.count("\n") + 1
         before.append(_line(record, max(number, 1)))
     return (*reversed(before), *found)
+
+
+def _begun_anew(lines: Sequence[KnownLine], severe: Container[int | None]) -> Iterator[int]:
+    """Yield where the first lines of a log come again, after an error: not where other ranks begin as one did."""
+    own = [at for at, line in enumerate(lines) if line.text.strip() and line.writer == lines[0].writer]
+    head = [without_numbers(lines[at].text) for at in own[:_HEAD]]
+    if len(own) < 2 * _HEAD or lines[0].number > 1 or max(map(len, head)) < _TELLING:
+        return
+    if any(lines[at].number in severe for at in own[:_HEAD]):
+        return
+    failed = False
+    for number, at in enumerate(own):
+        failed |= lines[at].number in severe
+        if failed and number >= _HEAD and without_numbers(lines[at].text) == head[0]:
+            again = [without_numbers(lines[other].text) for other in own[number : number + _HEAD]]
+            if again == head:
+                failed = False
+                yield at
 
 
 def _line(record: LogRecord, number: int) -> KnownLine:

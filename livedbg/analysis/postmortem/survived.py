@@ -22,6 +22,7 @@ Invariants:
         account that something failed: it is tried again.
     survived.V12. So is an exception that a logger wrote, if it was raised again after it, out of as many functions (of
         more, if a logger wrote that one, too): it says more.
+    survived.V14. So is one after which the log begins again, with its first lines: it ended an earlier run.
     survived.V13. So is an exception of Java that a thread of a server's pool logged: it ends no program.
 """
 
@@ -279,6 +280,8 @@ def _seen(
     for line in lines:
         if line.number <= spot.line:
             continue
+        if line.anew:
+            return "another run begins after it, in the same log"
         if line.tests and not (own_lines is not None and own_lines(line.text)):
             return "the test run went on after it"
         while following is not None and line.number >= following:

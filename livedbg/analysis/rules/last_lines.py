@@ -28,6 +28,7 @@ Invariants:
     last_lines.E7. Lines that merely mention a failure decide only that the end is not known: none of them is called an
         error or a crash. They are not shown beside an error, nor for a run that completed or of which a process is
         known.
+    last_lines.E15. Above a stack of V8 at the end of a log, the lines up to the error are its message.
     last_lines.E4. A log that was not read to its end gives no finding about its end, unless its end was read apart.
 """
 
@@ -64,6 +65,7 @@ from livedbg.logs.last_words import (
     is_asked,
     is_headed,
     is_of_a_debugger,
+    is_thrown,
     made_at,
     may_end_by_signal,
     only_failed,
@@ -255,7 +257,10 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             found = found if is_weak else end
             row = row if is_weak else [*(row if next_to else ()), end]
         elif (found is None and not proven and explains(line)) or (
-            bare is not None and found is None and bare - at < _PARAGRAPH and step_of(line) is None
+            found is None
+            and (
+                _is_thrown_below(records, at) or (bare is not None and bare - at < _PARAGRAPH and step_of(line) is None)
+            )
         ):
             continue  # the reason of an error above, or the lines of the message, whose head may stand above
         elif found is None and not proven and (kind := detail(records[at])) and details < _BELOW:
@@ -389,11 +394,12 @@ def _whole(end: _End) -> str:
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
     for record in end.records[end.at + 1 : end.at + 1 + _LABELS]:
         below += record.text[record.head :].split("\n")
-    texts = [text for text in map(unframed, below[:_LISTED]) if any(map(str.isalnum, text))]
+    texts = [text for text in map(unframed, below[:_LISTED]) if any(map(str.isalnum, text)) and not _is_bare(text)]
     if links := causes_in(texts):
         return ": ".join((line.rstrip(" :."), *links)) + made_at(texts)
     if announces(line) and texts:
-        return f"{line} {texts[0].strip()}{made_at(texts)}"
+        said = next((at for at, text in enumerate(texts) if not announces(text)), 0)
+        return f"{line} {' '.join(text.strip() for text in texts[: said + 1])}{made_at(texts)}"
     if texts and throws(texts[0].strip()) and texts[0].strip() not in line:
         return f"{line.rstrip(' .:')}: {texts[0].strip()}"
     label = next((at for at, text in enumerate(texts[:_LABELS]) if explains(text)), None)
@@ -405,6 +411,16 @@ def _whole(end: _End) -> str:
         reason = reason.partition(":")[2].strip()
     reason = reason or next(iter(texts[label + 1 : label + 2]), "").strip()
     return f"{line.rstrip(' .:')}: {reason}" if reason and reason not in line else line
+
+
+def _is_thrown_below(records: Sequence[LogRecord], at: int) -> bool:
+    """Return whether a line without a head is near a stack of V8, with which the log ends: it is of its message."""
+    return records[at].head == 0 and any(is_thrown(record.text) for record in records[-_STACK:])
+
+
+def _is_bare(text: str) -> bool:
+    """Return whether a line only announces an error."""
+    return text.strip().lower() == "error:"
 
 
 def _told(text: str) -> str:
