@@ -125,7 +125,8 @@ FAILED = 'Traceback (most recent call last):\n  File "fill.py", line %d, in <mod
 def test_V14_a_log_that_begins_again_is_of_further_runs() -> None:
     first, second = FAILED % (3, "tank"), FAILED % (9, "valve")
     assert "fill.py:9" in verdict(RUN + first + RUN + second).sentence
-    assert verdict(RUN + first + RUN).state is not CRASHED
+    assert verdict(f"{RUN}{first}{RUN}tank 3 is full\n").state is not CRASHED
+    assert verdict(RUN + first + RUN).state is CRASHED  # it has only begun
     assert "fill.py:3" in verdict(RUN + first + second).sentence
     ranks = verdict(RUN * 3 + first + second).sentence  # all of them began before the first failed
     assert "fill.py:3" in ranks

@@ -905,3 +905,15 @@ def test_E15_above_a_stack_of_V8_the_lines_up_to_the_error_are_its_message() -> 
 def test_E15_not_so_if_its_program_goes_on() -> None:
     after = "".join(f"tank {n} is filled, level 0.{n}\n" for n in range(9))
     assert verdict(NODE + after).state is VerdictState.UNKNOWN
+
+
+def test_a_wait_with_a_few_other_lines_in_it_is_a_wait() -> None:
+    wait = "connecting to tank 3 (retrying ...)\n"
+    judged = verdict(f"plant is up\n{wait * 4}valve 2 is oiled\n{wait}")
+    assert "the same wait 5 times" in judged.sentence
+    assert "the same wait" not in verdict(f"{wait * 4}plant is up\nvalve 2 is oiled\nvalve 3 is oiled\n{wait}").sentence
+
+
+@pytest.mark.invariant("last_lines.E15")
+def test_E15_not_so_below_what_a_server_prints_of_an_error_that_it_handled() -> None:
+    assert verdict(f"{NODE}(pump) Warning: model Tank declares its fields twice\n").state is VerdictState.UNKNOWN

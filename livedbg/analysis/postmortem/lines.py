@@ -128,7 +128,7 @@ def _begun_anew(lines: Sequence[KnownLine], severe: Container[int | None]) -> It
         failed |= lines[at].number in severe
         if failed and number >= _HEAD and without_numbers(lines[at].text) == head[0]:
             again = [without_numbers(lines[other].text) for other in own[number : number + _HEAD]]
-            if again == head:
+            if again == head and number + _HEAD < len(own):  # with no more than that nothing is known of it
                 failed = False
                 yield at
 

@@ -99,6 +99,10 @@ _LONGEST: Final = 240
 _WAITED: Final = 400
 _AGAIN: Final = 3
 """So many equal lines at the end of a log are more than one try."""
+_WINDOW: Final = 12
+_OFTEN: Final = 5
+_MOSTLY: Final = 1.5
+"""So many of the newest lines, or at least that part of them, are the same wait."""
 _ROUND: Final = 3
 """So many lines, at most, are written in each round of a wait."""
 _TEXT: Final = 200
@@ -115,6 +119,8 @@ _AT_ONCE_NS: Final = 1_000_000_000
 """So soon after the error that ends it a program begins to stop."""
 _OTHERS: Final = 2
 """So many lines of a stop, at most, don't speak of it."""
+_UNCAUGHT: Final = "Node.js v"
+"""What V8's host writes last, below an error that nothing caught."""
 _LABELS: Final = 3
 """So many lines below an error are searched for its labelled reason."""
 
@@ -414,8 +420,10 @@ def _whole(end: _End) -> str:
 
 
 def _is_thrown_below(records: Sequence[LogRecord], at: int) -> bool:
-    """Return whether a line without a head is near a stack of V8, with which the log ends: it is of its message."""
-    return records[at].head == 0 and any(is_thrown(record.text) for record in records[-_STACK:])
+    """Return whether a line without a head stands near a stack of V8 that ends the log: it is of its message (E15)."""
+    last = [record.text for record in records[-_STACK:]]
+    ends = is_thrown(last[-1]) or last[-1].startswith(_UNCAUGHT)
+    return ends and records[at].head == 0 and any(map(is_thrown, last))
 
 
 def _is_bare(text: str) -> bool:
@@ -534,7 +542,10 @@ class Waiting:
 
 
 def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iterator[Finding]:
-    """Yield a finding for the line, or few lines, repeated at the end of a log; a failure only if `alone`."""
+    """Yield a finding for the line, or few lines, repeated at the end of a log; a failure only if `alone`.
+
+    A few other lines may stand between those of a wait.
+    """
     said = [record.text[record.head :].partition("\n")[0].strip() for record in records]
     alike = [without_numbers(line) for line in reversed(said)]
     for size in range(1, _ROUND + 1):
@@ -547,6 +558,9 @@ def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iter
         if count >= _AGAIN:
             break
     else:
+        mostly = [one for one, line in zip(reversed(records), alike[:_WINDOW], strict=False) if line == alike[0]]
+        if _OFTEN <= len(mostly) < len(alike) and waits(said[-1]) and _MOSTLY * len(mostly) >= min(len(alike), _WINDOW):
+            yield from _again(source, mostly[::-1], alone)
         return
     steps = {n: {step_of(said[-n - size * again]) for again in range(count - 1)} for n in ends}
     if any(len(found) > 1 or (n not in waiting and None not in found) for n, found in steps.items()):
