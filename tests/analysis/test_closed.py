@@ -6,7 +6,17 @@ import pytest
 
 from livedbg.analysis import VerdictState
 from livedbg.analysis.closed import closed_sets
-from livedbg.model import UNSEEN_RUNTIME, Process, Severity, SourceHealth, SourceStatus, Thread, ThreadState
+from livedbg.model import (
+    UNSEEN_RUNTIME,
+    Frame,
+    Process,
+    Severity,
+    SourceHealth,
+    SourceStatus,
+    Stack,
+    Thread,
+    ThreadState,
+)
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
 
@@ -52,6 +62,42 @@ def test_the_thread_that_a_main_thread_joins_is_named_first(others: tuple[str, .
         "nothing can wake them."
     )
     assert verdict.roots == ("thread:box/1/2",)
+
+
+def of_python(world: World, thread: str, function: str, file: str) -> None:
+    frames = (Frame(function=function, file=file, line=51, language="python"),)
+    stack = Stack(thread=thread, frames=frames, taken_mono_ns=world.now_ns, source="py-spy", layer="python")
+    world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [
+        (
+            "/usr/lib/python3.12/multiprocessing/connection.py",
+            "Main thread 1 (main) is blocked in waitpid of 2 in merge (merge.py:51) for 20 s or more",
+        ),
+        (
+            "/app/merge.py",
+            "Thread 3 (feeder) is blocked in write to pipe 4 in send (merge.py:51) for 20 s or more",
+        ),
+    ],
+)
+def test_who_waits_for_the_end_of_a_child_waits_for_what_that_one_waits_for(place: str, said: str) -> None:
+    world = World()
+    both = (ONE, TWO)
+    world.process(1, threads=1, outside="")
+    world.process(2, threads=2, outside="", ppid=1)
+    main = world.thread(1, "main", waits_in="waitpid of 2", timed=False, wakers=(TWO,))
+    child = world.thread(2, "child", pid=2, waits_in="sem_wait", timed=False, wakers=(TWO,))
+    feeder = world.thread(3, "feeder", pid=2, waits_in="write to pipe 4", timed=False, wakers=both)
+    world.waits(main, TWO)
+    world.waits(child, feeder)
+    of_python(world, main, "merge", "/app/merge.py")
+    of_python(world, feeder, "send", place)
+    verdict = world.later(20 * SECOND).diagnosis().verdict
+    assert verdict.state is VerdictState.STALLED
+    assert verdict.sentence.startswith(said) and "nothing can wake these 2 processes" in verdict.sentence
 
 
 @pytest.mark.invariant("closed.C1")
