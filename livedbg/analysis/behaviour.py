@@ -248,7 +248,7 @@ def _polling(thread: Thread, state: RuleInput) -> str | None:
     activity = snapshot.activity.get(thread.id)
     if activity is not None and polls_in_loop(thread, state) and cpu_share(thread, snapshot) < TICK_SHARE:
         return "it sleeps in a loop that ends when something has come"
-    if activity is None or not activity.limited or not activity.runs:
+    if activity is None or not activity.limited or not activity.runs or _loop_way(thread, state) is LoopWay.RESTS:
         return None
     little = cpu_share(thread, snapshot) < TICK_SHARE
     brief = activity.cpu_total_ns <= activity.runs * _MOMENT_NS
