@@ -11,6 +11,7 @@ from typing import Final, Protocol
 from livedbg.text.demangling import short_symbol
 from livedbg.text.patterns import lazy_re
 
+_SEPARATOR: Final = lazy_re(r"[/\\]")
 _POINTER: Final = lazy_re(r"(?:&|\*const |\*mut |mut |dyn |'\w+ )+")
 _PATH: Final = lazy_re(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?=$|[<+ ])")
 _NO_TYPE: Final = frozenset({"fn", "for", "unsafe", "extern", "impl"})
@@ -135,7 +136,7 @@ def function_name(function: str, language: str = "native") -> str:
 
 def line_of(frame: Placed) -> str:
     """Return `server.cpp:31`; "" if the line is not known."""
-    return f"{(frame.file or '').rpartition('/')[2]}:{frame.line}" if frame.file and frame.line else ""
+    return f"{_SEPARATOR.split(frame.file)[-1]}:{frame.line}" if frame.file and frame.line else ""
 
 
 def place_text(frame: Placed) -> str:

@@ -116,7 +116,7 @@ _FILES: Final = (
     (
         Inside.PACKAGE,  # Cython's sources have paths within their package
         lazy_re(
-            r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|^[\w.-]{1,80}/[^\s@]{1,200}@v\d|/\.julia/(?:packages|dev)/|^/_/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"
+            r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|/vendor/[\w-]{1,60}\.[a-z]{2,6}/[^\s:]{1,300}\.go$|^[\w.-]{1,80}/[^\s@]{1,200}@v\d|/\.julia/(?:packages|dev)/|^/_/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"
         ),
     ),
     (
@@ -126,7 +126,9 @@ _FILES: Final = (
             r"|^<(?:frozen |attrs generated|__array_function__|decorator-gen|eval_with_key)"
             r"|/rustc/[^/]{1,100}/library/|^library/(?:std|core|alloc|test|panic_\w{1,40})/src/|^src/lib(?:std|core|alloc|test)/|/rustlib/src/"
             r"|/share/julia/|^\./[\w/]{1,60}\.jl$|/julia[\w-]{0,40}/src/"
-            r"|/go(?:-[\d.]{1,20})?/src/(?:runtime|sync|internal|os|net|syscall|io|time)/"
+            r"|/go(?:-[\d.]{1,20})?/src/(?:runtime|sync|internal|os|net|syscall|io|time|strings|bytes|bufio|fmt|errors|encoding"
+            r"|reflect|sort|slices|maps|strconv|context|testing|regexp|math|log|text|html|crypto|database|compress|container"
+            r"|unicode|path)/"
         ),
     ),
     (

@@ -76,7 +76,13 @@ _ROW = lazy_re(r"\|[^|\n]{1,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
 _ROW_LINE = lazy_re(r"\| {2,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
 """A row of a table, and a line in which a long cell of it goes on."""
 _JAVA_LINE = lazy_re(r"Caused by: [\w.$]{1,200}(?:: |$)|Driver stacktrace:")
-_GO_LINE = lazy_re(r"\[signal |goroutine \d|\t| {4}|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]")
+_GO_LINE = lazy_re(
+    r"\[signal |goroutine \d|running tests:$|\t| {4}|created by |[\w./*()-]{1,500}\(.*\)$|\.\.\.|\[recovered\]"
+)
+_CAUGHT_PANIC: Final = ("Caught panic:", "Caught goroutine panic:")
+_MAX_CAUGHT: Final = 8
+_BY_R: Final = " *** caught "
+_R_LINE = lazy_re(r"address \S|Traceback:$| {0,4}\d{1,4}: ")
 _TABLE = lazy_re(r"Image {2,40}PC {2,40}Routine {2,40}Line {2,40}Source\s*$")
 _TABLE_LINE = lazy_re(r"\S{1,100} {1,40}[0-9A-F]{8,16}  ")
 """Intel Fortran's table of a stack, below an error."""
@@ -155,6 +161,8 @@ class _State(Enum):
     BOX = auto()  # inside the box of a traceback
     BOXED = auto()  # after it, before its exception line
     GO = auto()  # the stacks of a panic of Go
+    PANIC = auto()  # above them, in a program that prints them itself
+    OF_R = auto()  # what R says of a signal
     TABLE = auto()  # a stack as a table
     NOTEBOOK = auto()  # inside a notebook's traceback
     DEBUGGER = auto()  # where a debugger says that a program stopped
@@ -238,6 +246,9 @@ class Continuation:
         if line.startswith(("panic: ", "fatal error: all goroutines")):
             self._state = _State.GO
             return True
+        if line in _CAUGHT_PANIC or line.startswith(_BY_R):
+            self._state = _State.OF_R if line.startswith(_BY_R) else _State.PANIC
+            return True
         if line.startswith(("Thread ", "Program ", "Catchpoint ", "* thread #")) and _STOPPED.match(line) is not None:
             self._state = _State.DEBUGGER
             return True
@@ -297,12 +308,8 @@ class Continuation:
             return self._after_exception(line, state)
         if state is _State.FAULT:
             return not line or _FAULT_LINE.match(line) is not None
-        if state in (_State.JULIA, _State.TABLE):
-            return (_JULIA_LINE if state is _State.JULIA else _TABLE_LINE).match(line) is not None
-        if state is _State.GO:
-            return not line or _GO_LINE.match(line) is not None
-        if state is _State.NATIVE:
-            return (line[:1] in " \t" and bool(line)) or _NATIVE_STACK.match(line) is not None
+        if state in (_State.JULIA, _State.TABLE, _State.GO, _State.PANIC, _State.OF_R, _State.NATIVE):
+            return self._of_stack(line, state)
         if state is _State.REPORT:
             return not line or _REPORT_LINE.match(line) is not None
         if state is _State.UNQUOTED:
@@ -313,6 +320,22 @@ class Continuation:
         if line.rstrip().endswith('"'):
             self._state = _State.SINGLE
         return self.lines < 200
+
+    def _of_stack(self, line: str, state: _State) -> bool:
+        """Take a line of a stack, or between the announcement of one and its frames."""
+        if state is _State.PANIC:
+            self._state = _State.GO if line.startswith("goroutine ") else state
+            return self.lines < _MAX_CAUGHT
+        if state is _State.NATIVE:
+            if self._listed and line[:1] != "#":  # two threads announce their stacks before either lists its own
+                return not line or line.startswith(_LISTING) or "received signal SIG" in line
+            self._listed = False
+            return (line[:1] in " \t" and bool(line)) or _NATIVE_STACK.match(line) is not None
+        if state is _State.GO:
+            return not line or _GO_LINE.match(line) is not None
+        if state is _State.OF_R:
+            return not line or _R_LINE.match(line) is not None
+        return (_JULIA_LINE if state is _State.JULIA else _TABLE_LINE).match(line) is not None
 
     def _raised(self, line: str) -> None:
         """Take the line that names the exception; text that it quotes may follow."""

@@ -20,6 +20,10 @@ from livedbg.text.patterns import lazy_re
 _LIMIT: Final = 200
 _OUTERMOST_FIRST: Final = "Stack trace (most recent call last)"
 _NOTHING: Final = lazy_re(r"(?!)")
+_TANGLED: Final = lazy_re(
+    r"^((?:#\d{1,4} [^\n]{1,4000}\n){2,8})((?:[^\S\n]{1,20}at [^\s:][^\n]{0,1000}(?:\n|\Z)){2,8})", re.MULTILINE
+)
+"""Frames of threads that wrote their stacks at once, and below these their places in the same order."""
 
 
 class Listing(NamedTuple):
@@ -84,7 +88,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
         "go": Listing(
             lazy_re(
                 r"^(?P<function>[\w./*()-]{1,300}?)\((?:[^()\n]{0,300}|\{[^\n]{0,300})\)\n"
-                r"(?:\t| {4,8})(?P<file>(?:[A-Z]:)?[^\s:]{1,300}):(?P<line>\d{1,9})",
+                r"(?:\t| {4,8})(?P<file>(?!_testmain\.go)(?:[A-Z]:)?[^\s:]{1,300}):(?P<line>\d{1,9})",
                 re.MULTILINE,
             ),
             "go",
@@ -110,8 +114,9 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
         "julia": Listing(
             lazy_re(
                 r"^(?:(?P<function>\S.{0,1000}?) at (?P<file>[^\s:]{1,1000})(?::(?P<line>\d{1,9})(?: \[inlined\])?"
-                r"| \(unknown line\))| *\[\d{1,4}\] (?P<function_2>\S[^\n(]{0,300})[^\n]{0,2000}\n +@ (?:\S{1,200} )?"
-                r"(?P<file_2>[^\s:]{1,1000}):(?P<line_2>\d{1,9})(?: \[inlined\])?)$",
+                r"| \(unknown line\))| *\[\d{1,4}\] (?P<function_2>\S[^\n(]{0,300})[^\n]{0,2000}\n"
+                r" +@ (?!(?:Base|Core)\b|\.[/\\])(?:\S{1,200} )?"
+                r"(?P<file_2>(?:[A-Z]:)?[^\s:]{1,1000}):(?P<line_2>\d{1,9})(?: \[inlined\])?)$",
                 re.MULTILINE,
             ),
             "julia",
@@ -200,4 +205,13 @@ def native_frames(text: str, begin: int = 0) -> tuple[Frame, ...]:
         return listed("ucx", text, begin)
     if _OUTERMOST_FIRST in text and (frames := listed("backward", text, begin)):
         return frames[::-1]
-    return listed("native", text, begin) if "#" in text else ()
+    if "#" not in text:
+        return ()
+    plain = _TANGLED.sub(lambda found: _untangled(found[1].splitlines(), found[2].splitlines()), text[begin:])
+    return listed("native", text[:begin] + plain, begin)
+
+
+def _untangled(frames: list[str], places: list[str]) -> str:
+    without = max(0, len(frames) - len(places))
+    pairs = [f"{frame}\n{place}" for frame, place in zip(frames[without:], places, strict=False)]
+    return "\n".join((*frames[:without], *pairs, *places[len(frames) :])) + "\n"

@@ -111,6 +111,14 @@ def _rust(text: str, begin: int) -> Block:
     return _stack((*place, *listed("rust", text, begin)))
 
 
+def _go(text: str, begin: int) -> Block:
+    """Read the first goroutine's stack: below the last `panic`, since what is above it only reports that."""
+    first = text.find("\ngoroutine ", begin)
+    end = text.find("\n\n", first) if first >= 0 else -1
+    at = text.rfind("\npanic(", begin, end if end >= 0 else len(text))
+    return _listing("go", text, max(begin, at))
+
+
 def _frame_at(file: str, line: str, language: str) -> Frame:
     return Frame(function="<module>", file=file, line=int(line), language=language)
 
@@ -205,12 +213,13 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
         "fortran": _fortran,
         "julia": _julia,
         "rust": _rust,
+        "go": _go,
         "debugger": _debugger,
         "faulthandler": _faulthandler,
         "traceback": _traceback,
         "java": _java,
         "sanitizer": _sanitizer,
-        **{name: partial(_listing, name) for name in ("report", "go", "dotnet", "intel")},
+        **{name: partial(_listing, name) for name in ("report", "dotnet", "intel")},
     }
 )
 """By name: takes the text of a record, and where the pattern matched; None where there is no such block."""

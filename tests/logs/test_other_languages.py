@@ -181,12 +181,60 @@ SAID = [
         "(SIGSEGV)\n",
         "SIGSEGV ended the program, as valgrind saw.",
     ),
+    (
+        "Caught panic:\n\nno tank\n\nRestoring terminal...\n\ngoroutine 9 [running]:\nruntime/debug.Stack()\n"
+        "\t/usr/local/go/src/runtime/debug/stack.go:26 +0x5e\nexample.org/u/screen.(*Loop).recover(0xc0)\n"
+        "\t/w/screen/loop.go:73 +0x8b\npanic({0x79?, 0x8e?})\n\t/usr/local/go/src/runtime/panic.go:792 +0x132\n"
+        "strings.Repeat({0x8e?, 0x7c?}, 0xc0?)\n\t/usr/local/go/src/strings/strings.go:624 +0x585\n"
+        "example.org/u/plant/gauge.Draw(0xff, 0x30)\n\t/w/plant/gauge/draw.go:14 +0x46\n",
+        "Crashed in gauge.Draw (draw.go:14): Go panicked: no tank.",
+    ),
+    (
+        "panic: test timed out after 5m0s\nrunning tests:\n        TestFill (5m0s)\n        TestFill/slow (4m58s)\n\n"
+        "goroutine 4 [running]:\ntesting.(*M).startAlarm.func1()\n        /usr/local/go/src/testing/testing.go:2 +0x3\n"
+        "\ngoroutine 1 [chan receive]:\nmain.main()\n        _testmain.go:47 +0x16c\n",
+        "Crashed: Go panicked: test timed out after 5m0s in TestFill/slow.",
+    ),
+    (
+        "pumpd[4711]: *** buffer overflow detected ***: terminated\n",
+        "Crashed: SIGABRT: pumpd: *** buffer overflow detected ***: terminated.",
+    ),
+    (
+        "\n *** caught segfault ***\naddress (nil), cause 'memory not mapped'\n\nTraceback:\n 1: fill.tank(level)\n"
+        " 2: run(3)\nAn irrecoverable exception occurred. R is aborting now ...\nSegmentation fault (core dumped)\n",
+        "Crashed: SIGSEGV: segfault: memory not mapped, in fill.tank.",
+    ),
+    (
+        "ERROR: the level is negative\nStacktrace:\n  [1] error(s::String)\n    @ Base .\\error.jl:35\n"
+        "  [2] fill(n::Int64)\n    @ Plant D:\\w\\src\\fill.jl:59\n  [3] logged\n    @ .\\logging.jl:627\n",
+        "Crashed in fill (fill.jl:59): Julia: the level is negative.",
+    ),
+    (  # two threads at once
+        "Program received signal SIGSEGV: Segmentation fault - invalid memory reference.\n\nBacktrace for this error:"
+        "\n\nProgram received signal SIGSEGV: Segmentation fault - invalid memory reference.\n\nBacktrace for this "
+        "error:\n"
+        "#0  0x7f4 in ???\n#0  0x7f4 in ???\n#1  0x40e in flow\n#1  0x40f in heat\n        at /w/flow.f90:28\n"
+        "        at /w/heat.f90:9\n",
+        "Crashed in flow (flow.f90:28): SIGSEGV: Segmentation fault - invalid memory reference.",
+    ),
+    (
+        "Exception on rank 2 on processing:\nstd::bad_alloc\nAborting!\n--------------------------------------------\n",
+        "An exception ended rank 2: std::bad_alloc.",
+    ),
+    (
+        "Error during fill: (pumps.ValveError) no way in: it is shut\n(Background on this error at: https://x/e/20/e3q8)\n",
+        "The log ends with an error, at 0.log:2: Error during fill: (pumps.ValveError) no way in: it is shut.",
+    ),
 ]
 
 NONE = [
     "thread 'tokio-runtime-worker' panicked at src/io.rs:8:1:\nconnection reset\n",
     "http: panic serving 10.0.0.1:4000: runtime error\n",
     "don't panic: all is well\n",
+    "Caught panic: the pump was stopped\n",
+    "Waiting for changelog lock....\nSuccessfully acquired change log lock\nlevel 3\n",
+    "Exception on processing: none so far\n",
+    "a note on *** caught segfault *** in R\n",
     "k.cc:1:10: note: a fatal error: is one that ends the compiler\n",
     'Exception in thread "pool-1-thread-2" java.io.IOException: reset\n\tat org.x.Pool.run(Pool.java:3)\n',
     "Program received signal SIGUSR1 and wrote its state\n",
