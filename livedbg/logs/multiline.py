@@ -72,6 +72,7 @@ _REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, 
 )
 
 
+_REPORT_FRAME = lazy_re(r" {2,8}#\d{1,4} 0x[0-9a-f]{4,16} ")
 _ROW = lazy_re(r"\|[^|\n]{1,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
 _ROW_LINE = lazy_re(r"\| {2,200}\|(?:[^|\n]{0,2000}\|){1,20}\s*$")
 """A row of a table, and a line in which a long cell of it goes on."""
@@ -226,6 +227,15 @@ class Continuation:
             elif not quotes:
                 self._state = _State.UNQUOTED
         self._enter(message)
+
+    @property
+    def in_report(self) -> bool:
+        """Return whether the lines so far are of a sanitizer's report."""
+        return self._state is _State.REPORT
+
+    def lists(self, line: str) -> bool:
+        """Return whether `line` is a frame of such a report."""
+        return self.in_report and _REPORT_FRAME.match(line) is not None
 
     def takes(self, line: str) -> bool:
         """Count `line` (without header) if it belongs to this record; return whether it does."""

@@ -25,6 +25,9 @@ from livedbg.model import LogRecord, Severity
 RECORD_LIMIT = 512 * 1024
 """Characters of one record; what goes on longer is cut into several."""
 
+_MOST_BETWEEN = 30
+"""So many lines of other threads, at most, stand within a report."""
+
 _First = tuple[str, int, "int | None", Header]  # a line with a header: text, offset, number, header
 
 
@@ -48,6 +51,8 @@ class RecordAssembler:
         self._anchors = tuple({shape.anchor for shape in formats.shapes if shape.anchor})
         self._header = self._recogniser.header
         self._pending: dict[Tag, _Pending] = {}
+        self._left: dict[Tag, _Pending] = {}  # reports into which other threads wrote: their frames may follow
+        self._between = 0  # lines since then
         self._first: _First | None = None  # instead, a record of one line so far, where no writers are told apart
         self._done: list[LogRecord] = []
         self._newest = NO_TAG  # of the last line
@@ -63,7 +68,7 @@ class RecordAssembler:
     @property
     def waiting(self) -> bool:
         """Return whether a record is held back because its end has not been seen."""
-        return self._first is not None or bool(self._pending) or self.door.waiting
+        return self._first is not None or bool(self._pending) or bool(self._left) or self.door.waiting
 
     @property
     def mixed(self) -> bool:
@@ -106,6 +111,7 @@ class RecordAssembler:
         for plain in self.door.release():
             self._add_plain(plain)
         self._hold_first()
+        self._close_left()
         for pending in self._pending.values():
             self._close(pending)
         self._pending.clear()
@@ -168,7 +174,7 @@ class RecordAssembler:
             pending = self._pending[NO_TAG]
             if pending.head and body.startswith(pending.head):
                 return self._add(body, offset, number, header)
-            self._close(pending)
+            self._leave(pending)
             self._pending.clear()
         self._first = (body, offset, number, header)
         return True
@@ -208,6 +214,8 @@ class RecordAssembler:
             return False
         self._newest = tag
         pending = self._pending.get(tag)
+        if self._left:
+            pending = self._returned(pending, body, header)
         if pending is not None:
             if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
                 carried = header is not None and header.shape == SYSLOG  # no part of what the program wrote
@@ -215,7 +223,7 @@ class RecordAssembler:
                 pending.numbers.append(number)
                 pending.size += len(body) + 1
                 return False
-            self._close(pending)
+            self._close(pending) if header is None else self._leave(pending)
         if header is None:
             if not body or body.isspace():
                 self._pending.pop(tag, None)
@@ -223,6 +231,36 @@ class RecordAssembler:
             self._recogniser.plain()
         self._pending[tag] = _Pending(body, offset, number, header, tag=tag, wall_ns=wall_ns, details=self._details)
         return True
+
+    def _leave(self, pending: _Pending) -> None:
+        """End a record, or keep it where a line with a header may stand within its report."""
+        if not pending.in_report:
+            self._close(pending)
+            return
+        self._close_left()
+        self._left[pending.tag] = pending
+        self._tagged = True
+
+    def _close_left(self) -> None:
+        for left in self._left.values():
+            self._close(left)
+        self._left.clear()
+        self._between = 0
+
+    def _returned(self, pending: _Pending | None, body: str, header: Header | None) -> _Pending | None:
+        """Return the report that a line is a frame of, instead of the record of another thread above the line."""
+        self._between += 1
+        if self._between > _MOST_BETWEEN:
+            self._close_left()
+        if header is not None or pending is None or pending.header is None:
+            return pending
+        left = self._left.get(pending.tag)
+        if left is None or not left.continuation.lists(body):
+            return pending
+        self._between = 0
+        self._close(pending)
+        self._pending[pending.tag] = self._left.pop(pending.tag)
+        return left
 
     def _goes_on(self, body: str, number: int | None, tag: Tag) -> bool:
         """Take a line without a rank that continues the record above it, whose writer tags only its first line."""
@@ -301,6 +339,12 @@ class _Pending:
                 severe = header.severity.rank >= Severity.WARNING.rank and may_hold_traceback(header, text)
                 self._continuation = Continuation(message, header.shape, severe, self._details, header.quoted)
         return self._continuation
+
+    @property
+    def in_report(self) -> bool:
+        last = self.texts[-1]
+        known = "Sanitizer: " in self.texts[0] and not last.startswith("SUMMARY: ") and "==ABORTING" not in last
+        return known and self.continuation.in_report
 
     @property
     def held_traceback(self) -> bool:

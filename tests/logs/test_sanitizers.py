@@ -169,3 +169,37 @@ def test_a_finding_says_what_and_where(name: str, state: VerdictState | None, se
         found for found in diagnostician().diagnose(store.snapshot()).findings.values() if found.rule == "crash"
     ]
     assert (finding.state, finding.sentence[: len(sentence)]) == (state, sentence)
+
+
+INTERRUPTED = (
+    b"==41==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x508000004268 at pc 0x561d bp 0x7fd9 sp 0x7fd8\n"
+    b"READ of size 4 at 0x508000004268 thread T7\n"
+    b"2026-03-04 10:00:00,250 INFO plant: level 3\n2026-03-04 10:00:00,310 INFO plant: level 4\n%s"
+    b"    #0 0x561d4294d2b1 in Pump::drain() /w/pump.cpp:10:13\n    #1 0x561d429448c4 in main /w/main.cpp:9:3\n"
+)
+
+
+@pytest.mark.invariant("records.R1")
+def test_lines_of_other_threads_within_a_report() -> None:
+    report, *others = sorted(records(INTERRUPTED % b""), key=lambda one: one.offset or 0)
+    assert [one.text.count("\n") for one in (report, *others)] == [3, 0, 0]
+    assert report.lines == (1, 2, 5, 6)
+    assert [one.line for one in (report, *others)] == [1, 3, 4]
+    assert places(*reports(INTERRUPTED % b"")) == ["Pump::drain() 10", "main 9"]
+
+
+def test_a_report_waits_for_its_frames_only_so_long() -> None:
+    head, _, frames = INTERRUPTED.partition(b"%s")
+    logged = b"".join(b"2026-03-04 10:00:%02d,000 INFO plant: level 5\n" % second for second in range(1, 50))
+    assembler, cutter = RecordAssembler("log:box/x", SourceClock(), known_log_formats()), LineCutter()
+    texts = [one.text for one in assembler.feed(cutter.feed(head + logged))]
+    assert any(text.startswith("==41==ERROR") for text in texts)
+    assert places(*reports(head + logged + frames)) == []
+
+
+def test_a_report_that_has_ended_waits_for_nothing() -> None:
+    ended = INTERRUPTED.partition(b"2026")[0] + b"SUMMARY: AddressSanitizer: heap-buffer-overflow /w/pump.cpp:10:13\n"
+    assembler, cutter = RecordAssembler("log:box/x", SourceClock(), known_log_formats()), LineCutter()
+    logged = b"".join(b"2026-03-04 10:00:%02d,000 INFO plant: level 5\n" % second for second in range(1, 20))
+    texts = [one.text for one in assembler.feed(cutter.feed(ended + logged))]
+    assert any(text.startswith("==41==ERROR") for text in texts)
