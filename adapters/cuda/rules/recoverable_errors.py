@@ -8,6 +8,7 @@ from typing import Final
 from livedbg.adapters.cuda.facts import about, bytes_of
 from livedbg.adapters.cuda.rules.sentences import PIN_DOWN, CudaContext, alive, finding_on, said
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.model import CauseClass, Diagnostic, Severity
@@ -16,6 +17,7 @@ from livedbg.text.shell import shell_word
 from livedbg.text.wording import sentence_case
 
 _SHOWN: Final = 10  # findings of one kind and context
+_RIGHT_BELOW: Final = 3  # lines
 _LAUNCHES: Final = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
 
 
@@ -93,7 +95,7 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
         sentence = f"{context.owner}{(facts.what or error.sentence)}"
         told = _of_nccl(error, state.snapshot) if facts.error == _BY_NCCL else ""
         sentence += f": {told}" if told else ""
-        sentence += f", at {host}" if host else ""
+        sentence += (f", at {host}" if host else "") + _raised_below(error, state)
         sentence += f": {facts.said}." if facts.said else "."
         count = facts.count
         if count > 1:
@@ -105,6 +107,16 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
         severity, verdict = (Severity.ERROR, VerdictState.CRASHED) if fatal else (Severity.WARNING, None)
         steps = _steps_of(error, launch, library)
         yield finding_on(rule, error, severity, sentence=sentence, next=steps, state=verdict)
+
+
+def _raised_below(error: Diagnostic, state: RuleInput) -> str:
+    """Return `, raised at step (train.py:14)`, the user's line in a traceback right below an error of C++ code."""
+    log, last = error.log, error.message.last
+    for hit in state.snapshot.exceptions.values():
+        if hit.source == log and last < (hit.first_line or 0) <= last + _RIGHT_BELOW:
+            frame = state.code.frame_of(hit.stack)
+            return f", raised at {place_text(frame)}" if frame is not None else ""
+    return ""
 
 
 def _of_nccl(error: Diagnostic, snapshot: Snapshot) -> str:

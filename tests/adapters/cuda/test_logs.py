@@ -485,3 +485,16 @@ def test_no_kernel_is_blamed_for_what_hardware_did(text: str) -> None:
     assert "launched earlier" not in seen.chief.sentence and not any(
         "cuda-blocking" in step for step in seen.chief.next
     )
+
+
+def test_the_user_s_line_in_a_traceback_below_an_error_of_the_library() -> None:
+    error = "2026-03-04 09:49:01.341: E xla/stream_executor/cuda/cuda_dnn.cc:439] Could not create cudnn handle: "
+    said = f"{error}CUDNN_STATUS_INTERNAL_ERROR\n"
+    cut = (
+        "Traceback (most recent call last):\n"
+        '  File "jobs/fit.py", line 32, in main\n    key = jax.random.PRNGKey(7)\n'
+        '  File "/opt/env/lib/python3.11/site-packages/jax/_src/random.py", line 160, in PRNGKey\n'
+        "    key = prng.seed_with_impl(impl, seed)\n"
+    )
+    assert "at cuda_dnn.cc:439, raised at main (fit.py:32)" in diagnosed(said + cut).sentence
+    assert "raised at" not in diagnosed(said + "step 1 of 9\n" * 4 + cut).sentence
