@@ -378,6 +378,18 @@ LOST = (
     "Last error:\nNET/IB : Got completion from peer 10.4.1.9<3> with status=5 opcode=32616 len=0\n"
     "terminate called after throwing an instance of 'c10::DistBackendError'\n"
 )
+FAULTED = (
+    "[ 9550.864] amdgpu 0000:65:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:88 vmid:8 pasid:32787)\n"
+    "[ 9550.865] amdgpu 0000:65:00.0: amdgpu:  Process solve pid 4711 thread worker 0 pid 4715\n"
+    "[ 9550.866] amdgpu 0000:65:00.0: amdgpu:   in page starting at address 0x0000000000000000 from client 10\n"
+    "[ 9550.867] amdgpu 0000:65:00.0: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x008012B0\n"
+    + "".join(f"[ 9550.87{at}] amdgpu 0000:65:00.0: amdgpu: \t {name}: 0x0\n" for at, name in enumerate("ABCDEF"))
+)
+RESET = (
+    "[ 9552.867] amdgpu 0000:65:00.0: amdgpu: MES failed to respond to msg=REMOVE_QUEUE\n"
+    "[ 9552.868] amdgpu 0000:65:00.0: amdgpu: MES might be in unrecoverable state, issue a GPU reset\n"
+    "[ 9552.869] amdgpu 0000:65:00.0: amdgpu: GPU reset begin!\n"
+)
 
 
 @pytest.mark.invariant("causes.C8")
@@ -401,6 +413,8 @@ LOST = (
             "NCCL on n7 (pid 4711, GPU 2): InfiniBand transfer with 10.4.1.9<3> failed",
         ),
         (LINK, VerdictState.UNKNOWN, "NCCL on n7 (pid 4711, GPU 2): InfiniBand transfer with 10.4.1.9<3> failed"),
+        (FAULTED + RESET, VerdictState.CRASHED, "GPU 0000:65:00.0: a page fault of process 4711 (solve)"),
+        (FAULTED, VerdictState.UNKNOWN, "GPU 0000:65:00.0: a page fault of process 4711 (solve)"),
     ],
 )
 def test_C8_what_stands_right_above_an_account_failed(

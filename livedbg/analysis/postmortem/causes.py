@@ -19,7 +19,7 @@ Invariants:
         names nobody, and unless they say that a signal ended that rank and the error does not speak of one.
     causes.C8. If only accounts that something failed, aborts and errors of peers are known, an error right above one
         of the accounts is what failed, even if nothing else tells whether its program ended by it; so is one farther
-        above any of them that may end its program, unless its log goes on after it.
+        above any of them that may end its program, unless its log goes on after it; a kernel's log always does.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
     causes.C11. If only accounts that something failed are known, the line above the first one is quoted, unless it
         reports a step or an account says that a signal ended the program.
@@ -38,7 +38,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import older_logs, said_before
-from livedbg.analysis.postmortem.survived import goes_on_after
+from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
 from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, step_of
@@ -162,7 +162,8 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
         gap = min((one.line - said.message.last for one in below if one.cause is CauseClass.SUMMARY), default=_ABOVE)
         may_end = said.message.ends == "perhaps" and any(one.line - said.message.last < _ABOVE for one in below)
         near = gap <= _RIGHT_ABOVE and said.severity.rank >= Severity.ERROR.rank
-        return said if near or (may_end and not goes_on_after(finding.evidence, snapshot)) else None
+        own = any_line if "final" in said.message.marks else None
+        return said if near or (may_end and not goes_on_after(finding.evidence, snapshot, own)) else None
 
     return [
         replace(finding, state=VerdictState.CRASHED, severity=Severity.ERROR, cause=said.cause)
