@@ -1,4 +1,4 @@
-"""Error lines that nobody understands: their patterns, and the search for them in a big log.
+"""Error lines that nobody understands: their patterns, the search for them in a big log, and what some only name.
 
 Invariants:
     error_lines.L1. Whatever EXPLICIT matches has one of ALARMS in it, as EXACT wants it; an alarm that must begin a
@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from livedbg.model import LogRecord
+from livedbg.model import Frame, LogRecord
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
@@ -121,3 +121,31 @@ def _count(lines: ErrorLines, record: LogRecord) -> None:
     lines.count += 1
     lines.last = clean_line(record.text.partition("\n")[0])[:_SHOWN]
     lines.first_text = lines.first_text or lines.last
+
+
+class NamedAbove(NamedTuple):
+    """What an exception says that a line only names, and the stack below its message, innermost first."""
+
+    said: str = ""
+    stack: tuple[Frame, ...] = ()
+
+
+_NAMED_AT: Final = lazy_re(r"\S{1,300}:\d{1,9}: (?P<type>[A-Z]\w{1,80})")
+"""The last line of pytest's report of a test."""
+_FRAME: Final = lazy_re(r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,9}), in (?P<function>\S{1,200})')
+
+
+def named_above(line: str, above: Sequence[str]) -> NamedAbove:
+    """Return what the nearest line above says of the exception that `line` names by a place and its class alone."""
+    named = _NAMED_AT.fullmatch(line.strip())
+    for at in range(len(above) - 1, -1, -1) if named is not None else ():
+        if named is not None and (said := above[at].partition(f"{named['type']}: ")[2].strip()):
+            frames = [found for text in above[at + 1 :] if (found := _FRAME.search(text)) is not None]
+            return NamedAbove(
+                said,
+                tuple(
+                    Frame(function=one["function"], file=one["file"], line=int(one["line"]), language="python")
+                    for one in reversed(frames)
+                ),
+            )
+    return NamedAbove()

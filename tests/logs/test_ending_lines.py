@@ -917,3 +917,30 @@ def test_a_wait_with_a_few_other_lines_in_it_is_a_wait() -> None:
 @pytest.mark.invariant("last_lines.E15")
 def test_E15_not_so_below_what_a_server_prints_of_an_error_that_it_handled() -> None:
     assert verdict(f"{NODE}(pump) Warning: model Tank declares its fields twice\n").state is VerdictState.UNKNOWN
+
+
+REPORTED = """\
+>       return pump(level)
+E       plant.errors.PumpError: no plan for the pump: valve 4: got KeyError('level 3')
+E       from user code:
+E          File "/w/plant/pumps.py", line 70, in inner
+E           return fill(*levels)
+E          File "/w/plant/tanks.py", line 338, in fill
+E           drain(levels)
+
+/w/plant/errors.py:55: PumpError
+"""
+
+
+@pytest.mark.invariant("last_lines.E16")
+def test_E16_what_the_exception_says_that_the_last_line_only_names() -> None:
+    judged = verdict(REPORTED)
+    assert judged.state is VerdictState.CRASHED
+    assert (
+        "PumpError: no plan for the pump: valve 4: got KeyError('level 3'), in fill (tanks.py:338)" in judged.sentence
+    )
+
+
+@pytest.mark.invariant("last_lines.E16")
+def test_E16_not_what_another_exception_says() -> None:
+    assert "got KeyError" not in verdict(REPORTED.replace("55: PumpError", "55: TankError")).sentence

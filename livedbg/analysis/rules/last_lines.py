@@ -29,6 +29,8 @@ Invariants:
         error or a crash. They are not shown beside an error, nor for a run that completed or of which a process is
         known.
     last_lines.E15. Above a stack of V8 at the end of a log, the lines up to the error are its message.
+    last_lines.E16. An error that is only a place and the class of an exception has its message in the nearest line
+        above that names this class.
     last_lines.E4. A log that was not read to its end gives no finding about its end, unless its end was read apart.
 """
 
@@ -46,6 +48,7 @@ from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, sum
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import UserCode
+from livedbg.logs.error_lines import NamedAbove, named_above
 from livedbg.logs.last_words import (
     aborts,
     after_level,
@@ -84,7 +87,16 @@ from livedbg.logs.last_words import (
 from livedbg.logs.shapes import guess_severity
 from livedbg.logs.stack_listings import listed
 from livedbg.logs.writers import rank_of
-from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model import (
+    FAILED_TESTS,
+    CauseClass,
+    Diagnostic,
+    Evidence,
+    ExceptionHit,
+    LogRecord,
+    LogSource,
+    Severity,
+)
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case, spans
@@ -397,6 +409,8 @@ def _first_line(record: LogRecord) -> str:
 def _whole(end: _End) -> str:
     """Return the line, with what is said below it: the text that it announces, the last cause, or a labelled reason."""
     line = unframed(end.line).strip()
+    if raised := _raised_above(end).said:
+        return f"{line}: {raised}"
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
     for record in end.records[end.at + 1 : end.at + 1 + _LABELS]:
         below += record.text[record.head :].split("\n")
@@ -417,6 +431,12 @@ def _whole(end: _End) -> str:
         reason = reason.partition(":")[2].strip()
     reason = reason or next(iter(texts[label + 1 : label + 2]), "").strip()
     return f"{line.rstrip(' .:')}: {reason}" if reason and reason not in line else line
+
+
+def _raised_above(end: _End) -> NamedAbove:
+    own = end.records[end.at].text.split("\n")[: end.number]
+    above = [*(line for record in end.records[: end.at] for line in record.text.split("\n")), *own]
+    return named_above(end.line, above)
 
 
 def _is_thrown_below(records: Sequence[LogRecord], at: int) -> bool:
@@ -447,9 +467,12 @@ def _unit(end: _End) -> str:
 
 
 def _thrown_at(end: _End, code: UserCode) -> str:
-    """Return the place of the user's code in the stack that stands with an error or below it; "" without one."""
+    """Return the place of the user's code in the stack that stands with an error or below it; "" without one.
+
+    Of an exception that is only named, the one below its message (E16).
+    """
     text = "\n".join(record.text for record in end.records[end.at : end.at + _STACK])
-    frames = [*listed("script", text), *listed("dotnet", text)]
+    frames = [*listed("script", text), *listed("dotnet", text), *_raised_above(end).stack]
     frame = code.frame_of([frame for frame in frames if frame.line is not None])
     return f", in {place_text(frame)}" if frame is not None else ""
 
