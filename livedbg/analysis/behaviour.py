@@ -66,6 +66,7 @@ from livedbg.analysis.user_code import Inside
 from livedbg.model import (
     POLLS,
     UNSEEN_RUNTIME,
+    EdgeKey,
     EdgeKind,
     Frame,
     LoopWay,
@@ -182,19 +183,26 @@ def _serving(thread: Thread, state: RuleInput) -> str | None:
         return "a signal"
     if _takes_jobs(thread, state):
         return JOB
-    return _serves(thread, state) or ("connections" if thread.id in state.once(_until_stopped) else None)
+    return _serves(thread, state) or ("connections" if _until_stopped(thread, state) else None)
 
 
-def _until_stopped(snapshot: Snapshot) -> frozenset[str]:
-    """Return the threads that wait, or whose event loops have a task that waits, until a server is stopped (L17)."""
-    waits = ((snapshot.threads.get(one.source), snapshot.resources.get(one.target)) for one in snapshot.waits.values())
-    listening = {thread.process for thread, at in waits if thread is not None and at is not None and at.listening}
-    if not listening:
-        return frozenset()
-    stopped = {name for name, stack in snapshot.stacks.items() if waits_to_be_stopped(stack.frames)}
-    loops = {edge.target for edge in snapshot.edges if edge.kind is EdgeKind.RUNS_ON and edge.source in stopped}
-    threads = (snapshot.threads.get(name) for name in stopped | loops)
-    return frozenset(one.id for one in threads if one is not None and one.process in listening)
+def _until_stopped(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a thread, or a task of its event loop, waits until the server of its process is stopped (L17)."""
+    names = (name for entity in state.once(_listening) for name in state.graph.waiters_of(entity))
+    threads = (state.snapshot.threads.get(name) for name in names)
+    serves = any(one is not None and one.process == thread.process for one in threads)
+    return serves and thread.id in state.once(_waiting_to_be_stopped)
+
+
+def _listening(snapshot: Snapshot) -> tuple[str, ...]:
+    return tuple(resource.id for resource in snapshot.resources.values() if resource.listening)
+
+
+def _waiting_to_be_stopped(snapshot: Snapshot) -> set[str]:
+    waiting = {name for name, stack in snapshot.stacks.items() if waits_to_be_stopped(stack.frames)}
+    tasks = waiting - snapshot.threads.keys()
+    keys = (EdgeKey(EdgeKind.RUNS_ON, task, name) for task in tasks for name in snapshot.threads)
+    return waiting | {key.target for key in keys if key in snapshot.edges}
 
 
 def _blocked_for_long(thread: Thread, state: RuleInput) -> str | None:
