@@ -1,4 +1,4 @@
-"""Index of tasks by state, updated by the changed shards of the table."""
+"""Index of tasks, updated by the changed shards of the table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from livedbg.model import Task, TaskState
+from livedbg.model.facts import RequestFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 from livedbg.model.tables import FrozenTable
 
@@ -47,17 +48,27 @@ class ShardMemo(Generic[K, V, R]):
 
 
 class TaskIndex:
-    """The tasks that have not completed, by state."""
+    """The tasks that have not completed, by state, and those that hold up a request."""
 
     def __init__(self) -> None:
         self._parts: ShardMemo[str, Task, dict[TaskState, list[Task]]] = ShardMemo(_by_state)
+        self._held_up: ShardMemo[str, Task, list[Task]] = ShardMemo(_held_up)
 
     def update(self, snapshot: Snapshot) -> None:
         self._parts.update(snapshot.tasks)
+        self._held_up.update(snapshot.tasks)
+
+    def held_up(self) -> Sequence[Task]:
+        """Return the tasks in which a request may be held up."""
+        return list(chain.from_iterable(self._held_up.results))
 
     def in_state(self, state: TaskState) -> Sequence[Task]:
         """Return the tasks in a state other than COMPLETED."""
         return list(chain.from_iterable(part.get(state, ()) for part in self._parts.results))
+
+
+def _held_up(shard: dict[str, Task]) -> list[Task]:
+    return [task for task in shard.values() if facts_of(task.facts, RequestFacts).held_up]
 
 
 def _by_state(shard: dict[str, Task]) -> dict[TaskState, list[Task]]:

@@ -168,11 +168,18 @@ class RuleInput:
 
     def tasks_in(self, state: TaskState) -> Sequence[Task]:
         """Return the tasks in a state other than COMPLETED."""
+        return self._tasks().in_state(state)
+
+    def held_up_tasks(self) -> Sequence[Task]:
+        """Return the tasks in which a request may be held up."""
+        return self._tasks().held_up()
+
+    def _tasks(self) -> TaskIndex:
         index = self.index
         if index is None:
             index = TaskIndex()
             index.update(self.snapshot)
-        return index.in_state(state)
+        return index
 
 
 @runtime_checkable

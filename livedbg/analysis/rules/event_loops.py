@@ -21,7 +21,6 @@ from livedbg.analysis.rules.words import (
     waited_ns,
 )
 from livedbg.model import Edge, EdgeKey, EdgeKind, Severity, Task, TaskState, Thread, ThreadState, WaitKind
-from livedbg.model.facts import RequestFacts, facts_of
 from livedbg.text.wording import many, sentence_case
 
 _SHOWN: Final = 16
@@ -241,8 +240,8 @@ class RequestHeldUp:
 
 def _held_up(state: RuleInput) -> Iterator[tuple[Task, Edge]]:
     """Yield the tasks that hold up a request, each with its wait; lost futures have a rule of their own."""
-    for task in state.snapshot.tasks.values():
-        for edge in state.graph.waits_of(task.id) if facts_of(task.facts, RequestFacts).held_up else ():
+    for task in state.held_up_tasks():
+        for edge in state.graph.waits_of(task.id):
             resource = state.snapshot.resources.get(edge.target)
             if resource is not None and not (edge.timed or resource.lost or edge.target.startswith(_OF_HOLDERS)):
                 yield task, edge
