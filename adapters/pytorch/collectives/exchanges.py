@@ -7,7 +7,8 @@ Invariants:
         in flight. Likewise while a connection between the two has unread or unacknowledged bytes: a posted message may
         still cross a slow link.
     exchanges.E3. Whether a thread that waits for a posted operation sends or receives is taken from its native stack;
-        without that it is no exchange. So it is of a stack that was taken while the thread was elsewhere in Python.
+        without that it is no exchange. A stack that was taken while the thread was at another line of Python, before or
+        after the call, does not count.
 """
 
 from __future__ import annotations
