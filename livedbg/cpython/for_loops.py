@@ -27,11 +27,10 @@ from livedbg.cpython.call_frames import FrameLocals
 from livedbg.cpython.event_loops import EventLoops, LoopTask, callbacks, read_loops
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
-from livedbg.cpython.loop_source import SourceLoop, Span, loops_around
+from livedbg.cpython.loop_source import STANDARD_LIBRARY, SourceLoop, Span, loops_around
 from livedbg.cpython.objects import Code, ObjectReader, is_pointer
 from livedbg.cpython.threads import PyFrame, ThreadReader
 from livedbg.linux import memory
-from livedbg.text.patterns import lazy_re
 
 _INNER_FRAMES: Final = 3  # generators inside generators that are followed
 _MOST_OBJECTS: Final = 10_000  # of the value stacks of a thread: more are damaged memory
@@ -47,7 +46,6 @@ _SEQUENCES: Final = frozenset(  # index at 16, what is walked at 24
 _ENDLESS_BY_DESIGN: Final = frozenset({"itertools.repeat", "itertools.count", "callable_iterator"})
 """A loop over one of these polls, or runs until it is stopped."""
 
-_LIBRARY: Final = lazy_re(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
 _RANGE, _ENUMERATE, _SET, _ZIP, _GENERATOR = "range_iterator", "enumerate", "set_iterator", "zip", "generator"
 
 
@@ -146,7 +144,7 @@ class ForLoopReader:
     ) -> tuple[ForLoop, ...]:
         found: list[ForLoop] = []
         for frame, line in frames:
-            if _LIBRARY.search(frame.code.file):
+            if STANDARD_LIBRARY.search(frame.code.file):
                 continue
             spans = source(frame.code.file)
             if spans is None:

@@ -33,6 +33,9 @@ from livedbg.linux import target_files
 from livedbg.model import LoopWay
 from livedbg.text.patterns import lazy_re
 
+STANDARD_LIBRARY: Final = lazy_re(r"/lib(?:64)?/python3[^/]*/(?!site-packages/|dist-packages/)|^<frozen ")
+"""Files of Python's own library, whose loops are its own business."""
+
 _FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _LOOPS: Final = (ast.For, ast.AsyncFor, ast.While)
 _ORDERS: Final = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)

@@ -2,8 +2,10 @@
 
 Invariants:
     sources.Y1. A file system that does not answer costs the source lines of a process while it does not, and no stack.
-    sources.Y2. Each stack gets the source of at most one frame: the one that is named as the place of the thread. How a
-        loop goes on is told of the innermost one of Python too: who sleeps in a library may poll there.
+    sources.Y2. Each stack gets the source of at most one frame: the one that is named as the place of the thread.
+        How its loop goes on is added to it, and to the innermost Python frame if that is of an installed package: a
+        thread that sleeps there may poll. Python's own library is left out: its scheduler sleeps in a loop with ways
+        out, too.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.analysis.user_code import Inside
-from livedbg.cpython.loop_source import Sources, way_of
+from livedbg.cpython.loop_source import STANDARD_LIBRARY, Sources, way_of
 from livedbg.linux import procfs
 from livedbg.model import Frame, LoopWay, Stack
 from livedbg.session.rulebook import user_code
@@ -66,7 +68,7 @@ class StackSources:
         at = stack.frames.index(place)
         called = next((frame for frame in stack.frames if frame.language == "python"), place)
         marked = {at: structs.replace(found, loop=self._way(pid, stack.frames[at:]))}
-        if called is not place:
+        if called is not place and STANDARD_LIBRARY.search(called.file or "") is None:
             inner = stack.frames.index(called)
             marked[inner] = structs.replace(called, loop=self._way(pid, (called,)))
         return structs.replace(stack, frames=tuple(marked.get(n, frame) for n, frame in enumerate(stack.frames)))

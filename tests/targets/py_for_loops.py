@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import queue
+import sched
 import sqlite3
 import sys
 import tempfile
@@ -198,6 +199,12 @@ def naps_if_nothing_has_come() -> None:
     while True:
         if not FLAG:
             time.sleep(NAP_S)
+
+
+def a_scheduler_sleeps() -> None:
+    scheduler = sched.scheduler()
+    scheduler.enter(SLEEP_S, 1, ready)
+    scheduler.run()
 
 
 def a_library_polls() -> None:
