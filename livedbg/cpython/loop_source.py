@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -49,6 +49,7 @@ _FLAG: Final = lazy_re(
 _ASKED: Final = ("is_set", "isSet", "wait")
 _OWN: Final = ("self", "cls")
 _TAKES: Final = frozenset({"get", "recv", "recv_bytes", "recv_json", "recv_pyobj", "recv_string", "receive", "accept"})
+_GETTER: Final = "get"
 _EXITS: Final = ("sys.exit", "os._exit", "exit", "quit")
 _NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
@@ -234,7 +235,7 @@ def _rests_of(
         exits: the conditions of its ways out (None: without one).
         flags: `_flags_of` its file.
     """
-    taken, own = set(_taken(loop.body)), _own(loop)
+    taken, own = dict(_taken(loop.body)), _own(loop)
 
     def waits_for_nothing(test: ast.expr) -> bool:
         return _is_flag(test, flags) or _is_of(test, own)
@@ -245,8 +246,9 @@ def _rests_of(
     if not begins or not all(told) or any(map(_leaves, _inside(loop.body))):
         return None
     lines = (range(one.lineno, (one.end_lineno or one.lineno) + 1) for one in _each_round(loop.body))
-    waits = {one.lineno for one in _inside([loop]) if isinstance(one, ast.Call) and _is_flag(one, flags) and one.args}
-    return frozenset(line for one in lines for line in one), frozenset(waits)
+    calls = (one for one in _inside([loop]) if isinstance(one, ast.Call) and (one.args or one.keywords))
+    waits = frozenset(one.lineno for one in calls if _is_flag(one, flags))
+    return frozenset(line for one in lines for line in one), waits
 
 
 def _own(loop: ast.AST) -> set[str]:
@@ -289,23 +291,28 @@ def _name(node: ast.AST) -> str:
     )
 
 
-def _taken(nodes: Sequence[ast.AST]) -> Iterator[str]:
-    """Yield the variables that get what a call took from a queue or a connection."""
+def _taken(nodes: Sequence[ast.AST]) -> Iterator[tuple[str, bool]]:
+    """Yield the variables that get what a call took from a queue or a connection; False for what may be a getter."""
     for node in _inside(nodes):
         if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            awaited = isinstance(node.value, ast.Await)
             value = node.value.value if isinstance(node.value, ast.Await) else node.value
             called = value.func if isinstance(value, ast.Call) and not value.args else None
             if isinstance(called, ast.Attribute) and called.attr in _TAKES:
-                yield node.targets[0].id
+                yield node.targets[0].id, awaited or called.attr != _GETTER
 
 
-def _of_item(test: ast.expr, taken: Collection[str]) -> bool:
-    """Return whether a condition asks of what was taken whether it is the last one."""
+def _of_item(test: ast.expr, taken: Mapping[str, bool]) -> bool:
+    """Return whether a condition asks of what was taken whether it is the last one.
+
+    What `get()` returned must be the end itself (`is None`): `if not busy.get()` polls.
+    """
+    is_end = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.Is)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         test = test.operand
     if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.Eq)):
         test = test.left
-    return isinstance(test, ast.Name) and test.id in taken
+    return isinstance(test, ast.Name) and test.id in taken and (is_end or taken[test.id])
 
 
 def _leaves(node: ast.AST) -> bool:

@@ -40,9 +40,9 @@ _FLAG: Final = lazy_re(
     r"|terminate[d]?|running|going)(?:_?(?:flag|requested|now))?_*",
     re.IGNORECASE,
 )
-_TAKES: Final = frozenset(
-    {"pop", "get", "take", "recv", "receive", "dequeue", "wait_and_pop", "read", "accept", "next"}
-)
+_TAKES: Final = frozenset({"pop", "take", "recv", "receive", "dequeue", "wait_and_pop", "read"})
+"""With arguments: what a call without them returns may be a flag."""
+
 _BRACKETS: Final = ("condition_clause", "parenthesized_expression")
 _EXITS: Final = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate"})
 _ORDERS: Final = ("<", ">", "<=", ">=")
@@ -135,8 +135,11 @@ def _goes_on(test: Node | None, own: set[str], root: Node) -> LoopWay | None:
 def _takes(test: Node | None) -> bool:
     """Return whether a condition takes an item from a queue."""
     called = _bare(test)
-    is_call = called is not None and called.type == "call_expression"
-    return is_call and called is not None and _name(called.child_by_field_name("function")) in _TAKES
+    if called is None or called.type != "call_expression":
+        return False
+    arguments = called.child_by_field_name("arguments")
+    given = arguments is not None and arguments.named_child_count > 0
+    return given and _name(called.child_by_field_name("function")) in _TAKES
 
 
 def _is_flag(node: Node | None, root: Node) -> bool:

@@ -53,6 +53,8 @@ def way(source: str) -> LoopWay | None:
         ("while True:\n    HERE\n    if done():\n        return", POLLS),
         ("while True:\n    item = q.get()\n    if item is None:\n        break\n    HERE", ENDLESS),
         ("while True:\n    item = await q.get()\n    if item == END:\n        return\n    HERE", ENDLESS),
+        ("while True:\n    item = q.get()\n    if not item:\n        break\n    HERE", POLLS),  # a flag may be asked so
+        ("while True:\n    item = q.get()\n    if item == END:\n        break\n    HERE", POLLS),
         ("while True:\n    item = q.recv()\n    if not item:\n        break\n    HERE", ENDLESS),
         ("while True:\n    state = states.get(q)\n    if state == END:\n        break\n    HERE", POLLS),
         ("while True:\n    item = q.get()\n    if done is None:\n        break\n    HERE", POLLS),
@@ -93,6 +95,7 @@ def test_X5_a_line_that_each_round_comes_to(source: str, expected: LoopWay | Non
         ("while not self.stop.wait(5):  # HERE\n    q()", LoopWay.PAUSES),
         ("while True:\n    if stop.wait(5):  # HERE\n        break", LoopWay.PAUSES),
         ("while True:\n    stop.wait(5)  # HERE", LoopWay.PAUSES),
+        ("while not self.stop.wait(timeout=5):  # HERE\n    q()", LoopWay.PAUSES),
         ("while True:\n    stop.wait()  # HERE", ENDLESS),
         ("while not done.wait(5):  # HERE\n    q()", POLLS),
         ("while not done:\n    stop.wait(5)  # HERE", POLLS),
