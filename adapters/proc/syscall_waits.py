@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import os
 import struct
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from msgspec import structs
@@ -116,6 +118,10 @@ _KINDS: Final = {
     "vfork": WaitKind.CHILD,
 }
 _FILE_CALLS: Final = frozenset({"fsync", "fdatasync", "ioctl", "getdents64", "fallocate", "ftruncate", "close"})
+SLEEPS: Final = frozenset({"nanosleep", "clock_nanosleep"})
+_CLOCKS: Final = {0: time.CLOCK_REALTIME, 1: time.CLOCK_MONOTONIC, 7: time.CLOCK_BOOTTIME}
+"""Clocks of `clock_nanosleep`, by their numbers in the kernel."""
+_OWN_TIME: Final = Path("/proc/self/ns/time")
 _SIGNAL: Final = "a signal"
 _RECEIVES: Final = "a time-out of the socket, SO_RCVTIMEO or SO_SNDTIMEO, can't be read"
 _OPENS: Final = "any process that opens the other end"
@@ -141,8 +147,10 @@ class SyscallWaits:
             "epoll_wait": lambda call: self._epoll(call, c_int(call.args[3]) >= 0),
             "epoll_pwait": lambda call: self._epoll(call, c_int(call.args[3]) >= 0),
             "epoll_pwait2": lambda call: self._epoll(call, call.args[3] != 0),
-            "nanosleep": lambda call: self._sleep(call.args[0], absolute=False),
-            "clock_nanosleep": lambda call: self._sleep(call.args[2], absolute=bool(call.args[1] & 1)),
+            "nanosleep": lambda call: self._sleep(call.args[0]),
+            "clock_nanosleep": lambda call: self._sleep(
+                call.args[2], until=_CLOCKS.get(call.args[0], -1) if call.args[1] & 1 else None
+            ),
             "wait4": lambda call: self._wait_for_child(c_int(call.args[0]), "waitpid"),
             "waitid": self._waitid,
             "flock": self._locks.flock,
@@ -250,15 +258,24 @@ class SyscallWaits:
         timed = timed or self._fds.armed_timer
         return Wait(f"{verb} of {count} descriptor{plural}", timed, tuple(waited), gap, kind=WaitKind.POLL)
 
-    def _sleep(self, address: int, *, absolute: bool) -> Wait:
-        if absolute:
-            return Wait("sleep", True, kind=WaitKind.SLEEP)
+    def _sleep(self, address: int, *, until: int | None = None) -> Wait:
+        """Return a sleep for, or `until` a time of a clock: then, what is left of it was asked for at least."""
         try:
             seconds, nanoseconds = struct.unpack("<qq", memory.read(self._pid, address, 16))
         except OSError:
             return Wait("sleep", True, kind=WaitKind.SLEEP)
         asked_s = seconds + nanoseconds / 1e9
-        return Wait(f"sleep {asked_s:.6g} s", True, kind=WaitKind.SLEEP, sleeps_s=asked_s)
+        if until is None:
+            return Wait(f"sleep {asked_s:.6g} s", True, kind=WaitKind.SLEEP, sleeps_s=asked_s)
+        left_s = asked_s - time.clock_gettime(until) if until >= 0 and self._shares_clocks() else 0.0
+        return Wait("sleep", True, kind=WaitKind.SLEEP, sleeps_s=left_s if left_s > 0 else None)
+
+    def _shares_clocks(self) -> bool:
+        """Return whether its clocks are ours: those of another time namespace (time_namespaces(7)) have an offset."""
+        try:
+            return Path(f"/proc/{self._pid}/ns/time").readlink() == _OWN_TIME.readlink()
+        except OSError:
+            return not _OWN_TIME.exists()  # before Linux 5.6 there are none
 
     def _wait_for_child(self, who: int, verb: str) -> Wait:
         if who > 0:

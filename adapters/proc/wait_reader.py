@@ -21,7 +21,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import Final
 
 from livedbg.adapters.proc.futex import AROUND, FutexCall, FutexWait, classify
-from livedbg.adapters.proc.syscall_waits import SyscallWaits
+from livedbg.adapters.proc.syscall_waits import SLEEPS, SyscallWaits
 from livedbg.adapters.proc.threads import ThreadSample
 from livedbg.adapters.proc.view import ProcessView
 from livedbg.adapters.proc.waits import NO_WAIT, Holding, Wait, Waited, Wakers
@@ -242,14 +242,15 @@ _UNNAMED: Final = Wait(None)
 class WaitReader:
     """Describes the waits of one process and caches the descriptions.
 
-    A futex wait is described again when the call, the memory around the word or the set of threads changed; any other
-    wait when the call or the scene's version changed.
+    A futex wait is described again when the call, the memory around the word or the set of threads changed; a sleep
+    when the thread has run; any other wait when the call or the scene's version changed.
     """
 
     def __init__(self, view: ProcessView) -> None:
         self._view = view
         self._locks = LockWaits(view)
         self._calls = SyscallWaits(view)
+        self._sleeps = {number for number, name in view.abi.syscalls.items() if name in SLEEPS}
         self._known: dict[int, tuple[Hashable, Wait]] = {}
         self._tids: frozenset[int] = frozenset()
 
@@ -276,7 +277,7 @@ class WaitReader:
         self._read_futexes(futexes, waits)
         self._view.scene.renew(wanted=any(self._is_new(sample.tid, call) for sample, call in others))
         for sample, call in others:
-            key = (call, self._view.scene.version)
+            key = (call, sample.runs if call.number in self._sleeps else self._view.scene.version)
             known = self._known.get(sample.tid)
             if known is None or known[0] != key:
                 name = self._view.abi.syscalls.get(call.number, f"system call {call.number}")

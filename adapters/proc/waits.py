@@ -57,7 +57,7 @@ class Wait(Struct, frozen=True):
     Attributes:
         waits_in: in a user's words; None if it doesn't wait.
         kind: None if it doesn't wait.
-        sleeps_s: requested time of a sleep.
+        sleeps_s: requested time of a sleep; of one until some time, what was left of it when it was first seen.
         timed: it wakes by itself after some time; None if not known.
         outside: what could end it independently of `waited`, or why that isn't known.
         sharers: other processes that have the same epoll set open.

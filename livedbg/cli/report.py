@@ -1,4 +1,10 @@
-"""`livedbg report`: one diagnosis, without a screen."""
+"""`livedbg report`: one diagnosis, without a screen.
+
+Invariants:
+    report.D1. A first look that leaves the state of a living process open is followed by one of `LONGER_LOOK_S`, and
+        the report says what is known at its end: of two moments nothing may have come in between. A look that some time
+        was named for is the only one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +14,7 @@ from typing import Final
 import click
 from msgspec import structs
 
+from livedbg.analysis.verdict import INCONCLUSIVE
 from livedbg.cli.target_options import FILE, TargetOptions, target_options
 from livedbg.commands.output import code_of, warn, why_blind, write
 from livedbg.commands.signals import TimeLimit, quit_on_signals, running
@@ -15,10 +22,15 @@ from livedbg.model import OUT_OF_TIME, SourceHealth
 from livedbg.model.errors import SourceError, UsageError
 from livedbg.report.build import build
 from livedbg.report.document import LimitOut
+from livedbg.session.adapter import Request
 from livedbg.session.out_of_time import REMEDY
 from livedbg.session.targets import target_forms
 from livedbg.session.view import Update
 from livedbg.text.shell import shell_word
+
+LONGER_LOOK_S: Final = 5.0
+"""Of a process whose first look left open whether it is idle or stuck: what naps for a second or two has woken by then.
+"""
 
 _ANSWER_S: Final = 0.5  # after the limit, at least
 
@@ -42,7 +54,7 @@ TARGET is {target_forms("a recording FILE")}.
     "seconds",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help="Observe for SECONDS instead of scanning once.",
+    help=f"Observe for SECONDS.  [default: scan once, and for {LONGER_LOOK_S:.0f} s if that leaves the state open]",
 )
 @click.option(
     "--timeout",
@@ -64,17 +76,33 @@ def command(
         write(render(update, form, short=short), output)
         return code_of(update)
     limit = TimeLimit.of_look(timeout)
-    with quit_on_signals(), running(options.resolved().request(once=seconds is None), limit=limit) as view:
-        in_time = limit.settled(view)
-        if seconds is not None:
-            view.wait_ended(min(seconds, limit.look_s or 0))
-        update = (view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)).so_far()
+    with quit_on_signals():
+        resolved = options.resolved()
+        update, in_time = _look(resolved.request(once=seconds is None), limit, seconds or 0.0)
+        if seconds is None and in_time and _is_open(update) and (limit.look_s or 0.0) >= 2 * LONGER_LOOK_S:
+            longer, known = _look(resolved.request(), limit, LONGER_LOOK_S)
+            update = longer if known else update
         write(render(update, form, short=short, limits=(*time_limits(update, in_time), *_symbols(update))), output)
         if form != "text" or output is not None:  # the text says it
             why_blind(update)
         if not in_time:
             warn(f"the scan was not complete after {limit.took_s:.0f} s; the report has what is known.", REMEDY)
     return code_of(update, in_time=in_time)
+
+
+def _look(request: Request, limit: TimeLimit, seconds: float) -> tuple[Update, bool]:
+    """Return what a session knows after its first full look, or `seconds` later; and whether that look was complete."""
+    with running(request, limit=limit) as view:
+        in_time = limit.settled(view)
+        if seconds:
+            view.wait_ended(min(seconds, limit.look_s or 0))
+        return (view.latest() if in_time else view.out_of_time(limit.left_s or _ANSWER_S)).so_far(), in_time
+
+
+def _is_open(update: Update) -> bool:
+    """Return whether more time may tell the state of a process (D1)."""
+    alive = any(one.target and not one.exited for one in update.snapshot.processes.values())
+    return alive and code_of(update) == INCONCLUSIVE
 
 
 def _recording(options: TargetOptions) -> Path | None:

@@ -72,7 +72,7 @@ class Thread(Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         wait_channel: /proc/PID/task/TID/wchan, e.g. `futex_wait_queue`.
         waits_in: the blocking call in a user's words, e.g. `pthread_mutex_lock`, `poll of 3 fds`, `sleep 30 s`.
-        sleeps_s: requested duration of a sleep.
+        sleeps_s: requested duration of a sleep, at least.
         timed: the wait has a time limit of its own.
         switches: voluntary + involuntary context switches so far.
         queued_ns: time so far in which it was runnable and waited for a CPU.

@@ -44,6 +44,35 @@ def test_report_of_what_is_not_stuck_exits_0(idle: Target) -> None:
     assert said.code == 0, said.everything
 
 
+_POOL = """
+import queue, threading, time
+jobs = queue.Queue()
+def work():
+    while True:
+        jobs.get()
+        jobs.task_done()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+print("READY", flush=True)
+while True:
+    for number in range({}):
+        jobs.put(number)
+    jobs.join()
+    time.sleep(2)
+"""
+
+
+@pytest.mark.invariant("report.D1")
+@pytest.mark.parametrize(("jobs", "code"), [(9, 0), (0, 5)])
+def test_a_report_waits_for_what_naps_before_it_says_that_it_does_not_know(
+    jobs: int, code: int, spawn: Callable[..., Target]
+) -> None:
+    target = spawn([sys.executable, "-c", _POOL.format(jobs)])
+    settled(target.pid)
+    said = livedbg("report", target.pid)
+    assert said.code == code, said.everything
+
+
 def test_report_of_logs_alone() -> None:
     said = livedbg("report", "--logs", ASCEND / "02_hang_kernel", "--json")
     assert said.code == 10

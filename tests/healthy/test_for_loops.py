@@ -36,7 +36,7 @@ def test_a_loop_that_goes_round_is_progress(word: str, of: str, spawn: Callable[
 def test_a_loop_that_polls_is_none(word: str, spawn: Callable[..., Target]) -> None:
     said = report_of(spawn([sys.executable, str(PROGRAM), word]).pid)
     assert said["verdict"]["state"] == "unknown", said["verdict"]
-    assert "computes, or spins" in said["verdict"]["sentence"] and said["exit"] == 5
+    assert "computes or spins" in said["verdict"]["sentence"].replace(",", "") and said["exit"] == 5
 
 
 @pytest.mark.invariant("behaviour.L6", "for_loops.E1")

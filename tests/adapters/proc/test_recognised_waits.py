@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import os
 import pty
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from livedbg.adapters.proc.fd_waits import awaited_idly
+from livedbg.adapters.proc.scene import Scene
+from livedbg.adapters.proc.threads import ThreadNumbers, ThreadReader
+from livedbg.adapters.proc.view import ProcessView
+from livedbg.adapters.proc.wait_reader import WaitReader
 from livedbg.analysis import VerdictState
+from livedbg.linux.abi import native_abi
 from livedbg.linux.descriptors import Descriptor
+from livedbg.linux.live_environment import detect_libc
+from livedbg.linux.maps import parse_maps
 from livedbg.linux.procfs import parse_stat
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnose
-from tests.adapters.proc.conftest import at_rest
-from tests.conftest import eventually
+from tests.adapters.proc.conftest import HOST, at_rest
+from tests.conftest import Target, eventually
 
 
 def said(pid: int, observe: Callable[..., Snapshot]) -> str:
@@ -63,6 +72,41 @@ def test_a_shell_that_waits_for_a_sleep_will_go_on(observe: Callable[..., Snapsh
         eventually(lambda: bool(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()))
         assert "(sleep) is in sleep" in said(process.pid, observe)
         os.killpg(process.pid, 9)
+
+
+_SLEEPS_AGAIN = """
+import signal, time
+def wake(number, frame):
+    raise TimeoutError
+signal.signal(signal.SIGUSR1, wake)
+print("READY", flush=True)
+for seconds in (3_000, 60_000):
+    try:
+        time.sleep(seconds)
+    except TimeoutError:
+        pass
+"""
+
+
+def test_a_sleep_until_some_time_is_as_long_as_what_was_left_of_it_and_each_one_is_read(
+    spawn: Callable[..., Target],
+) -> None:
+    pid = spawn([sys.executable, "-c", _SLEEPS_AGAIN]).pid
+    at_rest(pid)
+    abi, mappings = native_abi(), parse_maps(pid)
+    assert abi is not None
+    reader = WaitReader(ProcessView(Scene(HOST), pid, abi, detect_libc(pid, mappings), ThreadNumbers(pid), mappings))
+    threads = ThreadReader(pid)
+
+    def asked() -> float | None:
+        return reader.sample(threads.sample()[0])[pid].sleeps_s
+
+    first = asked()
+    assert first is not None and 2_000 < first <= 3_000
+    assert asked() == first
+    os.kill(pid, signal.SIGUSR1)
+    eventually(lambda: (asked() or 0) > 50_000)
+    threads.close()
 
 
 def test_only_a_read_of_a_terminal_for_people_is_a_key() -> None:
