@@ -54,7 +54,8 @@ TARGET is {target_forms("a recording FILE")}.
     "seconds",
     type=click.FloatRange(0),
     metavar="SECONDS",
-    help=f"Observe for SECONDS.  [default: scan once, and for {LONGER_LOOK_S:.0f} s if that leaves the state open]",
+    help="Observe for SECONDS; 0: scan once.  "
+    f"[default: scan once, and observe for {LONGER_LOOK_S:.0f} s if that leaves the state open]",
 )
 @click.option(
     "--timeout",
@@ -78,7 +79,7 @@ def command(
     limit = TimeLimit.of_look(timeout)
     with quit_on_signals():
         resolved = options.resolved()
-        update, in_time = _look(resolved.request(once=seconds is None), limit, seconds or 0.0)
+        update, in_time = _look(resolved.request(once=not seconds), limit, seconds or 0.0)
         if seconds is None and in_time and _is_open(update) and (limit.look_s or 0.0) >= 2 * LONGER_LOOK_S:
             longer, known = _look(resolved.request(), limit, LONGER_LOOK_S)
             update = longer if known else update

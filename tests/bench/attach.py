@@ -40,8 +40,8 @@ def rows(repeats: int = 5, seconds: float = 20.0) -> Iterator[Row]:
 
 
 def report_on(pid: int) -> Callable[[], float]:
-    """Return a look of ours, which says how many seconds it took."""
-    return lambda: run(program("livedbg"), "report", str(pid), "--json")
+    """Return one look of ours, which says how many seconds it took."""
+    return lambda: run(program("livedbg"), "report", str(pid), "--for", "0", "--json")
 
 
 def peers_of(pid: int) -> dict[str, Callable[[], float]]:

@@ -44,7 +44,7 @@ def rows(repeats: int = 5, large: Sequence[int] = _LARGE, ranks: int = _RANKS, t
 def _torch(pid: str, repeats: int) -> Iterator[Row]:
     """Ours and each peer in turn, so that all of them meet the same machine."""
     commands = {
-        "livedbg": (program("livedbg"), "report", pid, "--json"),
+        "livedbg": (program("livedbg"), "report", pid, "--for", "0", "--json"),
         "pystack remote --native": (program("pystack"), "remote", "--native", pid),
         "pystack remote": (program("pystack"), "remote", pid),
         "py-spy dump": (program("py-spy"), "dump", "--pid", pid),
@@ -67,8 +67,8 @@ def _torch(pid: str, repeats: int) -> Iterator[Row]:
 def _ranks(ranks: int, threads: int, repeats: int) -> Iterator[Row]:
     with contextlib.ExitStack() as stack:
         pids = [str(stack.enter_context(_running([sys.executable, "-c", _RANK, str(threads)]))) for _ in range(ranks)]
-        one = [cost_of(program("livedbg"), "report", pids[0], "--json") for _ in range(repeats)]
-        all_ = [cost_of(program("livedbg"), "report", *pids, "--json") for _ in range(repeats)]
+        one = [cost_of(program("livedbg"), "report", pids[0], "--for", "0", "--json") for _ in range(repeats)]
+        all_ = [cost_of(program("livedbg"), "report", *pids, "--for", "0", "--json") for _ in range(repeats)]
     what = f"a `report` on {ranks} processes of one Python program"
     memory = [Figure(tuple(mib for _, mib in costs)) for costs in (all_, one)]
     yield Row(f"memory of {what}, at most", memory[0], "on one of them", memory[1], "MiB", "≤ 5/2 of one")
@@ -83,7 +83,7 @@ def _large(counts: Sequence[int], repeats: int) -> Iterator[Row]:
         with _running([str(built), *map(str, counts)]) as pid:  # a host may allow fewer of each
             found = [len(os.listdir(f"/proc/{pid}/{kind}")) for kind in ("task", "fd")]  # noqa: PTH208
             mappings = Path(f"/proc/{pid}/maps").read_bytes().count(b"\n")
-            costs = [cost_of(program("livedbg"), "report", str(pid), "--json") for _ in range(repeats)]
+            costs = [cost_of(program("livedbg"), "report", str(pid), "--for", "0", "--json") for _ in range(repeats)]
     what = f"a `report` on {found[0]:,} threads, {mappings:,} mappings, {found[1]:,} descriptors"
     cpu = Figure(tuple(cpu_s for cpu_s, _ in costs))
     yield Row(f"CPU time of {what}", cpu, "none", cpu, "s", "< 3 s")
