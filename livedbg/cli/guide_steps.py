@@ -46,6 +46,9 @@ _LOOK_S: Final = 0.1
 _STACKS_S: Final = 20.0  # at most, until stacks are taken
 _OWN_LIMITS: Final = 20  # runs that a step of a plan makes, at most
 _MOST: Final = 16  # processes whose stacks are taken
+_CRASH_READ_S: Final = 20.0
+"""For the stack of a signal: debug information of a large library takes seconds to read."""
+
 _HANGS_S: Final[Mapping[VerdictState, float]] = MappingProxyType(
     {VerdictState.DEADLOCK: 5.0, VerdictState.STALLED: 30.0}
 )
@@ -175,6 +178,8 @@ def run_step(course: Course, order: StepOrder, say: Callable[[str], None]) -> Ra
             while child.wait(_LOOK_S) is None and time.monotonic() < limit_s and not hang.lasts(view.latest()):
                 pass
             code = child.exit_code
+            if code:
+                view.wait_ended(_CRASH_READ_S)
             update = with_stacks(view) if code is None else view.latest()
     finally:
         if child is not None:
@@ -262,6 +267,7 @@ class StepUnderWay:
                 handed=course.handed,
                 snapshot=update.snapshot,
                 hang=verdict.sentence if code is None and verdict.state in _HANGS_S else "",
+                crash=verdict.sentence if code and verdict.state is VerdictState.CRASHED else "",
             )
         )
 

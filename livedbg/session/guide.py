@@ -68,6 +68,7 @@ class StepRun(Struct, frozen=True, kw_only=True):
         handed: values from earlier steps or the user.
         snapshot: the last state while it ran.
         hang: the verdict on a run that did not end, if that is a hang.
+        crash: the verdict on one that crashed.
     """
 
     number: int
@@ -82,6 +83,7 @@ class StepRun(Struct, frozen=True, kw_only=True):
     handed: Mapping[str, str] = field(default_factory=dict)
     snapshot: Snapshot = EMPTY
     hang: str = ""
+    crash: str = ""
 
 
 class StepFound(Struct, frozen=True, kw_only=True):

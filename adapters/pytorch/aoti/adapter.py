@@ -115,7 +115,7 @@ class ModelsAdapter(PolledAdapter):
         """Return a stack with the time since when the thread is in the same call."""
         if before is not None and before.stack is stack:
             return before
-        found = in_generated(stack)
+        found = in_generated(stack.frames)
         frame = found[1] if found is not None else None
         if frame is None or before is None or before.frame is None or _place(before.frame) != _place(frame):
             return _Seen(stack, frame, stack.taken_mono_ns)

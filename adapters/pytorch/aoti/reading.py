@@ -26,8 +26,9 @@ from livedbg.adapters.pytorch.aoti.printed import lines_of, open_kernel, values
 from livedbg.adapters.pytorch.aoti.provenance import rows_of
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
 from livedbg.adapters.pytorch.aoti.sources import Model, compiled_here, model_of, models
-from livedbg.adapters.pytorch.aoti.tasks import compiling, in_model, model_threads
+from livedbg.adapters.pytorch.aoti.tasks import compiling, crashed_at, in_model, model_threads
 from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad, written
+from livedbg.model import Frame
 from livedbg.session.guide import StepFound, StepRun
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
@@ -183,7 +184,7 @@ def read(run: StepRun) -> StepFound:
     lines: _Lines = [("settings", sentence) for sentence in unknown_settings(run.environment, run.loaded)]
     if not code and not any("/libtorch_cpu" in name for name in run.loaded) and not any(_printed_by_a_model(run)):
         nothing = "Neither PyTorch nor a model of AOTInductor was seen in it: nothing could be checked."
-        return StepFound(lines=(*lines, *_ended(run, code, ()), ("found", nothing)), cause=_hangs_elsewhere(run))
+        return StepFound(lines=(*lines, *_ended(run, code, ()), ("found", nothing)), cause=_end_is_told(run, code))
     step = (_sanity, _pinned, _inputs)[run.number - 1]
     return step(run, code, lines)
 
@@ -216,7 +217,7 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     return StepFound(
         lines=tuple(lines),
         hands=hands,
-        cause=any(_is_cause(failure, code) for failure in found) or _hangs_elsewhere(run),
+        cause=any(_is_cause(failure, code) for failure in found) or _end_is_told(run, code),
         wrong_value=any(failure.kind in ("nan", "result") for failure in found),
     )
 
@@ -256,7 +257,7 @@ def _no_code(when: str) -> str:
 
 def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     """Step 2: the last launched kernel that did not return."""
-    device = min((name for name in run.opened if _GPU.match(name)), default="")
+    device = _device_of(run)
     lines.append(
         (
             "blocking",
@@ -296,7 +297,7 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
             told += _places(*after)
     elif not hand and launched:
         told.append(("kernel", "All that were launched returned: step 3 looks at the values of all kernels."))
-    return StepFound(lines=(*lines, *told), hands=hand, cause=_hangs_elsewhere(run))
+    return StepFound(lines=(*lines, *told), hands=hand, cause=_end_is_told(run, code))
 
 
 def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
@@ -366,43 +367,62 @@ def _of_call(failure: Failure, code: Sequence[Model]) -> Iterator[tuple[str, str
 
 def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Iterator[tuple[str, str]]:
     """Yield how the run ended, if no error tells."""
-    for _thread, frame in model_threads(run.snapshot) if run.code is None else ():
-        model = model_of(code, frame.file or "")
-        call = model.code.at_line(frame.line or 0) if model is not None else None
-        if call is not None and model is not None:
-            yield "found", f"It has not ended: a thread is in {_described(call, model)}."
-            yield from _places(call, model)
-        else:
-            yield "found", f"It has not ended: a thread is in a model, at {Path(frame.file or '').name}:{frame.line}."
+    for frame, at in _calls_now(run, code):
+        where = _described(*at) if at is not None else f"a model, at {Path(frame.file or '').name}:{frame.line}"
+        how = "died" if run.crash else "hangs" if run.hang else "has not ended: a thread is"
+        yield "found", f"It {how} in {where}. {run.crash or run.hang}".rstrip()
+        yield from _places(*at) if at is not None else ()
     if run.code is None and not any(model_threads(run.snapshot)):
         if place := compiling(run.snapshot):
             yield "found", f"It has not ended: it is still being compiled, in {place}. Give it more time (--timeout)."
         elif inside := in_model(run.snapshot):
             yield "found", f"It has not ended: a thread is in a call of a model{inside}."
-        elif _hangs_elsewhere(run):
+        elif run.hang:
             yield "found", f"It hangs, in no call of a model. {run.hang}"
         else:
             yield "found", "It has not ended, and no thread was seen in a call of a model."
-    if not run.code or found:
+    if not run.code or found or any(_calls_now(run, code)):
+        return
+    if run.crash:
+        yield "found", run.crash
         return
     how = f"died of signal {run.code - 128}" if run.code > 128 else f"ended with exit code {run.code}"
     error = last_error(_output(run))
     yield "found", f"It {how}{': ' + error if error else ''}."
 
 
-def _hangs_elsewhere(run: StepRun) -> bool:
-    """Return whether it hangs in no model, so that no other step would tell more."""
-    inside = any(model_threads(run.snapshot)) or compiling(run.snapshot) or in_model(run.snapshot)
-    return bool(run.hang) and not inside
+def _calls_now(run: StepRun, code: Sequence[Model]) -> Iterator[tuple[Frame, tuple[Call, Model] | None]]:
+    """Yield the frame of each thread that is in a model, or crashed in one, and its call there, if known."""
+    crashed = crashed_at(run.snapshot) if run.crash else None
+    frames = [frame for _, frame in model_threads(run.snapshot)] if run.code is None else [crashed] if crashed else []
+    for frame in frames:
+        model = model_of(code, frame.file or "")
+        call = model.code.at_line(frame.line or 0) if model is not None else None
+        yield frame, (call, model) if call is not None and model is not None else None
+
+
+def _end_is_told(run: StepRun, code: Sequence[Model]) -> bool:
+    """Return whether it hangs or crashed where no other step would tell more.
+
+    It hangs in no model, or crashed without one, or is in known calls without a GPU: on one, an earlier kernel may have
+    gone wrong. What a kernel that crashed has read is looked at.
+    """
+    calls = [call for _, call in _calls_now(run, code)]
+    if calls and (run.hang or run.crash):
+        known = all(call is not None and (run.hang or call[0].operator) for call in calls)
+        return known and bool(run.opened) and not _device_of(run)
+    if run.crash:
+        return not code and not any(_printed_by_a_model(run))
+    return bool(run.hang) and not compiling(run.snapshot) and not in_model(run.snapshot)
+
+
+def _device_of(run: StepRun) -> str:
+    """Return the device file of a GPU that it opened, or ""."""
+    return min((name for name in run.opened if _GPU.match(name)), default="")
 
 
 def _stuck(run: StepRun, code: Sequence[Model]) -> dict[str, str]:
-    for _thread, frame in model_threads(run.snapshot) if run.code is None else ():
-        model = model_of(code, frame.file or "")
-        call = model.code.at_line(frame.line or 0) if model is not None else None
-        if call is not None and model is not None:
-            return _handed(call, model)
-    return {}
+    return next((_handed(*call) for _, call in _calls_now(run, code) if call is not None), {})
 
 
 def _hand(failure: Failure, code: Sequence[Model]) -> dict[str, str]:

@@ -6,7 +6,7 @@ The current call follows from the native stack. Models are compiled with line ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -14,7 +14,7 @@ from msgspec import field
 
 from livedbg.adapters.pytorch.aoti.generated import Call
 from livedbg.adapters.pytorch.aoti.sources import Model
-from livedbg.model import Edge, EdgeKind, EdgeState, Frame, Process, Stack, Task, TaskState, Thread, ids
+from livedbg.model import Edge, EdgeKind, EdgeState, Frame, Process, Task, TaskState, Thread, ids
 from livedbg.model.facts import Facts
 from livedbg.model.snapshot import Snapshot
 
@@ -118,9 +118,9 @@ _NATIVE_CALL: Final = "AOTIModel"
 """In the names of the C++ classes that load and run one: AOTIModelPackageLoader, AOTIModelContainerRunner."""
 
 
-def in_generated(stack: Stack | None) -> tuple[int, Frame] | None:
+def in_generated(frames: Iterable[Frame]) -> tuple[int, Frame] | None:
     """Return the innermost frame in generated code that has a line, and its depth."""
-    for number, frame in enumerate(stack.frames if stack is not None else ()):
+    for number, frame in enumerate(frames):
         if _RUN in frame.function and (frame.file or "").endswith(_SUFFIX) and frame.line:
             return number, frame
     return None
@@ -129,9 +129,19 @@ def in_generated(stack: Stack | None) -> tuple[int, Frame] | None:
 def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
     """Yield threads that are in a model, each with its frame of generated code."""
     for thread in snapshot.threads.values():
-        found = in_generated(snapshot.stacks.get(thread.id)) if not thread.exited else None
+        stack = snapshot.stacks.get(thread.id) if not thread.exited else None
+        found = in_generated(stack.frames) if stack is not None else None
         if found is not None:
             yield thread.id, found[1]
+
+
+def crashed_at(snapshot: Snapshot) -> Frame | None:
+    """Return the frame of generated code in which a signal was caught last, also if code that it called crashed."""
+    for hit in sorted(snapshot.exceptions.values(), key=lambda hit: hit.at_wall_ns or 0, reverse=True):
+        found = in_generated(hit.stack) if hit.type.startswith("SIG") else None
+        if found is not None:
+            return found[1]
+    return None
 
 
 def in_model(snapshot: Snapshot) -> str:

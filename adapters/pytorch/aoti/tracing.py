@@ -124,7 +124,8 @@ def _of_launch(
             hands=_kernels([call, *(model.code.calls[makers[name]] for name in unseen if name in makers)]),
         )
     constants = [name for name in call.reads if name in model.code.constants]
-    but = f" (its weights {', '.join(constants)} were not printed)" if constants else ""
+    weights = ", ".join(model.code.constants[name] or name for name in constants)
+    but = f" Not printed, and may have it: {weights} of the model." if constants else ""
     large = next((value for value in reads if value.bad), None)
     if large is not None:
         origin = makers.get(large.argument)
@@ -133,14 +134,9 @@ def _of_launch(
             if origin is not None
             else ""
         )
-        sentence = f"{call.shown}{told} made {bad.bad} of {large.bad} in {large.argument}{who}{but}."
-    elif constants:
-        sentence = (
-            f"{call.shown}{told} produced the first {bad.bad}; its inputs have none (weights {', '.join(constants)} "
-            "were not printed)."
-        )
+        sentence = f"{call.shown}{told} made {bad.bad} of {large.bad} in {large.argument}{who}.{but}"
     else:
-        sentence = f"{call.shown}{told} produced the first {bad.bad}; its inputs have none."
+        sentence = f"{call.shown}{told} produced the first {bad.bad}; its inputs have none.{but}"
     return Trail(
         sentence=sentence,
         value=bad,

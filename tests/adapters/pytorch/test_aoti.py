@@ -16,7 +16,7 @@ from livedbg.adapters.pytorch.aoti.printed import open_kernel
 from livedbg.adapters.pytorch.aoti.reading import failures, read
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
 from livedbg.adapters.pytorch.aoti.sources import in_folder, in_package
-from livedbg.model import Frame, Stack, Thread
+from livedbg.model import ExceptionHit, Frame, Stack, Thread
 from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import recipes
 from livedbg.session.guide import StepFound, StepRun
@@ -38,6 +38,8 @@ def step(
     opened: frozenset[str] = frozenset(),
     threads: dict[str, Stack] | None = None,
     hang: str = "",
+    crash: str = "",
+    hit: ExceptionHit | None = None,
 ) -> StepFound:
     """What is found of a run that compiled a model and printed something."""
     (folder / "stdout.log").write_text(out)
@@ -49,8 +51,11 @@ def step(
     if threads is not None:
         known = {name: Thread(id=name, process="process:box/1", tid=2) for name in threads}
         snapshot = EMPTY.__class__(threads=known, stacks=threads)  # type: ignore[arg-type]
+    if hit is not None:
+        snapshot = EMPTY.__class__(exceptions={hit.id: hit})  # type: ignore[arg-type]
     return read(
         StepRun(
+            crash=crash,
             number=number,
             argv=("python", "model.py"),
             output=(folder / "stdout.log", folder / "stderr.log"),
@@ -341,6 +346,27 @@ def test_an_operator_that_does_not_return_is_named_by_the_stack(tmp_path: Path) 
     found = step(2, tmp_path, model=THROW, out=names, code=None, threads={"thread:box/2": stack})
     assert "It has not ended: a thread is in guide::throws (call 3 of 5, model.wrapper.cpp:885)" in said(found)
     assert found.hands == {"kernel": "cpp_fused_mul_relu_throws_0"}
+    hang = "Deadlock: thread 2 waits for a mutex that it holds itself."
+    for opened, told in (("/dev/zero", True), ("/dev/nvidia0", False)):
+        threads = {"thread:box/2": stack}
+        found = step(1, tmp_path, model=THROW, code=None, threads=threads, hang=hang, opened=frozenset((opened,)))
+        assert f"It hangs in guide::throws (call 3 of 5, model.wrapper.cpp:885). {hang}" in said(found)
+        assert found.cause is told  # on a GPU an earlier kernel may hang
+
+
+@pytest.mark.parametrize(("line", "call", "told"), [(885, "guide::throws", True), (879, "cpp_fused_mul_relu", False)])
+def test_a_crash_is_said_with_the_call_of_the_model(line: int, call: str, told: bool, tmp_path: Path) -> None:
+    frames = (
+        Frame("remap", file="/opt/job/ops.cpp", line=8),
+        Frame("torch::aot_inductor::AOTInductorModel::run_impl", file="/opt/cache/model.wrapper.cpp", line=line),
+    )
+    hit = ExceptionHit(id="1", type="SIGSEGV", message="address not mapped", stack=frames)
+    crash = "Crashed in remap (ops.cpp:8)."
+    found = step(1, tmp_path, model=THROW, code=139, crash=crash, hit=hit, opened=frozenset(("/dev/zero",)))
+    assert f"It died in {call}" in said(found) and said(found).count(crash) == 1
+    assert found.cause is told  # of a kernel, the values that it read tell more
+    elsewhere = step(1, tmp_path, model=THROW, code=139, crash=crash)
+    assert f"found: {crash}" in said(elsewhere) and not elsewhere.cause
 
 
 @pytest.mark.parametrize(
@@ -411,7 +437,7 @@ def test_a_nan_behind_weights_may_be_theirs(tmp_path: Path) -> None:
     text = "[  aoti_model_inputs - arg4_1  ]:\nMean value: 0\n" + block("before", kernel, "arg4_1", "0")
     found = step(3, tmp_path, out=text + block("after", kernel, "buf0", "nan"))
     assert found.wrong_value
-    assert "(call 1) produced the first NaN; its inputs have none (weights " in said(found)
+    assert "(call 1) produced the first NaN; its inputs have none. Not printed, and may have it: a." in said(found)
 
 
 def test_infinity_alone_may_be_meant_and_a_nan_that_came_of_it_is_told_with_it(tmp_path: Path) -> None:
