@@ -15,15 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import structs
 from msgspec.structs import replace
 
 from livedbg.adapters.python.awaits import LoopSample
 from livedbg.adapters.python.greenlet_loops import is_hub_run
-from livedbg.adapters.python.loops import LoopState, TaskNames, sample_loops
+from livedbg.adapters.python.loops import LoopState, TaskNames, sample_loops, stacks_of
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.status import Statuses
 from livedbg.adapters.python.trio_loops import is_trio_step
@@ -33,9 +32,11 @@ from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
 from livedbg.linux.procfs import BlockedSyscall, SyscallSeen
 from livedbg.linux.sockets import Socket, SocketTable
-from livedbg.model import EdgeKey, EdgeKind, SourceHealth, Task, TaskState, ids
+from livedbg.model import EdgeKey, EdgeKind, Frame, SourceHealth, Task, TaskState, ids
+from livedbg.model.facts import RequestFacts, facts_of
 from livedbg.session.adapter import Context
 from livedbg.session.publisher import Publisher
+from livedbg.session.sources import StackSources
 
 _TRIES: Final = 3
 
@@ -102,12 +103,15 @@ _FULL: Final = f"More than {MOST_PUBLISHED:,} tasks have come and gone: new ones
 _UNREADABLE: Final = "The tasks of event loops can't be read, because they change while they are read."
 
 
+Frames: TypeAlias = tuple[Frame, ...]
+_NO_FRAMES: Final[tuple[Frames, Frames]] = ((), ())
+
+
 class LoopReading(NamedTuple):
-    """A sample, the loops whose thread stayed blocked in a callback, and the names of awaited sockets."""
+    """A sample, and its entities, edges and stacks."""
 
     sample: LoopSample
-    blocked: frozenset[int]
-    peers: Mapping[int, str] = MappingProxyType({})
+    state: LoopState
 
 
 class LoopWatch:
@@ -129,6 +133,8 @@ class LoopWatch:
         self._since: dict[object, int] = {}
         self._published: set[str] = set()
         self._untimed: set[object] = set()
+        self._moved: set[str] = set()
+        self._read: dict[str, tuple[Frames, Frames]] = {}
         self._first = True
 
     def sample(self) -> LoopReading | None:
@@ -152,7 +158,18 @@ class LoopWatch:
             if tid is not None and isinstance(call, BlockedSyscall) and call == after.get(tid):
                 blocked.add(loop)
         peers = self._peers.of({what.fd for what in sample.awaits.values() if what.fd >= 0})
-        return LoopReading(sample, frozenset(blocked), peers)
+        host, tid_of = self._context.request.host, self._process.tid_of
+        state = LoopState(host, self._process.pid, self._names, tid_of, frozenset(blocked), peers=peers)
+        state.add(sample)
+        return LoopReading(sample, state)
+
+    async def add_sources(self, reading: LoopReading | None, sources: StackSources) -> None:
+        """Add the source lines of their places to the stacks of tasks; those of a task that has not run are known."""
+        frames = reading.state.frames if reading is not None else {}
+        new = [stack for stack in stacks_of(frames) if self._read.get(stack.thread, _NO_FRAMES)[0] != stack.frames]
+        self._read = {own: read for own, read in self._read.items() if own in frames}
+        for stack, found in zip(new, await sources.added(self._process.pid, new) if new else (), strict=True):
+            self._read[stack.thread] = (stack.frames, found.frames)
 
     def _settled(self, sample: LoopSample) -> LoopSample:
         """Mark as `timed` the tasks that running code may cancel (T2)."""
@@ -169,15 +186,7 @@ class LoopWatch:
             self._unseen()
             return
         self._describe(reading.sample)
-        state = LoopState(
-            self._context.request.host,
-            self._process.pid,
-            self._names,
-            self._process.tid_of,
-            reading.blocked,
-            peers=reading.peers,
-        )
-        state.add(reading.sample)
+        state = reading.state
         self._names.keep(state.read)
         shown = self._shown(state)
         stamp = self._context.stamp()
@@ -193,7 +202,8 @@ class LoopWatch:
         )
         ends = {edge.target for edge in edges}
         resources = tuple(resource for resource in state.resources.values() if resource.id in ends)
-        stacks = [stack for stack in state.stacks(now) if stack.thread in tasks]
+        read = {own: self._read.get(own, ((), frames))[1] for own, frames in state.frames.items() if own in tasks}
+        stacks = stacks_of(read, now)
         self._first = False
         self._context.emit(
             *self._out.show(stamp, tasks=tasks.values(), stacks=stacks, resources=resources, edges=edges)
@@ -213,6 +223,8 @@ class LoopWatch:
         """Return the published tasks (T1)."""
         places: dict[str, object] = {own: _place(task) for own, task in state.read.items()}
         stayed = {own for own, place in places.items() if self._first or self._places.get(own) == place}
+        ran = {own for own, place in places.items() if self._places.get(own, place) != place}
+        self._moved = {own for own in self._moved | ran if own in places}
         self._places = places
         shown = {own for own in state.tasks if own in self._published or own in stayed}
         new = sorted(shown - self._published)
@@ -224,6 +236,10 @@ class LoopWatch:
         return shown
 
     def _dated(self, task: Task) -> Task:
+        if task.id in self._moved:
+            task = structs.replace(
+                task, facts=RequestFacts(held_up=facts_of(task.facts, RequestFacts).held_up, moved=True)
+            )
         if task.state is TaskState.RUNNING:
             return task
         return structs.replace(task, since_mono_ns=self._since[task.id, task.state, self._places[task.id]])

@@ -29,6 +29,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
+from msgspec.structs import replace
+
 from livedbg.adapters.python.awaits import (
     Await,
     HeldLock,
@@ -122,6 +124,7 @@ def _counted(heap: HeapReader, future: int, group: Iterable[LoopTask], direct: i
 _METHODS: Final = frozenset({"method", "builtin_function_or_method"})
 _BOUND_AT: Final = 24
 _RUN_ONCE: Final = "BaseEventLoop._run_once"
+_RUNNERS: Final = "/asyncio/runners.py"
 _AHEAD_S: Final = 0.05  # a timer is overdue from that on
 
 
@@ -153,7 +156,7 @@ def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules, g
     trio = read_all_trio(heap, contexts)
     threads = reader.threads()
     of_trio, unread = threads_of_trio(trio.loops, threads)
-    of_loops = joined((own, of_trio))
+    of_loops = with_thread(joined((own, of_trio)), threads)
     light = read_all_greenlets(heap, greenlets, roots, reader.threads)
     timed = _timed(heap, own, awaits)
     unsure = timed | (awaits.keys() - steady)
@@ -167,6 +170,16 @@ def sample_loops(reader: ThreadReader, heap: HeapReader, modules: LoopModules, g
         lost=lost_futures(heap, own.tasks, awaits, unsure),
         others=frozenset(others | ({"trio"} if unread else set())),
     )
+
+
+def with_thread(found: EventLoops, threads: Iterable[PyThread]) -> EventLoops:
+    """Give the only loop whose thread can't be read (uvloop's) that of `asyncio.run`, if one thread is in it."""
+    unknown = [loop for loop in found.loops.values() if loop.thread is None and not loop.readable]
+    runners = [one for one in threads if any(frame.code.file.endswith(_RUNNERS) for frame in one.frames)]
+    if len(unknown) != 1 or len(runners) != 1 or any(one.thread == runners[0].ident for one in found.loops.values()):
+        return found
+    loop = replace(unknown[0], thread=runners[0].ident)
+    return replace(found, loops={**found.loops, loop.address: loop})
 
 
 def _read(
@@ -441,14 +454,6 @@ class LoopState:
         tid = self._tid_of(loop.thread) if loop is not None and loop.thread is not None else None
         return ids.thread(self._host, self._pid, tid) if tid is not None else ""
 
-    def stacks(self, mono_ns: int) -> list[Stack]:
-        """Return the coroutine chains as stacks."""
-        return [
-            Stack(thread=own, frames=frames, taken_mono_ns=mono_ns, source="coroutines", layer="python")
-            for own, frames in self.frames.items()
-            if frames
-        ]
-
     def _edge(
         self,
         kind: EdgeKind,
@@ -470,3 +475,12 @@ class LoopState:
             any_of=any_of,
         )
         self.edges.setdefault(edge.key, edge)
+
+
+def stacks_of(frames: Mapping[str, tuple[Frame, ...]], mono_ns: int = 0) -> list[Stack]:
+    """Return chains of coroutines, by task, as stacks."""
+    return [
+        Stack(thread=own, frames=chain, taken_mono_ns=mono_ns, source="coroutines", layer="python")
+        for own, chain in frames.items()
+        if chain
+    ]

@@ -236,6 +236,7 @@ class Watch:
         except OSError:
             self._loops.unreadable()
             raise
+        await self._loops.add_sources(reading, self._sources)
         _, ours = timed(self._loops.emit, reading)
         self._loop_pace.sampled(moved.signature, cost.cpu_s + ours.cpu_s, moved.still)
 

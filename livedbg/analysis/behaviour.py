@@ -48,6 +48,10 @@ Invariants:
         however short each sleep is: by a `sleep` of the language, not in a library, which may poll.
     behaviour.L17. A thread that waits until its server is stopped, or a task of whose event loop does, serves if some
         thread of its process waits for connections.
+    behaviour.L18. An event loop that polls is asleep if each of its tasks rests in a loop that waits for nothing; or
+        has run since it was first seen, and awaits something itself (no library may poll for it) and without giving up;
+        or waits for other tasks only, or until it is told to stop. Not if some task is in a loop that ends when
+        something has come.
 """
 
 from __future__ import annotations
@@ -59,7 +63,15 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.enders import nearest, reachable
 from livedbg.analysis.progress_seen import calls_seen, loop_of
-from livedbg.analysis.python_calls import awaits_jobs, in_job, waits_for_job, waits_for_semaphore, waits_to_be_stopped
+from livedbg.analysis.python_calls import (
+    awaits_jobs,
+    gives_up_in_task,
+    in_job,
+    sleeps_in_task,
+    waits_for_job,
+    waits_for_semaphore,
+    waits_to_be_stopped,
+)
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import host_of, waited_ns
 from livedbg.analysis.user_code import Inside
@@ -72,12 +84,13 @@ from livedbg.model import (
     LoopWay,
     Process,
     Resource,
+    Task,
     Thread,
     ThreadState,
     WaitKind,
     ids,
 )
-from livedbg.model.facts import SocketFacts, facts_of
+from livedbg.model.facts import RequestFacts, SocketFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 
 TICK_SHARE: Final = 0.05
@@ -85,6 +98,9 @@ TICK_SHARE: Final = 0.05
 
 JOB: Final = "a job"
 """What an idle worker of a pool waits for."""
+
+ORDER: Final = "an order to stop"
+"""What a thread waits for that leaves all work to others."""
 
 _NAP_S: Final = 1.0
 """Who asks to sleep for so long says himself for how long; a shorter sleep again and again is a poll."""
@@ -217,16 +233,47 @@ def _loop_ends(thread: Thread, state: RuleInput) -> str | None:
 
 
 def _sleeping(thread: Thread, state: RuleInput) -> str | None:
-    waits = thread.state is ThreadState.WAITING and (thread.timed or thread.wait is WaitKind.SLEEP)
-    if not waits or cpu_share(thread, state.snapshot) >= TICK_SHARE:
-        return None
     way = _loop_way(thread, state)
-    if way is LoopWay.PAUSES and thread.timed:
-        return "the next round of its loop"
+    waits = thread.timed or thread.wait is WaitKind.SLEEP or way is LoopWay.PAUSES
+    if thread.state is not ThreadState.WAITING or not waits or cpu_share(thread, state.snapshot) >= TICK_SHARE:
+        return None
+    if way is LoopWay.PAUSES:
+        return "the next round of its loop" if thread.timed else ORDER
+    if thread.wait is WaitKind.POLL and _tasks_go_on(thread, state):
+        return "the next of its tasks"
     if thread.wait is not WaitKind.SLEEP or way is LoopWay.POLLS:
         return None
     long = (thread.sleeps_s or 0) >= _NAP_S or way is LoopWay.RESTS
     return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
+
+
+def _tasks_go_on(thread: Thread, state: RuleInput) -> bool:
+    """Return whether each task of a thread's event loop sleeps, or got on (L18)."""
+    tasks = state.once(_tasks_of_threads).get(thread.id)
+    return bool(tasks) and all(_goes_on(task, state) for task in tasks or ())
+
+
+def _tasks_of_threads(snapshot: Snapshot) -> dict[str, list[Task]]:
+    found: dict[str, list[Task]] = {}
+    for key in snapshot.edges:
+        if key.kind is EdgeKind.RUNS_ON and key.source in snapshot.tasks:
+            found.setdefault(key.target, []).append(snapshot.tasks[key.source])
+    return found
+
+
+def _goes_on(task: Task, state: RuleInput) -> bool:
+    stack = state.snapshot.stacks.get(task.id)
+    place = state.code.frame(stack)
+    if stack is None or place is None or place.loop is LoopWay.POLLS:
+        return False
+    if sleeps_in_task(stack.frames):
+        return place.loop is LoopWay.RESTS
+    waits = state.graph.waits_of(task.id)
+    if place.loop is LoopWay.PAUSES or (waits and all(edge.target in state.snapshot.tasks for edge in waits)):
+        return True
+    called = takewhile(lambda frame: frame is not place, stack.frames)
+    itself = all(state.code.inside(frame) in (Inside.LIBRARY, Inside.NEVER) for frame in called)
+    return facts_of(task.facts, RequestFacts).moved and itself and not gives_up_in_task(stack.frames)
 
 
 def polls_in_loop(thread: Thread, state: RuleInput) -> bool:
@@ -304,11 +351,6 @@ TABLE: Final = (
         _serving,
     ),
     Row(
-        Behaviour.BLOCKED,
-        "It has been in one wait without a time limit for the threshold (10 s).",
-        _blocked_for_long,
-    ),
-    Row(
         Behaviour.PROGRESSING,
         "A loop that only its own end ends comes nearer to it, whatever it sleeps between.",
         _loop_ends,
@@ -316,8 +358,14 @@ TABLE: Final = (
     Row(
         Behaviour.SLEEPING,
         "It sleeps for a second or longer, has not run since it began to sleep, or rests in a loop that waits for "
-        "nothing; not in a loop that ends when something has come.",
+        "nothing; not in a loop that ends when something has come. So does an event loop if each of its tasks does, or "
+        "got on; and a thread that waits until it is told to stop.",
         _sleeping,
+    ),
+    Row(
+        Behaviour.BLOCKED,
+        "It has been in one wait without a time limit for the threshold (10 s).",
+        _blocked_for_long,
     ),
     Row(
         Behaviour.POLLING,

@@ -154,6 +154,21 @@ def waits_to_be_stopped(frames: Sequence[Frame]) -> bool:
     return any(_PACKAGE.search(one.file or "") or _MODULE.search(one.file or "") for one in inside)
 
 
+_TASKS: Final = lazy_re(
+    r"/(?:asyncio/tasks|trio/_timeouts|anyio/_core/_eventloop|gevent/hub|eventlet/greenthread)\.py$"
+)
+
+
+def sleeps_in_task(frames: Sequence[Frame]) -> bool:
+    """Return whether a task is in its runtime's `sleep`."""
+    return any(one.function.startswith("sleep") for one in frames if _TASKS.search(one.file or ""))
+
+
+def gives_up_in_task(frames: Sequence[Frame]) -> bool:
+    """Return whether a task is in its runtime's `wait_for`, which has a time limit."""
+    return any(one.function == "wait_for" for one in frames if _TASKS.search(one.file or ""))
+
+
 def waits_for_semaphore(frames: Sequence[Frame]) -> bool:
     """Return whether a Python thread is in `Semaphore.acquire` or `Barrier.wait` of `threading`."""
     python = [frame for frame in frames if frame.language == "python"][:3]

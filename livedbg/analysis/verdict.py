@@ -17,6 +17,7 @@ from msgspec import structs
 from livedbg.analysis.behaviour import (
     JOB,
     LONG_BLOCKED,
+    ORDER,
     Behaviour,
     Standing,
     asks,
@@ -265,6 +266,8 @@ def _idle(stands: Sequence[Standing], threads: Sequence[Thread], state: RuleInpu
     if serving:
         first = next((thread for thread in serving if thread.wait is not WaitKind.SIGNAL), serving[0])
         return _idles(first, doing(first, state).reason, state)
+    if asleep and all(doing(thread, state).reason == ORDER for thread in asleep):
+        return _idles(asleep[0], ORDER, state)
     parents = [thread for thread in threads if awaits_children(thread, state)]
     return _sleeps(asleep[0] if asleep else stands[0].end, parents, state)
 

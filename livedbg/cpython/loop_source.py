@@ -18,7 +18,8 @@ Invariants:
         whose caller decides.
     loop_source.X5. It rests at a line that each round comes to. What is under an `if`, or handles an exception, may be
         done only while something has not come.
-    loop_source.X6. A wait with a time limit for such a flag is a rest too.
+    loop_source.X6. A wait with a time limit for such a flag is a rest too, and so is each wait for one in no loop: the
+        thread has nothing to do until it is told to stop.
 """
 
 from __future__ import annotations
@@ -46,6 +47,11 @@ _FLAG: Final = lazy_re(
     r"(?:_?(?:event|flag|requested|now))?$",
     2,  # re.IGNORECASE
 )
+_ORDER: Final = lazy_re(
+    r"_*(?:is_|should_|must_|please_)?(?:stop|shut_?down|quit|exit|terminate)_?(?:event|flag|signal|requested|now)?$",
+    2,  # re.IGNORECASE
+)
+"""A flag that is set to stop somebody; `stopped` may say that he has."""
 _ASKED: Final = ("is_set", "isSet", "wait")
 _OWN: Final = ("self", "cls")
 _TAKES: Final = frozenset({"get", "recv", "recv_bytes", "recv_json", "recv_pyobj", "recv_string", "receive", "accept"})
@@ -86,12 +92,16 @@ class _Test(NamedTuple):
 
 
 class Span(NamedTuple):
-    """The lines of a loop, or of a function or class (`loop` is None); `other` are those of the loop's `else`."""
+    """The lines of a loop, of a function or class (`loop` is None), or of a wait for a flag (`pauses`).
+
+    `other` are those of a loop's `else`.
+    """
 
     first: int
     last: int
     loop: SourceLoop | None = None
     other: range = range(0)
+    pauses: bool = False
 
 
 def spans_of(tree: ast.Module) -> tuple[Span, ...]:
@@ -107,6 +117,8 @@ def _spans(nodes: Sequence[ast.AST], flags: Collection[str]) -> Iterator[Span]:
         elif isinstance(node, _LOOPS):
             lines = [line for one in node.orelse for line in (one.lineno, (one.end_lineno or 0) + 1)]
             yield Span(first, last, _loop(node, flags), range(min(lines), max(lines)) if lines else range(0))
+        elif isinstance(node, ast.Expr) and _waits_to_stop(node.value):
+            yield Span(first, last, pauses=True)
         yield from _spans(list(_statements(node)), flags)
 
 
@@ -114,7 +126,7 @@ def loops_around(spans: Sequence[Span], line: int) -> list[SourceLoop]:
     """Return the loops around a line in its function, outermost first."""
     found: list[SourceLoop] = []
     for span in spans:
-        if span.first <= line <= span.last:
+        if span.first <= line <= span.last and not span.pauses:
             if span.loop is None:
                 found.clear()
             elif line not in span.other:
@@ -126,7 +138,7 @@ def way_of(spans: Sequence[Span], line: int) -> LoopWay | None:
     """Return how the loops around a line go on; None without a loop."""
     around = loops_around(spans, line)
     if not around:
-        return None
+        return LoopWay.PAUSES if any(span.pauses and span.first <= line <= span.last for span in spans) else None
     if line in around[-1].pauses:
         return LoopWay.PAUSES
     if any(loop.polls for loop in around):
@@ -275,6 +287,15 @@ def _is_flag(node: ast.expr, flags: Collection[str]) -> bool:
             return False
         return _is_named(node.func.value)
     return _is_named(node) and _name(node) in flags
+
+
+def _waits_to_stop(node: ast.expr) -> bool:
+    """Return whether a statement waits for a flag: `stop.wait()`, also awaited."""
+    called = node.value if isinstance(node, ast.Await) else node
+    if not isinstance(called, ast.Call) or not isinstance(called.func, ast.Attribute) or called.func.attr != "wait":
+        return False
+    first, _, last = _name(called.func.value).rpartition(".")
+    return _ORDER.match(last) is not None and first in ("", *_OWN)
 
 
 def _is_named(node: ast.expr) -> bool:

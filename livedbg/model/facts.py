@@ -86,9 +86,15 @@ class SocketFacts(Facts, frozen=True, kw_only=True, tag="socket"):
 
 
 class RequestFacts(Facts, frozen=True, kw_only=True, tag="request"):
-    """Facts of a task; `held_up`: it serves a request and waits for something that only its own process can provide."""
+    """Facts of a task.
+
+    Attributes:
+        held_up: it serves a request and waits for something that only its own process can provide.
+        moved: it has run since it was first seen.
+    """
 
     held_up: bool = False
+    moved: bool = False
 
 
 class MessageFacts(Facts, frozen=True, kw_only=True, tag="message"):

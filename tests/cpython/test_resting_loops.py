@@ -97,6 +97,12 @@ def test_X5_a_line_that_each_round_comes_to(source: str, expected: LoopWay | Non
         ("while True:\n    stop.wait(5)  # HERE", LoopWay.PAUSES),
         ("while not self.stop.wait(timeout=5):  # HERE\n    q()", LoopWay.PAUSES),
         ("while True:\n    stop.wait()  # HERE", ENDLESS),
+        ("self._stop_event.wait()  # HERE", LoopWay.PAUSES),
+        ("await shutdown.wait()  # HERE", LoopWay.PAUSES),
+        ("self.stopped.wait()  # HERE", None),  # until somebody has stopped
+        ("job.stop.wait()  # HERE", None),
+        ("done.wait()  # HERE", None),
+        ("if stop.wait(5):  # HERE\n    q()", None),
         ("while not done.wait(5):  # HERE\n    q()", POLLS),
         ("while not done:\n    stop.wait(5)  # HERE", POLLS),
     ],

@@ -99,3 +99,23 @@ def test_a_sleep_in_a_loop_that_polls_is_a_poll(
     target = spawn([sys.executable, str(PROGRAM), word])
     said = report_when(target.pid, lambda one: words in one["verdict"]["sentence"])
     assert said["verdict"]["state"] == state
+
+
+@pytest.mark.invariant("behaviour.L18", "loop_source.X6")
+@pytest.mark.parametrize(
+    ("word", "state", "words"),
+    [
+        ("tasks_between_queues", "running", "and will wake by itself"),
+        ("a_task_waits_for_a_reply", "unknown", "Inconclusive: "),
+        ("a_task_asks_again", "unknown", "Inconclusive: "),
+        ("a_task_gives_up_again", "unknown", "Inconclusive: "),
+        ("waits_for_an_order", "running", "waits for an order to stop"),
+        ("waits_for_an_order_beside_a_lost_wait", "unknown", "Inconclusive: "),
+    ],
+)
+def test_tasks_and_helpers_that_go_on_are_no_poll(
+    word: str, state: str, words: str, spawn: Callable[..., Target]
+) -> None:
+    target = spawn([sys.executable, str(PROGRAM), word])
+    said = report_when(target.pid, lambda one: words in one["verdict"]["sentence"])
+    assert said["verdict"]["state"] == state

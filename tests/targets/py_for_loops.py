@@ -6,12 +6,13 @@ import asyncio
 import itertools
 import queue
 import sched
+import signal
 import sqlite3
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 MANY = 10**12
 NAP_S = 0.1
@@ -253,6 +254,76 @@ async def tells_beside_a_lost_wait() -> None:
     for task in beside:
         task.add_done_callback(beside.discard)
     await asyncio.get_running_loop().create_future()
+
+
+async def gives(items: asyncio.Queue[int]) -> None:
+    while True:
+        await items.put(1)
+        await asyncio.sleep(NAP_S)
+
+
+async def takes(items: asyncio.Queue[int]) -> None:
+    while True:
+        await items.get()
+
+
+async def waits_for_a_reply(items: asyncio.Queue[int]) -> None:
+    await items.get()
+    await asyncio.Queue[int]().get()
+
+
+async def asks_again(items: asyncio.Queue[int]) -> None:
+    while True:
+        await items.put(0)
+        if await items.get():
+            return
+        await asyncio.sleep(NAP_S)
+
+
+async def gives_up_again(items: asyncio.Queue[int]) -> None:
+    done = 0
+    while done < NAPS:
+        try:
+            await asyncio.wait_for(items.get(), NAP_S)
+            done += 1
+        except TimeoutError:
+            continue
+
+
+async def beside(*works: Callable[[asyncio.Queue[int]], Awaitable[None]]) -> None:
+    items = asyncio.Queue[int]()
+    stop = asyncio.Event()
+    tasks = [asyncio.ensure_future(work(items)) for work in works]
+    await stop.wait()
+    del tasks
+
+
+def tasks_between_queues() -> None:
+    asyncio.run(beside(gives, takes))
+
+
+def a_task_waits_for_a_reply() -> None:
+    asyncio.run(beside(gives, takes, waits_for_a_reply))
+
+
+def a_task_asks_again() -> None:
+    asyncio.run(beside(asks_again))
+
+
+def a_task_gives_up_again() -> None:
+    asyncio.run(beside(gives_up_again))
+
+
+def waits_for_an_order() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: STOP.set())
+    threading.Thread(target=rests_between_rounds, daemon=True).start()
+    STOP.wait()
+
+
+def waits_for_an_order_beside_a_lost_wait() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: STOP.set())
+    threading.Thread(target=rests_beside_a_lost_wait, daemon=True).start()
+    STOP.wait()
 
 
 def tasks_that_nap() -> None:

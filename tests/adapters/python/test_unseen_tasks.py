@@ -8,9 +8,12 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.python.loop_watch import LoopWatch
+from livedbg.adapters.python.loops import with_thread
 from livedbg.adapters.python.status import Statuses
+from livedbg.cpython.event_loops import EventLoop, EventLoops
 from livedbg.cpython.interpreter import Interpreter
 from livedbg.cpython.layout import DEBUG_OFFSETS_SIZE, layout_of
+from livedbg.cpython.threads import PyThread
 from livedbg.model.events import StatusSeen
 
 ASYNCIO = ("BaseEventLoop._run_once", "/usr/lib/python3.14/asyncio/base_events.py")
@@ -79,3 +82,33 @@ def test_a_python_whose_locks_are_not_read_is_said_to_hide_its_tasks_too(python:
     known.describe(1, python)
     (sentence,) = said
     assert sentence.startswith(f"{python.label}: ") and "tasks of event loops (asyncio, trio) are unknown" in sentence
+
+
+def loop(address: int, thread: int | None = None, *, readable: bool = False) -> EventLoop:
+    return EventLoop(address, "Loop", thread, 0, (), (), readable)
+
+
+def thread(ident: int, file: str) -> PyThread:
+    code = SimpleNamespace(name="Runner.run", file=file)
+    return PyThread(0, ident, ident, 0, frames=[SimpleNamespace(code=code)])  # type: ignore[list-item]
+
+
+RUNNERS = "/usr/lib/python3.13/asyncio/runners.py"
+
+
+@pytest.mark.parametrize(
+    ("loops", "threads", "expected"),
+    [
+        ([loop(1)], [thread(7, RUNNERS), thread(8, "/job/a.py")], 7),  # uvloop's
+        ([loop(1)], [thread(7, RUNNERS), thread(8, RUNNERS)], None),
+        ([loop(1)], [thread(7, "/job/a.py")], None),
+        ([loop(1), loop(2)], [thread(7, RUNNERS)], None),
+        ([loop(1), loop(2, 7, readable=True)], [thread(7, RUNNERS)], None),
+        ([loop(1, readable=True)], [thread(7, RUNNERS)], None),  # it does not run
+    ],
+)
+def test_a_loop_that_hides_its_thread_is_run_by_the_only_runner(
+    loops: list[EventLoop], threads: list[PyThread], expected: int | None
+) -> None:
+    found = with_thread(EventLoops({one.address: one for one in loops}), threads)
+    assert found.loops[1].thread == expected
