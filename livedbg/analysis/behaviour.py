@@ -30,8 +30,8 @@ Invariants:
         after the wait did can't be its target, and progress of a process outside the job does not show that it will
         end the wait. Nor does that of a thread that nobody waits for and that sleeps between its bursts: telemetry does
         that beside a job that hangs.
-    behaviour.L11. A program that waits for the jobs of a pool is not idle because one of them waits for something that
-        may come at any time: a job is to end.
+    behaviour.L11. A program that waits for the jobs of a pool or a queue is not idle because one of them waits for
+        something that may come at any time: a job is to end. It goes on while a thread sleeps in such a job.
     behaviour.L12. Nor is a program that waits for a server's answer because the server waits for connections, if that
         server leaves its request unread, or none of its threads waits for that connection.
     behaviour.L13. Nor is a server while a request may be held up in it: one of its threads has waited for the threshold
@@ -104,6 +104,7 @@ ORDER: Final = "an order to stop"
 
 _NAP_S: Final = 1.0
 """Who asks to sleep for so long says himself for how long; a shorter sleep again and again is a poll."""
+_RESTING: Final = (LoopWay.RESTS, LoopWay.WORKS)
 _HALF: Final = 0.5
 _LEAST_NS: Final = 100_000_000
 _MOMENT_NS: Final = 200_000
@@ -243,7 +244,7 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
         return "the next of its tasks"
     if thread.wait is not WaitKind.SLEEP or way is LoopWay.POLLS:
         return None
-    long = (thread.sleeps_s or 0) >= _NAP_S or way is LoopWay.RESTS
+    long = (thread.sleeps_s or 0) >= _NAP_S or way in _RESTING
     return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
 
 
@@ -267,7 +268,7 @@ def _goes_on(task: Task, state: RuleInput) -> bool:
     if stack is None or place is None or place.loop is LoopWay.POLLS:
         return False
     if sleeps_in_task(stack.frames):
-        return place.loop is LoopWay.RESTS
+        return place.loop in _RESTING
     waits = state.graph.waits_of(task.id)
     if place.loop is LoopWay.PAUSES or (waits and all(edge.target in state.snapshot.tasks for edge in waits)):
         return True
@@ -303,7 +304,7 @@ def _polling(thread: Thread, state: RuleInput) -> str | None:
     activity = snapshot.activity.get(thread.id)
     if activity is not None and polls_in_loop(thread, state) and cpu_share(thread, snapshot) < TICK_SHARE:
         return "it sleeps in a loop that ends when something has come"
-    if activity is None or not activity.limited or not activity.runs or _loop_way(thread, state) is LoopWay.RESTS:
+    if activity is None or not activity.limited or not activity.runs or _loop_way(thread, state) in _RESTING:
         return None
     little = cpu_share(thread, snapshot) < TICK_SHARE
     brief = activity.cpu_total_ns <= activity.runs * _MOMENT_NS
@@ -422,7 +423,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     if awaits_jobs_of_pool(main, state):
         asleep = (one for one in others if doing(one, state).kind is Behaviour.SLEEPING)
         for other in asleep:
-            if in_job(_frames(other, state)):
+            if in_job(_frames(other, state)) or _loop_way(other, state) is LoopWay.WORKS:
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
 

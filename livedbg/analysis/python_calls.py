@@ -132,7 +132,7 @@ _AT_EXIT: Final = "_python_exit"  # of an interpreter that ends: the job may be 
 
 
 def awaits_jobs(frames: Sequence[Frame]) -> bool:
-    """Return whether a thread waits for a pool to do its jobs, each of which is to end."""
+    """Return whether a thread waits until a pool, or who takes from a queue, has done its jobs: each is to end."""
     for frame in frames:
         file = frame.file or ""
         if frame.language != "python":
@@ -141,6 +141,8 @@ def awaits_jobs(frames: Sequence[Frame]) -> bool:
             return frame.function != _AT_EXIT
         if not _QUEUES.search(file):
             return False
+        if frame.function.rpartition(".")[2] == "join" and not file.endswith("/threading.py"):
+            return True
     return False
 
 

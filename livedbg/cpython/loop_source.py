@@ -72,6 +72,7 @@ class SourceLoop(NamedTuple):
         rests: the lines that each round of a loop comes to that waits for nothing.
         pauses: the lines where such a loop waits to be told to stop.
         endless: it does not end by itself.
+        works: it tells a queue of each job that it has done.
     """
 
     is_for: bool
@@ -83,6 +84,7 @@ class SourceLoop(NamedTuple):
     rests: frozenset[int] = frozenset()
     pauses: frozenset[int] = frozenset()
     endless: bool = False
+    works: bool = False
 
 
 class _Test(NamedTuple):
@@ -145,7 +147,9 @@ def way_of(spans: Sequence[Span], line: int) -> LoopWay | None:
         return LoopWay.POLLS
     if not all(line in loop.rests for loop in around):
         return LoopWay.UNKNOWN
-    return LoopWay.RESTS if any(loop.endless for loop in around) else LoopWay.ENDS
+    if not any(loop.endless for loop in around):
+        return LoopWay.ENDS
+    return LoopWay.WORKS if any(loop.works for loop in around) else LoopWay.RESTS
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -177,7 +181,9 @@ def _loop(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> S
         own = None
     if own is None or own.name not in counted:
         endless = not polls and (always or own is None)
-        return SourceLoop(False, False, "", "", False, polls and not (always and ends), rests, pauses, endless)
+        polls = polls and not (always and ends)
+        works = any(isinstance(one, ast.Attribute) and one.attr == "task_done" for one in _inside(node.body))
+        return SourceLoop(False, False, polls=polls, rests=rests, pauses=pauses, endless=endless, works=works)
     falls = counted[own.name]
     return SourceLoop(False, ends, own.name, own.bound, falls, polls and not ends, rests, pauses)
 

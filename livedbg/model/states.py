@@ -130,6 +130,7 @@ class LoopWay(StrEnum):
     Attributes:
         POLLS: it ends when something has come.
         RESTS: it waits for nothing, and each round comes to the line.
+        WORKS: so, and each round does a job of a queue.
         ENDS: so, and it ends by itself.
         PAUSES: so, and waits at the line to be told to stop.
     """
@@ -137,5 +138,6 @@ class LoopWay(StrEnum):
     UNKNOWN = ""
     POLLS = "polls"
     RESTS = "rests"
+    WORKS = "works"
     ENDS = "ends"
     PAUSES = "pauses"

@@ -54,6 +54,7 @@ def way(source: str) -> LoopWay | None:
         ("while True:\n    item = q.get()\n    if item is None:\n        break\n    HERE", ENDLESS),
         ("while True:\n    item = await q.get()\n    if item == END:\n        return\n    HERE", ENDLESS),
         ("while True:\n    item = q.get()\n    if not item:\n        break\n    HERE", POLLS),  # a flag may be asked so
+        ("while True:\n    HERE\n    q.task_done()", LoopWay.WORKS),
         ("while True:\n    item = q.get()\n    if item == END:\n        break\n    HERE", POLLS),
         ("while True:\n    item = q.recv()\n    if not item:\n        break\n    HERE", ENDLESS),
         ("while True:\n    state = states.get(q)\n    if state == END:\n        break\n    HERE", POLLS),

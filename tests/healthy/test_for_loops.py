@@ -76,7 +76,7 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
     assert "iterations" not in said["verdict"]["sentence"], said["verdict"]
 
 
-@pytest.mark.invariant("behaviour.L16")
+@pytest.mark.invariant("behaviour.L16", "behaviour.L11")
 @pytest.mark.parametrize(
     ("word", "state", "words"),
     [
@@ -89,6 +89,8 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
         ("takes_one_after_the_other", "running", "and will wake by itself"),
         ("naps_if_nothing_has_come", "unknown", "it polls for something, or works in small steps"),
         ("a_library_polls", "unknown", "it polls for something, or works in small steps"),
+        ("joins_a_queue_of_jobs", "running", "and will wake by itself"),
+        ("joins_a_queue_whose_jobs_are_never_done", "unknown", "Inconclusive: main thread"),
         ("rests_beside_one_that_polls", "unknown", "Inconclusive: "),
         ("rests_beside_a_lost_wait", "unknown", "Inconclusive: "),
     ],

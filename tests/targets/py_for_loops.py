@@ -298,6 +298,34 @@ async def beside(*works: Callable[[asyncio.Queue[int]], Awaitable[None]]) -> Non
     del tasks
 
 
+def does_jobs(jobs: queue.Queue[float]) -> None:
+    while True:
+        time.sleep(jobs.get())
+        jobs.task_done()
+
+
+def does_none(jobs: queue.Queue[float]) -> None:
+    while True:
+        time.sleep(jobs.get())
+
+
+def joins_a_queue(work: Callable[[queue.Queue[float]], None]) -> None:
+    jobs = queue.Queue[float]()
+    for _ in range(2):
+        threading.Thread(target=work, args=(jobs,), daemon=True).start()
+    for _ in range(NAPS):
+        jobs.put(NAP_S)
+    jobs.join()
+
+
+def joins_a_queue_of_jobs() -> None:
+    joins_a_queue(does_jobs)
+
+
+def joins_a_queue_whose_jobs_are_never_done() -> None:
+    joins_a_queue(does_none)
+
+
 def tasks_between_queues() -> None:
     asyncio.run(beside(gives, takes))
 
