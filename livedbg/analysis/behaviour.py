@@ -49,9 +49,9 @@ Invariants:
     behaviour.L17. A thread that waits until its server is stopped, or a task of whose event loop does, serves if some
         thread of its process waits for connections.
     behaviour.L18. An event loop that polls is asleep if each of its tasks rests in a loop that waits for nothing; or
-        has run since it was first seen, and awaits something itself (no library may poll for it) and without giving up;
-        or waits for other tasks only, or until it is told to stop. Not if some task is in a loop that ends when
-        something has come.
+        has run while it was watched, within the threshold, and awaits something itself (no library may poll for it),
+        without giving up; or waits for other tasks only, or until it is told to stop. Not if some task is in a loop
+        that ends when something has come.
 """
 
 from __future__ import annotations
@@ -251,7 +251,7 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
 def _tasks_go_on(thread: Thread, state: RuleInput) -> bool:
     """Return whether each task of a thread's event loop sleeps, or got on (L18)."""
     tasks = state.once(_tasks_of_threads).get(thread.id)
-    return bool(tasks) and all(_goes_on(task, state) for task in tasks or ())
+    return bool(tasks) and all(_goes_on(task, thread, state) for task in tasks or ())
 
 
 def _tasks_of_threads(snapshot: Snapshot) -> dict[str, list[Task]]:
@@ -262,7 +262,7 @@ def _tasks_of_threads(snapshot: Snapshot) -> dict[str, list[Task]]:
     return found
 
 
-def _goes_on(task: Task, state: RuleInput) -> bool:
+def _goes_on(task: Task, thread: Thread, state: RuleInput) -> bool:
     stack = state.snapshot.stacks.get(task.id)
     place = state.code.frame(stack)
     if stack is None or place is None or place.loop is LoopWay.POLLS:
@@ -274,7 +274,9 @@ def _goes_on(task: Task, state: RuleInput) -> bool:
         return True
     called = takewhile(lambda frame: frame is not place, stack.frames)
     itself = all(state.code.inside(frame) in (Inside.LIBRARY, Inside.NEVER) for frame in called)
-    return facts_of(task.facts, RequestFacts).moved and itself and not gives_up_in_task(stack.frames)
+    since_ns = state.snapshot.now(host_of(thread.id)).mono_ns - state.settings.thread_stall_ns
+    moved = facts_of(task.facts, RequestFacts).moved and (task.since_mono_ns or 0) > since_ns
+    return moved and itself and not gives_up_in_task(stack.frames)
 
 
 def polls_in_loop(thread: Thread, state: RuleInput) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import VerdictState
-from livedbg.model import Edge, EdgeKind, Frame, Severity, Stack, Task, TaskState, ThreadState
+from livedbg.analysis.behaviour import Behaviour, doing
+from livedbg.model import Edge, EdgeKind, Frame, LoopWay, Severity, Stack, Task, TaskState, ThreadState
 from livedbg.model.events import EdgesAdded, StacksSeen, TasksSeen
 from livedbg.model.facts import RequestFacts
+from tests.analysis.test_verdict_words import seen
 from tests.analysis.world import SECOND, World
 
 
@@ -273,3 +275,58 @@ def test_a_request_that_waits_for_what_its_own_program_owes_it(
     if not lost:
         expected = VerdictState.UNKNOWN if said else VerdictState.RUNNING
         assert world.diagnosis().verdict.state is expected
+
+
+ASLEEP = Frame("sleep", file="/usr/lib/python3.13/asyncio/tasks.py", line=1, language="python")
+GETS = Frame("Queue.get", file="/usr/lib/python3.13/asyncio/queues.py", line=1, language="python")
+GIVES_UP = Frame("wait_for", file="/usr/lib/python3.13/asyncio/tasks.py", line=2, language="python")
+PACKAGE = Frame("ask", file="/usr/lib/python3.13/site-packages/client/api.py", line=3, language="python")
+
+
+@pytest.mark.invariant("behaviour.L18")
+@pytest.mark.parametrize(
+    ("inside", "way", "moved", "waited_s", "sleeps"),
+    [
+        ((ASLEEP,), LoopWay.RESTS, False, 99, True),
+        ((ASLEEP,), LoopWay.POLLS, True, 1, False),
+        ((ASLEEP,), LoopWay.UNKNOWN, True, 1, False),
+        ((ASLEEP, PACKAGE), LoopWay.UNKNOWN, True, 1, False),
+        ((GETS,), LoopWay.UNKNOWN, True, 9, True),
+        ((GETS,), LoopWay.RESTS, True, 9, True),
+        ((GETS,), LoopWay.POLLS, True, 9, False),
+        ((GETS,), LoopWay.RESTS, True, 10, False),  # nothing has come since
+        ((GETS,), LoopWay.RESTS, False, 1, False),  # nothing was seen of it
+        ((GETS, GIVES_UP), LoopWay.RESTS, True, 1, False),
+        ((GETS, PACKAGE), LoopWay.RESTS, True, 1, False),  # which may poll
+        ((), LoopWay.PAUSES, False, 99, True),
+    ],
+)
+def test_L18_an_event_loop_sleeps_if_each_of_its_tasks_goes_on(
+    inside: tuple[Frame, ...], way: LoopWay, moved: bool, waited_s: int, sleeps: bool
+) -> None:
+    world = World()
+    world.process(1)
+    for looks in range(2):
+        waits_in = "epoll_wait of 1 descriptor"
+        loop = world.thread(1, "main", waits_in=waits_in, timed=True, cpu_ns=looks, switches=3 * looks, moved=0)
+        world.now_ns += 99 * SECOND
+    rests = Frame("beats", file="/job/a.py", line=3, language="python", loop=LoopWay.RESTS)
+    place = Frame("works", file="/job/a.py", line=9, language="python", loop=way)
+    chains = {"beats": (ASLEEP, rests), "works": (*inside, place)}
+    since_ns = world.now_ns - waited_s * SECOND
+    for name, frames in chains.items():
+        task = Task(
+            id=f"task:asyncio/{name}",
+            system="asyncio",
+            name=name,
+            state=TaskState.SUBMITTED,
+            since_mono_ns=since_ns,
+            facts=RequestFacts(moved=moved),
+        )
+        stack = Stack(thread=task.id, frames=frames, taken_mono_ns=world.now_ns, source="coroutines")
+        world.store.apply(TasksSeen(tasks=(task,), **world.stamp()))
+        world.store.apply(StacksSeen(stacks=(stack,), **world.stamp()))
+        world.edge(EdgeKind.RUNS_ON, task.id, loop)
+    state = seen(world)
+    found = doing(state.snapshot.threads[loop], state).kind
+    assert found is (Behaviour.SLEEPING if sleeps else Behaviour.POLLING)
