@@ -31,7 +31,8 @@ Invariants:
         end the wait. Nor does that of a thread that nobody waits for and that sleeps between its bursts: telemetry does
         that beside a job that hangs.
     behaviour.L11. A program that waits for the jobs of a pool or a queue is not idle because one of them waits for
-        something that may come at any time: a job is to end. It goes on while a thread sleeps in such a job.
+        something that may come at any time: a job is to end. It goes on while a thread sleeps in such a job. Who has
+        no job is idle, a helper thread or a task, and ends nobody's wait.
     behaviour.L12. Nor is a program that waits for a server's answer because the server waits for connections, if that
         server leaves its request unread, or none of its threads waits for that connection.
     behaviour.L13. Nor is a server while a request may be held up in it: one of its threads has waited for the threshold
@@ -50,8 +51,8 @@ Invariants:
         thread of its process waits for connections.
     behaviour.L18. An event loop that polls is asleep if each of its tasks rests in a loop that waits for nothing; or
         has run while it was watched, within the threshold, and awaits something itself (no library may poll for it),
-        without giving up; or waits for other tasks only, or until it is told to stop. Not if some task is in a loop
-        that ends when something has come.
+        without giving up; or waits for other tasks only, for a job, or until it is told to stop. Not if some task is in
+        a loop that ends when something has come.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ from livedbg.analysis.python_calls import (
     gives_up_in_task,
     in_job,
     sleeps_in_task,
+    takes_item,
     waits_for_job,
     waits_for_semaphore,
     waits_to_be_stopped,
@@ -270,7 +272,11 @@ def _goes_on(task: Task, thread: Thread, state: RuleInput) -> bool:
     if sleeps_in_task(stack.frames):
         return place.loop in _RESTING
     waits = state.graph.waits_of(task.id)
-    if place.loop is LoopWay.PAUSES or (waits and all(edge.target in state.snapshot.tasks for edge in waits)):
+    if (
+        place.loop is LoopWay.PAUSES
+        or _works(task.id, state)
+        or (waits and all(edge.target in state.snapshot.tasks for edge in waits))
+    ):
         return True
     called = takewhile(lambda frame: frame is not place, stack.frames)
     itself = all(state.code.inside(frame) in (Inside.LIBRARY, Inside.NEVER) for frame in called)
@@ -409,7 +415,10 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     last = last_waited_for(main, state)
     at_end = doing(last, state)
     if at_end.kind is Behaviour.SERVING and (
-        awaits_jobs_of_pool(main, state) or _asks_again(main, last, state) or ignored_by(main, state) is not None
+        (at_end.reason == JOB and last is not main)
+        or awaits_jobs_of_pool(main, state)
+        or _asks_again(main, last, state)
+        or ignored_by(main, state) is not None
     ):
         return Standing(main, main, does)
     if last is not main and at_end.kind not in _OPEN:
@@ -722,8 +731,17 @@ def _is_main(thread: Thread, snapshot: Snapshot) -> bool:
 
 
 def _takes_jobs(thread: Thread, state: RuleInput) -> bool:
-    stack = state.snapshot.stacks.get(thread.id)
-    return stack is not None and thread.state is ThreadState.WAITING and waits_for_job(stack.frames)
+    frames = _frames(thread, state)
+    if thread.state is not ThreadState.WAITING or not frames:
+        return False
+    return waits_for_job(frames) or (not _is_main(thread, state.snapshot) and _works(thread.id, state))
+
+
+def _works(entity: str, state: RuleInput) -> bool:
+    """Return whether a thread or a task waits for the next job of a queue, which it tells of each that it has done."""
+    stack = state.snapshot.stacks.get(entity)
+    place = state.code.frame(stack)
+    return place is not None and place.loop is LoopWay.WORKS and stack is not None and takes_item(stack.frames)
 
 
 def _serves(thread: Thread, state: RuleInput) -> str:

@@ -93,7 +93,9 @@ _WORKERS: Final = frozenset(
 )
 """Functions of the standard library that take a job, do it, and take the next one (3.11 to 3.14)."""
 
-_QUEUES: Final = lazy_re(r"/(multiprocessing/(queues|connection|synchronize)|queue|threading|selectors)\.py$")
+_QUEUES: Final = lazy_re(
+    r"/(multiprocessing/(queues|connection|synchronize)|asyncio/queues|queue|threading|selectors)\.py$"
+)
 """What they call to take it. A job that runs has other files above them."""
 
 
@@ -120,11 +122,16 @@ _ANYIO: Final = ("anyio/_backends/_asyncio.py", "WorkerThread.run")
 
 def in_job(frames: Sequence[Frame]) -> bool:
     """Return whether a thread of a pool does a job, and doesn't wait for the next item of a queue in it."""
-    python = [frame for frame in frames if frame.language == "python"]
-    takes = next((frame for frame in python if not (frame.file or "").endswith("/threading.py")), None)
-    if takes is None or (takes.function in _TAKES and _QUEUES.search(takes.file or "")):
+    if takes_item(frames):
         return False
-    return any(_is_one_of(frame, {*_WORKERS, _ANYIO}) for frame in python)
+    return any(_is_one_of(frame, {*_WORKERS, _ANYIO}) for frame in frames if frame.language == "python")
+
+
+def takes_item(frames: Sequence[Frame]) -> bool:
+    """Return whether a thread or a task waits for the next item of a queue."""
+    python = (frame for frame in frames if frame.language == "python")
+    takes = next((frame for frame in python if not (frame.file or "").endswith("/threading.py")), None)
+    return takes is not None and takes.function in _TAKES and _QUEUES.search(takes.file or "") is not None
 
 
 _POOLS: Final = lazy_re(r"/(concurrent/futures/(_base|thread|process)|multiprocessing/pool)\.py$")

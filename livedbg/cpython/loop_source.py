@@ -12,7 +12,8 @@ Invariants:
     loop_source.X3. A loop polls if it has another way out: a `break`, a `return`, or a condition that no counter
         decides. One that waits for nothing does not (X4).
     loop_source.X4. A loop waits for nothing if it has no way out but its own end, and those under a test of a number
-        that only its own arithmetic changes, of a flag, or of an item that it took from a queue. A flag has the name of
+        that only its own arithmetic changes, of a flag, of the time, or of an item that it took from a queue, or of
+        several of these. A flag has the name of
         one (`stop`, `_shutdown_event`) and is an event, or is set to True or False somewhere in its file: a list of
         what is `running` is none. A loop that `sys.exit` leaves has another way out, and so has that of a generator,
         whose caller decides.
@@ -54,6 +55,12 @@ _ORDER: Final = lazy_re(
 """A flag that is set to stop somebody; `stopped` may say that he has."""
 _ASKED: Final = ("is_set", "isSet", "wait")
 _OWN: Final = ("self", "cls")
+_CLOCKS: Final = frozenset(
+    {
+        *("time", "monotonic", "perf_counter", "process_time", "time_ns", "monotonic_ns", "perf_counter_ns"),
+        *("now", "utcnow", "get_running_loop", "get_event_loop", "total_seconds", "timedelta"),
+    }
+)
 _TAKES: Final = frozenset({"get", "recv", "recv_bytes", "recv_json", "recv_pyobj", "recv_string", "receive", "accept"})
 _GETTER: Final = "get"
 _EXITS: Final = ("sys.exit", "os._exit", "exit", "quit")
@@ -256,7 +263,9 @@ def _rests_of(
     taken, own = dict(_taken(loop.body)), _own(loop)
 
     def waits_for_nothing(test: ast.expr) -> bool:
-        return _is_flag(test, flags) or _is_of(test, own)
+        if isinstance(test, ast.BoolOp):
+            return all(map(waits_for_nothing, test.values))
+        return _is_flag(test, flags) or _is_of(test, own) or _is_time(test) or _is_last(test)
 
     test = loop.test if isinstance(loop, ast.While) else ast.Constant(True)
     begins = (isinstance(test, ast.Constant) and bool(test.value)) or waits_for_nothing(test)
@@ -282,6 +291,24 @@ def _is_of(test: ast.expr, own: Collection[str]) -> bool:
     """Return whether a condition compares a variable, which the loop changes itself, with a bound."""
     compared = _test(test)
     return compared is not None and compared.orders and compared.name in own
+
+
+def _is_time(test: ast.expr) -> bool:
+    """Return whether a condition compares the time with a bound."""
+    if not isinstance(test, ast.Compare) or not all(isinstance(one, _ORDERS) for one in test.ops):
+        return False
+    calls = [one.func for one in ast.walk(test) if isinstance(one, ast.Call)]
+    names = {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in calls}
+    return bool(names) and names <= _CLOCKS
+
+
+def _is_last(test: ast.expr) -> bool:
+    """Return whether a condition takes an item and asks whether it is the last: `(item := q.get()) is not END`."""
+    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        return False
+    item = test.left.value if isinstance(test.left, ast.NamedExpr) else None
+    called = item.func if isinstance(item, ast.Call) and not item.args else None
+    return isinstance(called, ast.Attribute) and called.attr in _TAKES
 
 
 def _is_flag(node: ast.expr, flags: Collection[str]) -> bool:

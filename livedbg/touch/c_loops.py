@@ -4,9 +4,9 @@ What is said of Python's loops in livedbg.cpython.loop_source holds here too; th
 
 Invariants:
     c_loops.K1. A loop waits for nothing if its condition and all its ways out are true for ever, compare a number that
-        only its own arithmetic changes, ask a flag (of an atomic type, or a bool of this file, with a name like
-        `stop`), or whether a queue had one more item. Else it polls. One that `exit` or a coroutine leaves does
-        neither.
+        only its own arithmetic changes or the time, ask a flag (of an atomic type, or a bool of this file, with a name
+        like `stop`), or whether a queue had one more item, or several of these. Else it polls. One that `exit` or a
+        coroutine leaves does neither.
     c_loops.K2. A line counts only if each round comes to it: not under `if`, `switch` or `catch`.
     c_loops.K3. A loop that only goes on with a sleep that a signal broke (`while (nanosleep(&left, &left))`) is none.
 """
@@ -46,6 +46,10 @@ _TAKES: Final = frozenset({"pop", "take", "recv", "receive", "dequeue", "wait_an
 _BRACKETS: Final = ("condition_clause", "parenthesized_expression")
 _EXITS: Final = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate"})
 _ORDERS: Final = ("<", ">", "<=", ">=")
+_CLOCKS: Final = frozenset({"now", "time", "clock", "difftime", "omp_get_wtime", "MPI_Wtime", "elapsed"})
+_UNITS: Final = frozenset(
+    {"hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds", "count", "time_since_epoch"}
+)
 _LARGEST: Final = 1 << 20
 
 
@@ -127,8 +131,12 @@ def _goes_on(test: Node | None, own: set[str], root: Node) -> LoopWay | None:
     if test.type == "binary_expression" and _text(test.child_by_field_name("operator")) in _ORDERS:
         sides = [test.child_by_field_name("left"), test.child_by_field_name("right")]
         names = [_text(side) for side in sides if side is not None and side.type == "identifier"]
-        calls = any(one.type == "call_expression" for one in _nodes(test))
-        return LoopWay.ENDS if not calls and not own.isdisjoint(names) else None
+        calls = {_name(one.child_by_field_name("function")) for one in _nodes(test) if one.type == "call_expression"}
+        of_time = not calls.isdisjoint(_CLOCKS) and calls <= _CLOCKS | _UNITS
+        return LoopWay.ENDS if of_time or (not calls and not own.isdisjoint(names)) else None
+    if test.type == "binary_expression" and _text(test.child_by_field_name("operator")) in ("&&", "||"):
+        ways = [_goes_on(test.child_by_field_name(side), own, root) for side in ("left", "right")]
+        return None if None in ways else LoopWay.RESTS if LoopWay.RESTS in ways else LoopWay.ENDS
     return LoopWay.RESTS if _is_flag(_bare(_denied(test) or test), root) else None
 
 
