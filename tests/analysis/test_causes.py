@@ -458,6 +458,7 @@ _ACCOUNT = "##[error]Process completed with exit code 4.\n"
         ("pump: valve 4 needs 3 bar, has 1.1\n", " The line before that is: pump: valve 4 needs 3 bar, has 1.1."),
         ("step 31 loss 0.1\n", ""),
         ("----\n", ""),
+        ("pump-0    1/1     Running     0     10.2.0.4     n2     41m\n", ""),  # a row of a table
     ],
 )
 def test_C10_the_line_above_a_mere_account_is_quoted(tmp_path: Path, line: str, sentence: str) -> None:

@@ -32,6 +32,7 @@ _SEEN: Final = 20_000  # records that are searched
 _APART_NS: Final = 60_000_000_000
 _HEAD: Final = 3
 """So many first lines that come again, one after the other, are the beginning of another run."""
+_COLUMNS: Final = 4  # gaps of three blanks in a row of a table
 _TELLING: Final = 12  # characters of one of them that are no chance
 
 
@@ -93,6 +94,13 @@ _KNOWN: Final = _Known()
 def known_lines(source: LogSource, snapshot: Snapshot) -> tuple[KnownLine, ...]:
     """Return the known lines of a log, in order."""
     return _KNOWN.lines(source, snapshot)
+
+
+def steps_on(lines: Iterable[KnownLine]) -> bool:
+    """Return whether a writer reports a step after a lower one."""
+    reached: dict[str, float] = {}
+    steps = ((line.writer, line.step) for line in lines if line.step is not None)
+    return any(step > reached.setdefault(writer, step) for writer, step in steps)
 
 
 def _lines(records: Iterable[LogRecord], source: LogSource) -> tuple[KnownLine, ...]:
@@ -223,13 +231,13 @@ def begun_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
 
 
 def said_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
-    """Return the line of a writer right before one; "" if it is of several lines."""
+    """Return the line of a writer right before one; "" if it is of several lines, or a row of a table."""
     own = [
         one for one in _KNOWN.records(log, snapshot) if one.line is not None and one.line < line and one.text.strip()
     ]
     last = next((one for one in reversed(own) if one.writer == writer and not is_aside(one.text[one.head :])), None)
     text = last.text[last.head :].strip() if last is not None else ""
-    return "" if "\n" in text else text.rstrip(". ")
+    return "" if "\n" in text or text.count("   ") >= _COLUMNS else text.rstrip(". ")
 
 
 def older_logs(snapshot: Snapshot) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.postmortem.lines import known_lines
+from livedbg.analysis.postmortem.lines import known_lines, steps_on
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import findings_of
@@ -64,16 +64,19 @@ class SignatureFound:
 def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -> Finding:
     """Keep a wait as a stall only if its log does not go on and does not say that the waiter has ended.
 
-    A wait of a host is no stall either if the job completed.
+    Two steps of one writer after it are enough: who waits reports none. A wait of a host is no stall either if the job
+    completed.
     """
     last, snapshot = finding.evidence[-1], state.snapshot
     if cause is CauseClass.HOST and any(said.message.ends == "completes" for said in snapshot.diagnostics.values()):
         return replace(finding, state=None)
-    if goes_on_after(finding.evidence, snapshot) or any(said.message.ends in _OVER for said in _later(last, snapshot)):
-        return replace(finding, state=None)
     source = snapshot.log_sources.get(last.log)
     lines = known_lines(source, snapshot) if source is not None and last.line is not None else ()
-    ended = next((line for line in lines if line.number > (last.line or 0) and line.shuts_down), None)
+    later = [line for line in lines if line.number > (last.line or 0)]
+    over = goes_on_after(finding.evidence, snapshot) or steps_on(later)
+    if over or any(said.message.ends in _OVER for said in _later(last, snapshot)):
+        return replace(finding, state=None)
+    ended = next((line for line in later if line.shuts_down), None)
     if ended is None:
         return finding
     more = f"Its log ends after that, at {last.file}:{ended.number}: {ended.text.strip()[:_SHOWN]}"
