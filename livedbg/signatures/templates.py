@@ -93,6 +93,9 @@ def _more_than(text: str) -> str:
     return "more" if one > other else ""
 
 
+_OF_LIBRARIES: Final = ("-packages/", "/lib/python", ".pyx", ".pxi")  # a line of Cython is of a module that was built
+
+
 def frame_of(text: str) -> str:
     """Return `main (train.py:45)`: the innermost Python frame of a text that is in no library; or the innermost.
 
@@ -109,7 +112,7 @@ def frame_of(text: str) -> str:
         found = re.findall(_FRAME, text) or re.findall(_FRAME, "\n".join(plain_form(text.split("\n"))))
         ordered = reversed(found) if any(comma for *_, comma, _ in found) else found
         frames = [(file, line, function) for file, line, _, function in ordered]
-    own = [frame for frame in frames if "-packages/" not in frame[0] and "/lib/python" not in frame[0]]
+    own = [frame for frame in frames if not any(sign in frame[0] for sign in _OF_LIBRARIES)]
     if not frames:
         return ""
     file, line, function = (own or frames)[0]

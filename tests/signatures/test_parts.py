@@ -129,6 +129,14 @@ def test_D3_what_a_later_line_says_to_be_over_is_a_note_until_it_is_said_again()
     assert verdict(waits + "nfs: server fs2 OK\n").state.value == "stalled"  # another server
 
 
+def test_who_waits_reports_no_steps() -> None:
+    waits = "step 410 loss 2.3\nNo available shared memory broadcast block found in 60 seconds.\n"
+    assert verdict(waits).state.value == "stalled"
+    assert verdict(waits + "step 420 loss 2.2\nstep 430 loss 2.2\n").state.value != "stalled"
+    others = "[rank1]: step 420 loss 2.2\n[rank2]: step 420 loss 2.2\n[rank3]: step 421 loss 2.2\n"
+    assert verdict(waits + others).state.value == "stalled"  # each may have come so far before it
+
+
 @pytest.mark.invariant("signature_decoder.D3")
 def test_D3_so_a_run_of_tests_whose_failures_are_counted_below_those_that_passed() -> None:
     passed, failed = "[  PASSED  ] 1 test.\n", "[  FAILED  ] 2 tests, listed below:\n[  FAILED  ] Net.One\n"
@@ -170,3 +178,55 @@ def test_F1_F2_folders_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ]
     assert len(problems_) == 1 and "broken.toml" in problems_[0]
     assert signatures.book([str(more)])[0] is book
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (
+            "thread 'main' panicked at /home/ana/pump/src/device.rs:51:24:\n"
+            'called `Result::unwrap()` on an `Err` value: DriverError(CUDA_ERROR_ILLEGAL_ADDRESS, "illegal")\n',
+            "device.rs:51",
+        ),
+        (
+            "thread '<unnamed>' panicked at /home/ana/pump/src/slice.rs:252:76:\n"
+            "called `Result::unwrap()` on an `Err` value: DriverError(CUDA_ERROR_ILLEGAL_ADDRESS)\n"
+            "thread caused non-unwinding panic. aborting.\nAborted (core dumped)\n",
+            "slice.rs:252",
+        ),
+        (
+            "Unhandled Exception: System.ApplicationException: CUDA error after the call: unspecified launch failure\n"
+            "   at Pump.Runtime.Copy(Object param)\n"
+            "   at Pump.Program.Main(String[] args) in C:\\pump\\Program.cs:line 26\n",
+            "Program.cs:26",
+        ),
+        (
+            "Program:     gmx mdrun, version 2024.2\nSource file: src/pump/stream.cu (line 101)\n"
+            "MPI rank:    2 (out of 4)\n\nAssertion failed:\nCondition: stat == cudaSuccess\n"
+            "cudaStreamSynchronize failed. CUDA error #700 (cudaErrorIllegalAddress): an illegal memory access was\n",
+            "stream.cu:101",
+        ),
+        (
+            "pumpSynchronize(stream) error( cudaErrorIllegalAddress): an illegal memory access was encountered\n"
+            "  what():  cudaStreamSynchronize(stream) error( cudaErrorIllegalAddress): an illegal memory access was "
+            "encountered /home/ana/pump/Instance.cpp:162\nAborted (core dumped)\n",
+            "Instance.cpp:162",
+        ),
+    ],
+)
+def test_a_cuda_error_has_the_place_of_the_text_that_it_stands_in(text: str, place: str) -> None:
+    assert place in verdict("step 1 of 9\n" + text).sentence
+
+
+def test_a_line_of_a_module_that_cython_built_is_no_place_of_the_user() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/w/fill.py", line 41, in power\n    out = water.get()\n'
+        '  File "pump/_core/core.pyx", line 18, in pump._core.core.get\n'
+        "pump.RuntimeError: cudaErrorIllegalAddress: an illegal memory access was encountered\n"
+    )
+    assert "reported at power (fill.py:41)" in verdict(text).sentence
+
+
+def test_an_error_of_hip_is_none_of_cuda() -> None:
+    said = verdict("[3] HIP error: 'an illegal memory access was encountered'(700) at fill.hip.cpp:98\n").sentence
+    assert "HIP error: an illegal memory access was encountered" in said and "CUDA" not in said

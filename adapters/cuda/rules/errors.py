@@ -23,6 +23,7 @@ from livedbg.adapters.cuda.rules.sentences import (
     evidence,
     finding_on,
     launched_last,
+    reported_at,
     said,
     synchronous,
     unless_alive,
@@ -160,7 +161,7 @@ def _noticed(rule: str, context: CudaContext, error: Diagnostic, state: RuleInpu
     facts = about(error)
     hardware = facts.hardware
     exact = hardware or synchronous(error, state.snapshot)
-    call, host = facts.call, facts.host
+    call, host = facts.call, reported_at(error, state)
     places = [f"by {call}" if call and call not in facts.what else "", f"at {host}" if host else ""]
     where = " ".join(filter(None, places))
     sentence = f"{context.owner}{(facts.what or error.sentence)}"

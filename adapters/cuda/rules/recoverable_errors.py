@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.cuda.facts import about, bytes_of
-from livedbg.adapters.cuda.rules.sentences import PIN_DOWN, CudaContext, alive, finding_on, said
+from livedbg.adapters.cuda.rules.sentences import PIN_DOWN, CudaContext, alive, finding_on, reported_at, said
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.rules.base import RuleInput
@@ -86,7 +86,7 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
         return  # these are its consequences, or don't matter beside it
     for error in context.reported[:_SHOWN]:
         facts = about(error)
-        call, host = facts.call, facts.host
+        call, host = facts.call, reported_at(error, state)
         launch = call.startswith(_LAUNCHES)
         fatal = (launch or facts.uncaught) and not alive(error, state.snapshot)
         if error.severity.rank < Severity.ERROR.rank or facts.logged:

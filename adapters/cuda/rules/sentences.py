@@ -14,6 +14,8 @@ from msgspec import Struct
 
 from livedbg.adapters.cuda.facts import about
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import name_of
 from livedbg.analysis.wording import with_more
@@ -27,6 +29,7 @@ _REPORTED: Final = frozenset({"error", "api-error", "sanitizer-api", "library-er
 _PROOFS: Final = 6
 _LAUNCHES: Final = 3  # the last ones that are named
 _SECOND_NS: Final = 1_000_000_000
+_AGAIN: Final = 3  # lines in which the same error comes again, with its place
 
 ASYNCHRONOUS: Final = (
     "Kernels run asynchronously: one that was launched earlier made the error, and this is only where it was noticed."
@@ -117,9 +120,10 @@ def _in_order(errors: Iterable[Diagnostic]) -> list[Diagnostic]:
 
 
 def _adds_place(first: Diagnostic, later: Diagnostic) -> bool:
-    """Return whether `later` is the program's exception from the error of `first`, which has no place."""
+    """Return whether `later` is the program's exception from the error of `first`, or right below it; with a place."""
     one, other = about(first), about(later)
-    return not one.host and bool(other.host) and other.uncaught and one.error == other.error
+    same = not one.host and bool(other.host) and one.error == other.error
+    return same and (other.uncaught or later.message.first - first.message.last <= _AGAIN)
 
 
 def process_of(error: Diagnostic) -> tuple[str, ...]:
@@ -132,6 +136,29 @@ def alive(error: Diagnostic, snapshot: Snapshot) -> bool:
     """Return whether its process, or any process if that is not known, may still run."""
     owner = snapshot.processes.get(about(error).process)
     return any(not process.exited for process in ([owner] if owner else snapshot.processes.values()))
+
+
+def reported_at(error: Diagnostic, state: RuleInput) -> str:
+    """Return its place on the host; or "".
+
+    Its text has it, or the stack of the exception, or the message (`place`) in whose lines it is.
+    """
+    if about(error).host:
+        return about(error).host
+    log, line = error.log, error.message.first
+    for hit in state.snapshot.exceptions.values():
+        if hit.source == log and hit.line is not None and (hit.first_line or hit.line) <= line <= hit.line + 1:
+            frame = state.code.frame_of(hit.stack)
+            return place_text(frame) if frame is not None else ""
+    text = error.evidence[0].text.strip()
+    around = (
+        told.message.values.get("place", "")
+        for told in state.snapshot.diagnostics.values()
+        if told.log == log
+        and told.system != error.system
+        and (told.message.first <= line <= told.message.last or text in told.evidence[0].text)
+    )
+    return next(filter(None, around), "")
 
 
 def synchronous(error: Diagnostic, snapshot: Snapshot) -> bool:
