@@ -38,6 +38,8 @@ class Function(Struct, frozen=True):
 
 
 _NAME: Final = r"^ {2}(?P<name>[\w.-]{1,100}):\s*$"
+_ITEM: Final = r"^ {0,8}- (?=[\w.-]{1,100}: )"
+_ITEM_NAME: Final = r"^[ -]{2,12}name: \"?([\w.-]{1,100})"
 _RUNS: Final = r"\bState:\s+Running\b|\"running\"\s*:\s*\{"
 _DEF: Final = r"^\s{0,100}def (?P<kernel>\w{1,200})\s{0,100}\("
 _PASS: Final = r"`(?P<pass>[^`\n]{1,300})` on '(?P<op>[^'\n]{1,100})' operation(?:: @(?P<name>[^\s,\]]{1,300}))?"
@@ -49,7 +51,14 @@ def _container(match: re.Match[str]) -> Mapping[str, str]:
     own = next((head for head in reversed(heads) if head.start() < match.start()), None)
     below = next((head.start() for head in heads if head.start() > match.start()), None)
     again = re.search(_RUNS, match.string[own.start() if own is not None else 0 : below]) is not None
-    return {"container": own["name"] if own is not None else "", "again": "yes" if again else ""}
+    name = own["name"] if own is not None else ""
+    if name.endswith("Statuses"):  # a list of YAML, whose items have their names inside
+        begins = [item.start() for item in re.finditer(_ITEM, match.string, re.MULTILINE)]
+        begin = max((at for at in begins if at <= match.start()), default=0)
+        end = min((at for at in begins if at > match.start()), default=len(match.string))
+        item = re.search(_ITEM_NAME, match.string[begin:end], re.MULTILINE)
+        name = item[1] if item is not None else ""
+    return {"container": name, "again": "yes" if again else ""}
 
 
 def _missing_ranks(match: re.Match[str]) -> Mapping[str, str]:
@@ -95,15 +104,20 @@ def _rank_list(match: re.Match[str]) -> Mapping[str, str]:
 
 
 def _operation_counts(match: re.Match[str]) -> Mapping[str, str] | None:
-    """Return `who` launched fewer operations (`last`) than others (`first`), from lines with a count each."""
-    counts = [(int(op), int(many or 1), rank) for many, rank, op in re.findall(_COUNT, match["rows"], re.MULTILINE)]
+    """Return `who` launched fewer operations (`last`) than `others` (`first`), from counts with ranks below them."""
+    counts: list[tuple[int, int, list[str]]] = []
+    for line in match["rows"].split("\n"):
+        if (counted := re.match(_COUNT, line)) is not None:
+            many, rank, operation = counted.groups()
+            counts.append((int(operation), int(many or 1), [rank] if rank else []))
+        elif (managed := re.match(_MANAGED, line)) is not None and counts:
+            counts[-1][2].append(managed[1])
     if len(counts) < 2:
         return None
-    last, many, rank = min(counts)
-    named = re.findall(_MANAGED, match["rows"], re.MULTILINE)
-    ranks = [rank] if rank else named[:many]
-    who = f"rank{'s' if len(ranks) > 1 else ''} {_some(ranks)}" if ranks else f"{many} ranks"
-    return {"who": who, "last": str(last), "first": str(max(counts)[0])}
+    last, many, ranks = min(counts)
+    first, _, others = max(counts)
+    who = _ranks(ranks) if ranks else f"{many} ranks"
+    return {"who": who, "last": str(last), "first": str(first), "others": _ranks(others) if others else "others"}
 
 
 def _memory_holders(match: re.Match[str]) -> Mapping[str, str]:
@@ -128,6 +142,10 @@ def _bytes(size: str) -> float:
     return float(number.strip(".") or 0) * factor
 
 
+def _ranks(ranks: Sequence[str]) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {_some(ranks)}"
+
+
 def _some(numbers: Sequence[object]) -> str:
     more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
     return f"{', '.join(map(str, numbers[:_SHOWN]))}{more}"
@@ -146,6 +164,6 @@ FUNCTIONS: Final = _table(
     worker_trace=(_worker_trace, "error place"),
     rank_list=(_rank_list, "who rank"),
     memory_holders=(_memory_holders, "others"),
-    operation_counts=(_operation_counts, "who last first"),
+    operation_counts=(_operation_counts, "who last first others"),
 )
 """By the name that a signature gives; with the names of the values that it makes."""
