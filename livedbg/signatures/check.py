@@ -97,8 +97,8 @@ def _of_words(entry: Entry) -> Iterator[str]:
     if not entry.words:
         yield 'no text of four characters is in all of its matches; name one: words = ["…"].'
     for word in entry.words:
-        if len(word) < SHORTEST:
-            yield f"the word {word!r} is shorter than four characters; name a longer one."
+        if len(word.encode()) < SHORTEST:
+            yield f"the word {word!r} is shorter than four letters; name a longer one."
         elif word not in signature.exact and word in _healthy():
             yield (
                 f"the word {word!r} stands in logs of healthy jobs; name a rarer one (words), or what must match where "
