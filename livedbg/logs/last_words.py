@@ -431,6 +431,10 @@ def telling_line(message: str) -> str:
     if not quoted and (not more or (_SAYS_WHAT.search(first) and not first.endswith(":"))):
         return first
     more = quoted or more
+    for below in rest[rest.index(more) + 1 :]:
+        if not more.endswith(":"):
+            break
+        more = f"{more} {below}"
     return f"{first.rstrip('.')}{'' if first.endswith(':') else ';'} {more}"[:_SHOWN]
 
 

@@ -428,9 +428,8 @@ def _unboxed(lines: Sequence[str]) -> list[str]:
         if inner[:1] in _CORNERS or local:
             local = " locals " in inner or (local and inner[:1] not in _CORNERS)
             continue
-        match = _box_frame(inner) or (
-            _box_frame(wrapped + inner) or _box_frame(f"{wrapped} {inner}") if wrapped else None
-        )
+        whole = (wrapped + inner, f"{wrapped} {inner}") if wrapped and not inner.startswith("/") else ()
+        match = next((match for text in (*whole, inner) if (match := _box_frame(text)) is not None), None)
         wrapped = inner if match is None and inner.startswith("/") else ""
         if match is not None:
             file = match.groupdict().get("file") or file or "<unknown>"

@@ -26,7 +26,7 @@ def test_P1_it_is_shown_and_its_end_is_not_known(line: str, tmp_path: Path) -> N
     found = look(tmp_path, {"run.log": f"{STEPS}{line}\n"})
     assert found.verdict.state is VerdictState.UNKNOWN
     assert found.verdict.sentence == (
-        "No errors in 1 log, but 1 line speaks of a failure, at run.log:4: the outcome is unknown."
+        f"No errors in 1 log, but 1 line speaks of a failure, at run.log:4: {line.strip()}. The outcome is unknown."
     )
     (finding,) = found.findings.values()
     assert finding.evidence[0].text == line.strip()
@@ -39,6 +39,15 @@ def test_how_many_there_are_and_the_first_three(tmp_path: Path) -> None:
     assert "9 lines speak of a failure, the first at run.log:4: " in finding.sentence
     assert [proof.place for proof in finding.evidence[:3]] == ["run.log:4", "run.log:5", "run.log:6"]
     assert finding.evidence[-1].text == "step 2 loss 0.1"
+
+
+def test_of_those_that_stand_together_at_the_end_the_first_is_said(tmp_path: Path) -> None:
+    old = "failed to open libpump.so, built without it\n"
+    found = look(tmp_path, {"run.log": old + STEPS * 9 + "the pump has failed\nso the valve failed\n"})
+    assert found.verdict.sentence == (
+        "No errors in 1 log, but 3 lines speak of a failure, the first of the last ones at run.log:29: the pump has "
+        "failed. The outcome is unknown."
+    )
 
 
 @pytest.mark.invariant("last_lines.E7")

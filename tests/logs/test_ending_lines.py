@@ -405,6 +405,12 @@ def test_an_assertion_s_reason_is_said_without_what_it_says_of_every_failure(mes
     assert telling_line(message) == said
 
 
+def test_a_line_that_ends_with_a_colon_goes_on_in_the_next_one() -> None:
+    message = "The pipeline failed:\nWhen the pump ran, this happened:\nIn thread 2:\nthe water is cold\nIt ended."
+    said = "The pipeline failed: When the pump ran, this happened: In thread 2: the water is cold"
+    assert telling_line(message) == said
+
+
 @pytest.mark.parametrize(
     ("behind", "said"),
     [

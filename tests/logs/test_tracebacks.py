@@ -433,3 +433,16 @@ def test_the_words_above_the_stack_of_another_language_are_no_traceback() -> Non
     stack = f"Traceback (most recent call last):\n{frames}"
     assert not hits(f"[ERROR] ../src/tank.c:50: no water\n{stack}".encode())
     assert hits(b"Traceback (most recent call last):\nValueError: x\n")
+
+
+def test_a_path_that_the_box_has_broken_is_one() -> None:
+    box = (
+        "╭───────────── Traceback (most recent call last) ──────────────╮\n"
+        "│ /opt/env/lib/python3.11/site-packages/pump/data/waterload     │\n"
+        "│ er.py:101 in fill                                             │\n"
+        "│ /w/run.py:8 in main                                           │\n"
+        "╰──────────────────────────────────────────────────────────────╯\n"
+    )
+    frames = plain_form(box.split("\n"))
+    path = "/opt/env/lib/python3.11/site-packages/pump/data/waterloader.py"
+    assert f'  File "{path}", line 101, in fill' in frames and '  File "/w/run.py", line 8, in main' in frames

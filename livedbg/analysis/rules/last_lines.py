@@ -105,6 +105,7 @@ ENDED_WITH_ERROR: Final = "ended-with-error"
 _LOOKED_AT: Final = 40  # of the newest records of a log
 _SHOWN: Final = 4
 _SPOKEN: Final = 3
+_NEAR_LINES: Final = 20  # between lines that speak of the same failure
 _SPOKEN_TEXT: Final = 300
 _LOGS: Final = 3
 _LONGEST: Final = 240
@@ -651,8 +652,8 @@ class SpokenFailures:
     name = "failure-lines"
     doc = (
         "No error was found in the logs, no line says that the run completed, and some speak of a failure "
-        "(`failed`, `severe`, `lost`, a code that is not 0): how many, the first three, and what stands beside them. "
-        "The verdict is `unknown`. Of a big log its newest lines are searched."
+        "(`failed`, `severe`, `lost`, a code that is not 0): how many, the first three of those that stand together "
+        "at the end, and what stands beside them. The verdict is `unknown`. Of a big log its newest lines are searched."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -663,21 +664,29 @@ class SpokenFailures:
         found = list(_spoken(snapshot))
         if not found or any(completions(snapshot)):
             return
-        proofs = tuple(_evidence(record, line, snapshot) for record, line in found)
-        source = snapshot.log_sources.get(found[0][0].source)
-        shows = proofs[:_SPOKEN] if source is None else shown(proofs[:_SPOKEN], source, found[0][0].line, snapshot)
-        first = f"{'at' if len(found) == 1 else 'the first at'} {proofs[0].place}"
+        begin = next((at for at in range(len(found) - 1, 0, -1) if not _together(found[at - 1][0], found[at][0])), 0)
+        last = found[begin : begin + _SPOKEN]
+        proofs = tuple(_evidence(record, line, snapshot) for record, line in last)
+        source = snapshot.log_sources.get(last[0][0].source)
+        shows = proofs if source is None else shown(proofs, source, last[0][0].line, snapshot)
+        which = "at" if len(found) == 1 else "the first of the last ones at" if begin else "the first at"
+        first = f"{which} {proofs[0].place}: {proofs[0].text[:_TEXT].rstrip('. ')}"
         logs = many(len(snapshot.log_sources), "log")
         speak = "line speaks" if len(found) == 1 else "lines speak"
         yield Finding(
             rule=self.name,
             severity=Severity.INFO,
             sentence=(
-                f"No errors in {logs}, but {len(found):,} {speak} of a failure, {first}: the outcome is unknown."
+                f"No errors in {logs}, but {len(found):,} {speak} of a failure, {first}. The outcome is unknown."
             ),
             evidence=shows,
             state=VerdictState.UNKNOWN,
         )
+
+
+def _together(one: LogRecord, other: LogRecord) -> bool:
+    """Return whether two records of a log are near each other."""
+    return one.source == other.source and (other.line or 0) - (one.line or 0) <= _NEAR_LINES
 
 
 def _else_is_known(snapshot: Snapshot) -> bool:
