@@ -137,7 +137,7 @@ _FILES: Final = (
             r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/gcc/|^/usr/src/(?:debug|gdb-python|python\d?|glibc|gcc)[^/]{0,200}/"
             r"|^(?:\.{1,2}/)+(?:sysdeps|nptl|io|socket|misc|stdlib|csu|posix|string|time|signal|elf)/"
             r"|/glibc-[\d.]{1,20}[^/]{0,100}/|/libstdc\+\+-v3/|(?:^|/)(?:libsanitizer|compiler-rt|libgcc|sysdeps|csu)/"
-            r"|^(?:\./)?(?:Modules|Python|Objects|Parser|Programs)/[\w/]+\.[ch]$"
+            r"|(?:^(?:\./)?|/c?[Pp]ython[\w.-]{0,40}/(?:work/)?)(?:Modules|Python|Objects|Parser|Programs)/[\w/]+\.[ch]$"
         ),
     ),
 )

@@ -24,7 +24,7 @@ _PLEA: Final = lazy_re(
     r"|,? ?[a-z ]{0,20}(?:\.\.\.|…)|(?=\n|$))"
     r"[ \t]*(?P<reason>[^\n]*)"
 )
-_KIND: Final = lazy_re(r"(?:[\w.]{0,100}(?:Error|Exception)|Error from [\w ]{1,60}): ")
+_KIND: Final = lazy_re(r"(?:[^\n]{1,400}? - )?(?:[\w.]{0,100}(?:Error|Exception)|Error from [\w ]{1,60}): {1,2}")
 """At the beginning of what stands before a plea in its line; behind it comes the condition that failed."""
 _CHECKED: Final = lazy_re(r"\A(?P<kind>(?:[\w.]{0,100}(?:Error|Exception): )?)Expected [^\n]{1,300}? \. (?=\S)")
 _BARE: Final = lazy_re(r"INTERNAL ASSERT FAILED at [^\s\",]{1,500}:\d{1,9}, please report a bug[^\n]{0,300}\.\s*$")
@@ -69,13 +69,14 @@ def asserted_in(message: str) -> Assertion | None:
     behind = [line.strip() for line in message[match.end() :].split("\n")[1:_BEHIND]]
     end = next((number for number, line in enumerate(behind) if _ENDS.match(line)), len(behind))
     line = message[: match.start()].rpartition("\n")[2].rpartition('"')[2]
-    kind = named[0] if (named := _KIND.match(line)) is not None else ""
+    named = _KIND.match(line)
+    kind = named[0] if named is not None else ""
     condition = line[len(kind) :][-_LONGEST:]
     reason = reason_of([match["reason"].partition("Exception raised from ")[0], *behind[:end]])
     said = reason or " ".join(filter(None, ("internal assertion", condition.strip(), "failed")))
     before = message[: match.start() - len(kind + condition)] if match is found[0] else ""
     place = f"{match['file'].rpartition('/')[2]}:{match['line']}"
-    return Assertion(before, kind, said.rstrip(".: "), place)
+    return Assertion(before, f"{kind.rstrip()} " if kind else "", said.rstrip(".: "), place)
 
 
 def without_plea(message: str) -> str:

@@ -31,6 +31,7 @@ _LEVEL: Final = lazy_re(
     r"|(?:(?<=l)evel=|(?<=[\[|<(]) ?)"
     r"((?i:trace|debug|info(?:rmation)?|notice|warn|warning|error|crit|critical|alert|emerg|fatal|panic)\b"
     r"|[VDIWEF](?=\])))"
+    r"|(?<=: ([IWEF])) [\w./+-]{1,200}:\d{1,9}\]"  # XLA's and TensorFlow's (tsl/platform/default/logging.cc)
 )
 _LEVEL_CHARACTERS: Final = 120
 _KEPT: Final = 256
@@ -41,9 +42,10 @@ def read_dated(match: re.Match[str], clock: SourceClock) -> Header:
     """Return the header of a line that DATED matches."""
     second, point, fraction, zone = match.groups()
     level = _level(match)
-    severity = Severity.INFO if level is None else severity_of_word(level[1] or level[0])
+    severity = Severity.INFO if level is None else severity_of_word(level[1] or level[2] or level[0])
     name = "python" if point == "," else "dated"
-    return Header(name, severity, match.end(), clock.date_time(second, fraction, zone))
+    end = level.end() if level is not None and level[2] else match.end()  # the place belongs to the header
+    return Header(name, severity, end, clock.date_time(second, fraction, zone))
 
 
 def _level(match: re.Match[str]) -> re.Match[str] | None:
@@ -112,10 +114,15 @@ class DatedHeads:
 # without the time).
 _GLOG = lazy_re(
     r"([VIWEFC])(\d{4}|\d\d)?(\d\d)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9})\s+"
-    r"(?:(\d{1,10})|[A-Za-z][\w/-]{1,30} {0,8}) ([^\s:]{1,300}):(\d{1,18})"
+    r"(?:(\d{1,19})|[A-Za-z][\w/-]{1,30} {0,8}) ([^\s:]{1,300}):(\d{1,18})"
     r"(?:\] ?| \u22ee (?:\[[^\]\n]{1,100}\] {1,2}(?:\d{1,12} {1,2})?)?)"
     r"(?:\[!?(?:[-\d]{1,6}/){1,2}\d{1,9}(?:_\d{1,9})?\](?: |$)"  # of a compilation, before the lines of a traceback
     r"(?=$| {2,}\S|Traceback |[A-Za-z_][\w.]*(?:Error|Exception)\b))?"
+)
+# absl's before its start, with the seconds since 1970; XLA's without a time.
+_EARLY = lazy_re(
+    r"([VIWEF])(?:0000 00:00:(?P<since>\d{10})\.(?P<part>\d{1,9})\s+\d{1,10} | {1,4}(?=\S{1,300}/))"
+    r"[^\s:]{1,300}:\d{1,9}\] ?"
 )
 _IN_BRACKETS = lazy_re(r"\[([VIWEF])(?:(\d\d?)(\d\d) (\d\d:\d\d:\d\d)\.(\d{3,9}))? ?([\w./+-]{1,300}):(\d{1,18})\] ?")
 
@@ -132,8 +139,10 @@ def _glog(match: re.Match[str], clock: SourceClock) -> Header:
 
 
 def _glog_in_brackets(match: re.Match[str], clock: SourceClock) -> Header:
-    wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5]) if match[2] else None
-    return Header("glog", SEVERITY_OF_LETTER[match[1]], match.end(), wall_ns)
+    since = match.groupdict().get("since")
+    wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5]) if match[2] and not since else None
+    wall_ns = int(since) * NS + int(match["part"].ljust(9, "0")) if since else wall_ns
+    return Header("glog", SEVERITY_OF_LETTER[match[1]], match.end(), wall_ns, held=since is not None)
 
 
 # logging.basicConfig: `LEVEL:logger:message`; uvicorn: `INFO:     message`.
@@ -185,7 +194,7 @@ _DAY = lazy_re(
 
 
 def _month_dated(match: re.Match[str], clock: SourceClock) -> Header:
-    level = match[1] or (found[1] or found[0] if (found := _level(match)) is not None else "")
+    level = match[1] or (found[1] or found[2] or found[0] if (found := _level(match)) is not None else "")
     wall_ns = clock.month_day(int(match[2]), int(match[3]), match[4], match[5]) if match[2] else None
     severity = severity_of_word(level)
     return Header("python" if match[1] else "dated", severity, match.end(), wall_ns, held=bool(match[1]))
@@ -252,6 +261,7 @@ def _level_alone(match: re.Match[str], clock: SourceClock) -> Header:
 
 SHAPES: Final = (
     Shape("glog", "VIWEFC", _GLOG, _glog),
+    Shape("glog", "VIWEF", _EARLY, _glog_in_brackets),
     Shape("glog", "[", _IN_BRACKETS, _glog_in_brackets),
     Shape("dated", "[", _LETTER_BEHIND, _level_dated),
     Shape("dated", "[(0123456789", DATED, read_dated, general=True, memory=DatedHeads),

@@ -19,6 +19,7 @@ from livedbg.logs.tracebacks import (
     BOX_BEGIN,
     BOX_END,
     BOX_LINE,
+    CUT_FRAME,
     HEADLESS,
     INVERTED,
     NAMES_EXCEPTION,
@@ -55,6 +56,7 @@ _OF_OCTAVE: Final = "error: called from$"
 _OF_RUST: Final = (r"Message: {2}\S", r"Location: \S{1,300}:\d{1,9}$")
 _ERROR_DETAILS: Final = (
     *(r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ "),
+    r"Status: [A-Z][A-Z_]{4,20}: ",
     *(*_OF_OCAML, *_OF_RUST, _OF_OCTAVE),
 )
 _NATIVE_STACK = lazy_re(
@@ -66,7 +68,8 @@ _NATIVE_STACK = lazy_re(
 )
 _REPORT = lazy_re(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
 _REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
-    r"[ \t]|=>|==\d+==(?!ERROR|WARNING)|(?:READ|WRITE) of size|0x[0-9a-f]+ is located|\[0x|Address 0x"
+    r"[ \t]|=>|==\d+==(?!ERROR|WARNING)|=== \S|SCARINESS: |(?:READ|WRITE) of size"
+    r"|0x[0-9a-f]+ is located|\[0x|Address 0x"
     r"|(?:freed|(?:previously )?allocated) by |Thread T\d+|(?:HINT|Hint|SUMMARY|Cause): |\w+Sanitizer can not"
     r"|Shadow byte|(?:Ind|D)irect leak of|Objects leaked above|This frame has|Memory tags around|Tags for short"
 )
@@ -95,6 +98,10 @@ _JULIA_LINE = lazy_re(  # Julia src/signal-handling.c, src/stackwalk.c
 )
 _ANNOUNCES: Final = ("At line ", "Fortran runtime error: ", "ERROR STOP", "[Switching to ")
 """With these words begin lines that runtimes put before an error or a stack."""
+_OF_BINDINGS: Final = "At:"
+"""What pybind11 puts between Python's exception and its frames, after an empty line."""
+_PARAGRAPHS: Final = ("CMake Error", "CMake Warning")
+"""With these words begin messages whose indented paragraphs have empty lines between them."""
 _LISTING: Final = ("Error termination. Backtrace:", "Backtrace for this error:")
 """What libgfortran puts above a stack, after an empty line."""
 _NATIVE_FIRST = frozenset("#f*P@[/SsB=")  # what a line that `_NATIVE_STACK` matches, or a rule, can begin with
@@ -106,7 +113,8 @@ _STOPPED = lazy_re(
 _OF_STOP = lazy_re(
     r"[ \t]|#\d{1,6} "
     r"|\((?:[a-z]{2,8}-)?(?:gdb|lldb)\) (?:bt|where|backtrace|f|frame|up|down|info|thread|p|print|list|l)\b"
-    r"|\[Switching |\[Current thread is |Missing separate debuginfo|0x[0-9a-f]{1,16} in |\d{1,6}\t|\* thread #"
+    r"|\[Switching |\[Current thread is |Missing separate debuginfo|0x[0-9a-f]{1,16} in "
+    r"|\d{1,6}(?:\t| {2,8}\S)|\* thread #"
     r"|\(More stack frames|[A-Za-z_][\w:~<>]{0,300} \((?:\w{1,60}=|\) (?:at|from) )"
 )
 _THROWN: Final = 'C++ exception with description "'
@@ -190,10 +198,12 @@ class Continuation:
             "_awaits",
             "_cut",
             "_details",
+            "_headed",
             "_indented",
             "_listed",
             "_names",
             "_open",
+            "_paragraphs",
             "_plain",
             "_raises",
             "_row",
@@ -216,8 +226,10 @@ class Continuation:
         self._plain = shape == "plain"
         self._row = self._plain and message[:1] == "|" and _ROW.match(message) is not None
         self._indented = self._plain and message[:1].isspace()
+        self._headed = self._plain and '", line ' in message  # its first frame may be cut in two, or lack its blanks
         self._cut = message[:1].isspace()  # it may be of a traceback whose head is cut off
-        self._names = self._plain and NAMES_EXCEPTION.match(message) is not None
+        self._paragraphs = self._plain and message.startswith(_PARAGRAPHS)
+        self._names = (self._plain and NAMES_EXCEPTION.match(message) is not None) or "Error: " in message
         self.lines = 1
         self.held_traceback = False
         if quoted:
@@ -278,7 +290,9 @@ class Continuation:
         if "signal " in line and _JULIA_SIGNAL.match(line) is not None:
             self._state = _State.JULIA
             return True
-        if self._cut and line.startswith('  File "') and HEADLESS.match(line) is not None:
+        if (self._cut and line.startswith('  File "') and HEADLESS.match(line) is not None) or (
+            self._headed and (HEADLESS.match(line) or CUT_FRAME.match(line)) is not None
+        ):
             self._state = _State.HEADLESS
             return True
         if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):
@@ -360,6 +374,9 @@ class Continuation:
         """Take a line of a traceback that ends only at the name of the exception, or begins with it; of nodes, at the
         reason.
         """
+        if state is _State.NAMED and line == _OF_BINDINGS:
+            self._state = _State.SINGLE
+            return True
         if state is _State.NAMED:
             self._state, self.held_traceback = _State.FRAMES, line == INVERTED
             return self.held_traceback
@@ -405,7 +422,7 @@ class Continuation:
             self._announced = False
             if self._names:
                 self._state = _State.NAMED
-            return self._listed or self._names
+            return self._listed or self._names or self._paragraphs
         if "(most recent call" in line and QUOTED.match(line) is not None:
             return self._enter(line)
         if self._listed and line.startswith(_LISTING):
@@ -454,7 +471,7 @@ class Continuation:
 
     def _after_exception(self, line: str, state: _State) -> bool:
         announced, self._open = self._open, False
-        if self._strays and state is _State.RAISED and HEADLESS.match(line) is not None:
+        if self._strays and state is _State.RAISED and line[:1] == " " and HEADLESS.match(line) is not None:
             self._state = _State.FRAMES
             return True
         if not line:

@@ -35,13 +35,20 @@ _KIND_ENDS: Final = lazy_re(r" (?:on|of) (?:unknown )?(?:address\b|0x)|: | \(| 0
 _UNDEFINED: Final = lazy_re(
     r"^(?:<unknown>|(?P<file>[^\s:][^:\n]{0,1000}):(?P<line>\d{1,9})(?::\d{1,9})?): runtime error: (?P<text>.+)$"
 )
+_SUMMARY: Final = lazy_re(
+    r"^SUMMARY: (?P<tool>(?:HW)?AddressSanitizer|MemorySanitizer): (?P<kind>[a-zA-Z][\w-]{2,60}) "
+    r"(?:(?P<file>[^\s:()]{1,1000}):(?P<line>\d{1,9})(?::\d{1,9})?|\([^\s()]{1,1000}\)) in (?P<function>\S.{0,1000})$"
+)
+"""The last line of a report, of which no more may have been copied."""
 _ADDRESS: Final = lazy_re(r"\b0x[0-9a-f]{5,}\b")
 _FRAME: Final = lazy_re(r"^ *#\d{1,4} (?:0x(?P<address>[0-9a-f]{1,16}) (?:in )?)? ?(?P<rest>.*)$")
 _MODULE: Final = lazy_re(r" ?\((?P<module>[^()]+)\+0x(?P<offset>[0-9a-f]{1,16})\)$")
+_MODULE_FIRST: Final = lazy_re(r"(?P<module>[^\s()]+)\+0x(?P<offset>[0-9a-f]{1,16}) +(?=\S)")
 _BUILD_ID: Final = lazy_re(r" \(BuildId: \w+\)$")
 _PLACES: Final = (
     lazy_re(r"^(?P<function>.+?) (?P<file>/[^:\n]{1,1000}):(?P<line>\d{1,9})(?::\d{1,9})?$"),  # a path may have blanks
     lazy_re(r"^(?P<function>.+) (?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})?$"),
+    lazy_re(r"^(?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})? (?P<function>\S.*)$"),  # by a build's own symbolizer
 )
 _ACCESS: Final = lazy_re(r"^ *((?:atomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d{1,18})", re.MULTILINE)
 _SIGNAL_ACCESS: Final = lazy_re(r"The signal is caused by an? (READ|WRITE|UNKNOWN) memory access")
@@ -87,7 +94,12 @@ def sanitizer_report(lines: Sequence[str]) -> SanitizerReport | None:
             return _report(head, lines[number:])
         if ": runtime error: " in line and (undefined := _UNDEFINED.match(line)) is not None:
             return _undefined(undefined, lines[number + 1 :])
-    return None
+    summary = _SUMMARY.match(lines[0]) if lines else None
+    if summary is None:
+        return None
+    place = int(summary["line"]) if summary["line"] else None
+    frame = Frame(function=summary["function"], file=summary["file"], line=place, language="native")
+    return SanitizerReport(ENDED, f"{summary['tool']}: {summary['kind']}", "", (frame,))
 
 
 def own_frames(frames: Sequence[Frame]) -> tuple[Frame, ...]:
@@ -183,10 +195,10 @@ def _stack(lines: Sequence[str], begin: int) -> tuple[Frame, ...]:
 
 def _frame(match: re.Match[str]) -> Frame:
     rest = _BUILD_ID.sub("", match["rest"])
-    module = _MODULE.search(rest)
+    module = _MODULE.search(rest) or _MODULE_FIRST.match(rest)
     name = module["module"].rpartition("/")[2] if module is not None else None
     if module is not None:
-        rest = rest[: module.start()]
+        rest = rest[: module.start()] or rest[module.end() :]
     address = int(match["address"], 16) if match["address"] else None
     rest = rest.removesuffix(" <null>").strip()
     for pattern in _PLACES:

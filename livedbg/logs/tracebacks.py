@@ -45,8 +45,13 @@ QUOTED: Final = lazy_re(
     r"| \(most recent call last\): ?\(\w[^)\n]{0,40}\)$)"
 )
 """The header of a traceback that a message quotes, which says of what it is: Python itself writes no such one."""
-HEADLESS: Final = lazy_re(r' {2}File "[^"\n]{1,500}", line \d{1,9}(?:, in \S[^\n]{0,300})?$')
+HEADLESS: Final = lazy_re(
+    r'(?: {2}File "[^"\n]{1,500}", line \d{1,9}(?:, in \S[^\n]{0,300})?'
+    r'|File "[^"\n]{1,500}", line \d{1,9}, in \S[^\n]{0,300})$'
+)
 """A frame without a traceback above it: of one whose head is cut off, or of an error of syntax."""
+CUT_FRAME: Final = lazy_re(r'(?! *File ")[^"\n]{0,300}\.py", line \d{1,9}, in [\w<>.]{1,200}$')
+"""The rest of the first frame, of which the beginning was not copied."""
 NAMES_EXCEPTION: Final = lazy_re(
     r"(?:[A-Za-z_]\w{0,100}\.){0,20}(?:[A-Z]\w{0,100})?(?:Error|Exception|Interrupt|Exit)(?:\([A-Za-z_]\w{0,100}\))?(?::|$)"
 )
@@ -232,7 +237,7 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
         elif (linked := next((one for words, one in _LINKS if line.startswith(words)), None)) is not None:
             link, inside = linked, inside and linked is not _Link.BELOW
         elif not inside:
-            inside = HEADLESS.match(line) is not None and blocks[-1].strayed
+            inside = line[:1] == " " and HEADLESS.match(line) is not None and blocks[-1].strayed
             if inside:
                 blocks[-1].body.clear()
                 blocks[-1].raised = None
@@ -257,6 +262,8 @@ def _cut_off(lines: Sequence[str]) -> tuple[int, str]:
     Only the source of another frame, or marks below it, may stand above, behind the same head; -1 without such a frame.
     """
     number = next((number for number, line in enumerate(lines[:_ABOVE_FRAME]) if '  File "' in line), None)
+    if lines and lines[0].startswith('File "') and HEADLESS.match(lines[0]) is not None:
+        return 0, ""
     if number is None:
         return -1, ""
     head, mark, frame = lines[number].partition('  File "')
@@ -392,6 +399,8 @@ _GROUP: Final = lazy_re(r"^ *[|+] ?(-?\+?-{3,} \d{1,9} -{3,}$|-{10,}$)?")
 def plain_form(lines: Sequence[str]) -> list[str]:
     """Convert each traceback to CPython's form, line by line; a line without an equivalent becomes a filler."""
     text = lines
+    if text and CUT_FRAME.match(text[0]) is not None:
+        text = [f'  File "{text[0].lstrip()}', *text[1:]]
     if any("Exception Group Traceback" in line for line in text):
         text = [_ungrouped(line) for line in text]
     if any(BOX_BEGIN.match(line) for line in text):

@@ -28,6 +28,8 @@ from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.said import Said
 
 _NEWLINE: Final = "\n"
+_ENDS_TEST: Final = ("signal", "terminate", "assert")
+"""Kinds of crashes that say which test they ended."""
 _WHY: Final = 200  # characters of what failed in a test
 _NAMED: Final = 3  # tests that failed, with their reasons in one line
 _TESTS: Final = 500  # of one run that are kept
@@ -210,9 +212,11 @@ class CrashDecoder(LogDecoder):
         if crash is not None:
             said, index = crash
             runs = self._runs.get((record.source, record.writer), TestRun()).runs
-            if runs and said.code == "signal" and not any(frame.file for frame in said.stack):
-                said = replace(said, sentence=f"{said.sentence}, in test {runs}")
             message = said.sentence
+            if runs and said.code in _ENDS_TEST and not any(frame.file for frame in said.stack):
+                first, newline, rest = message.partition(_NEWLINE)
+                message = f"{first.rstrip(' .')}, in test {runs}{newline}{rest}"
+                said = replace(said, sentence=message)
             raised = f"{said.exception}: {message.partition(_NEWLINE)[0]}"
             if said.code != "traceback" or record.severity.rank >= Severity.ERROR.rank:  # else logged as harmless
                 hit = self._aborted(record, said) or self._hit(record, said, index)

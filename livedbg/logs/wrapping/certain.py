@@ -182,6 +182,13 @@ CERTAIN: Final = (
             r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
         ),
     ),
+    Certain("fence", "`", r"```", by(r"`{3,8}[ \t]{0,4}[A-Za-z][\w+-]{0,20}[ \t]*$|`{3,8}[ \t]*$")),
+    Certain(  # what a command of a test wrote, with the box around it, and how it ended
+        "lit",
+        "# ",
+        r" {0,8}# [|.`en]",
+        by(r" {0,8}# (?:\|(?: |$)|[.`]-{3}[\w -]{3,60}$|(?=(?:error|note): command ))"),
+    ),
     Certain("worker", "(", r".{0,200}?pid=", _worker),
     Certain("placed", "[", r"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d{3})? (?:DP|PP|TP|ATTN_)", _placed),
     Certain("syslog", "<", r"<\d", _syslog),

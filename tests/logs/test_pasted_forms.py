@@ -1,0 +1,110 @@
+"""Forms of logs as they are pasted: fences, a test's marks, letters for levels, cut first frames, paragraphs."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.analysis.diagnosis import VerdictState
+from livedbg.model import Severity
+from tests.logs.reading import verdict
+from tests.logs.test_wrapping import read
+
+CRASHED, UNKNOWN = VerdictState.CRASHED, VerdictState.UNKNOWN
+
+
+def test_a_fence_is_no_text() -> None:
+    text = '```shell\nTraceback (most recent call last):\n  File "/w/a.py", line 3, in fill\n    pump(\n```\n'
+    assert "```" not in verdict(text).sentence
+    assert "```" not in "".join(record.text for record in read(text))
+    assert [record.text for record in read("``` is a fence\n")] == ["``` is a fence"]
+
+
+def test_what_a_command_of_lit_wrote_is_read_as_if_it_were_alone() -> None:
+    marks = (
+        "# executed command: /b/pump.tmp.out\n"
+        "# .---command stderr------------\n"
+        "# | terminate called after throwing an instance of 'std::runtime_error'\n"
+        "# |   what():  no valve is open\n"
+        "# `-----------------------------\n"
+        "# error: command failed with exit status: -6\n"
+    )
+    for text in (marks, "".join(f"  {line}\n" for line in marks.splitlines())):
+        said = verdict(f"# RUN: at line 3\n{text}")
+        assert (said.state, said.sentence) == (CRASHED, "Crashed: std::runtime_error: no valve is open.")
+    passed = "# executed command: /b/pump.tmp.out\n# .---command stdout------------\n# | terminate called: never\n"
+    assert verdict(f"{passed}# `-----------------------------\n").state is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("line", "severity"),
+    [
+        ("2026-03-05 10:11:23.530112: E pump/service/tank.cc:12] no tank", Severity.ERROR),
+        ("2026-03-05 10:11:23.530112: W pump/service/tank.cc:12] no tank", Severity.WARNING),
+        ("2026-03-05 10:11:23.530112: E is a letter", Severity.INFO),
+        ("E pump/service/tank.cc:12] no tank", Severity.ERROR),
+        ("E tank.cc:12] no tank", Severity.INFO),
+        ("F0000 00:00:1786849858.256082 3893849 tank.cc:12] no tank", Severity.CRITICAL),
+        ("I0407 05:33:23.191014 140734683436736 tank.py:12] no tank", Severity.INFO),
+    ],
+)
+def test_the_letter_before_a_place_is_the_level(line: str, severity: Severity) -> None:
+    (record,) = read(f"{line}\n")
+    assert record.severity is severity
+
+
+def test_a_warning_in_letters_about_a_compiler_is_no_end() -> None:
+    text = (
+        "2026-03-04 19:57:19.446524: {} pump/gpu/asm.cc:235] We fall back to the driver. "
+        "The error was: ptxas fatal   : Value 'sm_86' is not defined for option 'gpu-name'\n"
+    )
+    assert verdict(text.format("W")).state is UNKNOWN
+    assert verdict(text.format("E")).state is CRASHED
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        'File "/w/pump/tank.py", line 31, in fill',
+        'pump/tank.py", line 31, in fill',
+        '  File "/w/tank.py", line 31, in fill',
+    ],
+)
+def test_the_first_frame_may_be_cut(first: str) -> None:
+    said = verdict(f"{first}\n    open(valve)\nRuntimeError: no valve is open\n")
+    assert (said.state, said.sentence) == (CRASHED, "Crashed in fill (tank.py:31): RuntimeError: no valve is open.")
+    assert verdict(f"{first}\n    open(valve)\nall is well\n").state is UNKNOWN
+
+
+def test_lines_between_frames_without_their_blanks_are_no_exception() -> None:
+    text = '[rank2]: Traceback (most recent call last):\n488\n[rank2]: File "/w/a.py", line 290, in <module>\n489\n'
+    assert "489" not in verdict(f"487\n{text}[rank2]: fill(\n490\n").sentence
+
+
+def test_a_message_of_cmake_has_paragraphs() -> None:
+    text = "CMake Error at a/CMakeLists.txt:20 (project):\n  No pump in variable PUMP:\n\n  /w/pump\n\n\n-- on\n"
+    first, second = read(text)
+    assert (first.text.rstrip(), second.text) == (text.partition("\n\n\n")[0], "-- on")
+
+
+def test_the_exception_of_a_binding_has_its_place_below() -> None:
+    text = "[ERROR] the tank failed with exception: ValueError: no valve 7\n\nAt:\n  /w/valves.py(61): get_valve\n"
+    assert verdict(text).sentence == "Crashed in get_valve (valves.py:61): ValueError: no valve 7."
+    assert "valves.py" not in verdict(text.replace("\n\nAt:", "\n\nNoon:")).sentence
+
+
+def test_what_ends_a_test_names_it() -> None:
+    text = (
+        "[ RUN      ] Tank.Fills\n"
+        "terminate called after throwing an instance of 'std::runtime_error'\n  what():  no valve is open\n"
+    )
+    assert verdict(text).sentence == "Crashed: std::runtime_error: no valve is open, in test Tank.Fills."
+    assert "in test" not in verdict(text.replace("Fills\n", "Fills\n[       OK ] Tank.Fills\n")).sentence
+
+
+def test_the_last_line_of_a_sanitizer_s_report_is_enough() -> None:
+    line = "SUMMARY: AddressSanitizer: heap-use-after-free /w/tank.cpp:41:14 in pump::Tank::fill(int)\n"
+    assert verdict(f"{line}==1041==ABORTING\n").sentence == (
+        "Crashed: AddressSanitizer: heap-use-after-free, in pump::Tank::fill(int) at tank.cpp:41."
+    )
+    leaked = verdict("SUMMARY: AddressSanitizer: 72 byte(s) leaked in 1 allocation(s).\n")
+    assert leaked.sentence == "LeakSanitizer: 72 bytes of memory leak as the program ends."
