@@ -9,8 +9,10 @@ from livedbg.adapters.cuda.facts import about, bytes_of
 from livedbg.adapters.cuda.rules.sentences import PIN_DOWN, CudaContext, alive, finding_on, reported_at, said
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
+from livedbg.analysis.postmortem.lines import newest
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
+from livedbg.logs.last_words import follows_an_end, without_numbers
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.shell import shell_word
@@ -18,6 +20,7 @@ from livedbg.text.wording import sentence_case
 
 _SHOWN: Final = 10  # findings of one kind and context
 _RIGHT_BELOW: Final = 3  # lines
+_AT_THE_END: Final = 40  # records of a log's end that are looked at
 _LAUNCHES: Final = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
 
 
@@ -88,7 +91,7 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
         facts = about(error)
         call, host = facts.call, reported_at(error, state)
         launch = call.startswith(_LAUNCHES)
-        fatal = (launch or facts.uncaught) and not alive(error, state.snapshot)
+        fatal = (launch or facts.uncaught or _ends_log(error, context, state)) and not alive(error, state.snapshot)
         if error.severity.rank < Severity.ERROR.rank or facts.logged:
             fatal = False
         library = error.code == "library-error"
@@ -107,6 +110,25 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
         severity, verdict = (Severity.ERROR, VerdictState.CRASHED) if fatal else (Severity.WARNING, None)
         steps = _steps_of(error, launch, library)
         yield finding_on(rule, error, severity, sentence=sentence, next=steps, state=verdict)
+
+
+def _ends_log(error: Diagnostic, context: CudaContext, state: RuleInput) -> bool:
+    """Return whether a log ends with a failed call: nothing but more of these follows, and nothing else is known."""
+    source = state.snapshot.log_sources.get(error.log)
+    if source is None or source.pending or any(hit.source == error.log for hit in state.snapshot.exceptions.values()):
+        return False
+    others = (one for one in state.snapshot.diagnostics.values() if one.log == error.log and one.system != error.system)
+    if any(one.severity.rank >= Severity.ERROR.rank for one in others):
+        return False
+    known = {_told(one.evidence[0].text) for one in context.reported if one.log == error.log}
+    after = (one for one in newest(source, state.snapshot, _AT_THE_END) if (one.line or 0) > error.message.last)
+    return all(
+        _told(one.text) in known or (one.severity.rank < Severity.ERROR.rank and follows_an_end(one)) for one in after
+    )
+
+
+def _told(text: str) -> str:
+    return without_numbers(text.strip().partition("\n")[0])
 
 
 def _raised_below(error: Diagnostic, state: RuleInput) -> str:
