@@ -257,6 +257,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
         pid, rank, device, chip: the process and the NPU.
         text, text_of, said, words, reason: CANN's text and its id; torch_npu's text; the reason.
         api, op, operation: the failed call, operator, and collective operation.
+        place: of the program's line that noticed it, as the program prints it.
         core, what, error_code, pc_start, pc, stream, task, kernel, unit, aicpu: place on the NPU, and what ran there.
         tried, bytes, free, total, allocated: of a failed allocation.
         driver_call, driver: a driver call and its return value.
@@ -288,6 +289,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     api: str = ""
     op: str = ""
     operation: str = ""
+    place: str = ""
     core: str = ""
     what: str = ""
     error_code: str = ""

@@ -25,6 +25,7 @@ from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import many, name_of
+from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.signatures.templates import render
@@ -34,6 +35,7 @@ from livedbg.text.wording import sentence_case
 _FOLLOWERS: Final = 4
 _NAMED: Final = 8
 _LONGEST: Final = 220  # characters of a text that is quoted
+_FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
@@ -170,7 +172,7 @@ def _missing(reports: Sequence[_Report]) -> str:
 def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
     """Return the exception that followed a report: in the same log, with words of the NPU's software."""
     for hit in snapshot.exceptions.values():
-        if hit.source == report.facts.source and hit.stack and is_npu(hit):
+        if hit.source == report.facts.source and hit.stack and (is_npu(hit) or hit.message == CUT_OFF):
             return hit
     return None
 
@@ -189,6 +191,8 @@ def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
     steps = [render(known.steps[step[1:]], values) if step.startswith("@") else step for step in steps]
     who = f"{facts.who}: " if facts.who else ""
     details = filter(None, (render(detail, values) for detail in known.details))
+    if not place and facts.place:
+        place = f", noticed at {facts.place.rpartition('/')[2]}"
     return " ".join([f"{sentence_case(who + render(said.sentence, values))}{place}.", *details]), tuple(steps)
 
 
@@ -198,6 +202,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
     npu = f"NPU {facts.device}" if facts.device else f"chip {facts.chip}" if facts.chip else ""
     kernel, code = facts.kernel or facts.op, _code(facts)
     meaning = code.meaning if code is not None else ""
+    own = "" if facts.kind == Kind.FAULT and (facts.core or meaning.endswith(_FAILED)) else meaning
     pid = facts.pid or facts.owner.removeprefix("pid ")
     called = f"the call {facts.api}" if facts.api else "a call"
     return {
@@ -209,10 +214,10 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "the_npu": npu or "the NPU",
         "kernel": kernel,
         "the_kernel": kernel or "the kernel",
-        "subject": _subject(facts, kernel),
+        "subject": _subject(facts, kernel, "" if own or facts.core else meaning.removesuffix(_FAILED)),
         "on_core": kernel or facts.core,
         "at": _at(facts, npu),
-        "why": _short(facts.words or facts.reason or meaning or facts.said or facts.text),
+        "why": _short(facts.words or facts.reason or own or ("" if meaning else facts.said or facts.text)),
         "meaning": meaning,
         "advice": code.advice if code is not None else "",
         "number": str(code.number) if code is not None else "",
@@ -263,7 +268,7 @@ def _values_of_lost(facts: ReportFacts) -> Mapping[str, str]:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split()).strip(" .")
+    text = " ".join(text.split()).strip(" .!")
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
@@ -273,9 +278,11 @@ def _code(facts: ReportFacts) -> CannCode | None:
     return next((code for code in known if not code.mask), known[0] if known else None)
 
 
-def _subject(facts: ReportFacts, kernel: str) -> str:
-    """Return `AICPU kernel NAME`, `a kernel`."""
+def _subject(facts: ReportFacts, kernel: str, meant: str) -> str:
+    """Return `AICPU kernel NAME`, `a kernel`; without a name what the code means, if that is known."""
     unit = "AICPU kernel" if facts.aicpu or facts.unit == "Aicpu" else "kernel"
+    if meant and not kernel:
+        return meant
     return f"{unit} {kernel}" if kernel else f"{'a' if unit == 'kernel' else 'an'} {unit}"
 
 
