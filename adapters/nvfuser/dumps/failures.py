@@ -138,7 +138,7 @@ class FailureReader:
     def feed(self, line: str, number: int | None) -> bool:
         """Process a line; return False if it is not part of the error text."""
         self._count += 1
-        if self._count > _LONGEST:
+        if self._count > _LONGEST or line.startswith("```"):
             return False
         group = _GROUP.search(line) if "Error from segmentation group" in line else None
         if group is not None:
