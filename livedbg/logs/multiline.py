@@ -56,7 +56,7 @@ _OF_OCTAVE: Final = "error: called from$"
 _OF_RUST: Final = (r"Message: {2}\S", r"Location: \S{1,300}:\d{1,9}$")
 _ERROR_DETAILS: Final = (
     *(r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ "),
-    r"Status: [A-Z][A-Z_]{4,20}: ",
+    r"Status: [A-Z][A-Z_]{4,20}: |Native API failed\. ",
     *(*_OF_OCAML, *_OF_RUST, _OF_OCTAVE),
 )
 _NATIVE_STACK = lazy_re(
@@ -100,6 +100,9 @@ _ANNOUNCES: Final = ("At line ", "Fortran runtime error: ", "ERROR STOP", "[Swit
 """With these words begin lines that runtimes put before an error or a stack."""
 _OF_BINDINGS: Final = "At:"
 """What pybind11 puts between Python's exception and its frames, after an empty line."""
+_PLACED = lazy_re(r"(?:[\w.+-]{1,60}: )?[^\s:]{1,300}\.(?:c|cc|cpp|cxx|cu|cuh|h|hh|hpp|inc):\d{1,9}: {0,8}$")
+"""A line that ends behind the place of an assertion, which its author wrapped; its condition is in the next ones."""
+_WRAPPED: Final = 6
 _PARAGRAPHS: Final = ("CMake Error", "CMake Warning")
 """With these words begin messages whose indented paragraphs have empty lines between them."""
 _LISTING: Final = ("Error termination. Backtrace:", "Backtrace for this error:")
@@ -204,6 +207,7 @@ class Continuation:
             "_names",
             "_open",
             "_paragraphs",
+            "_placed",
             "_plain",
             "_raises",
             "_row",
@@ -229,6 +233,7 @@ class Continuation:
         self._headed = self._plain and '", line ' in message  # its first frame may be cut in two, or lack its blanks
         self._cut = message[:1].isspace()  # it may be of a traceback whose head is cut off
         self._paragraphs = self._plain and message.startswith(_PARAGRAPHS)
+        self._placed = _WRAPPED if self._plain and _PLACED.match(message) is not None else 0
         self._names = (self._plain and NAMES_EXCEPTION.match(message) is not None) or "Error: " in message
         self.lines = 1
         self.held_traceback = False
@@ -251,7 +256,10 @@ class Continuation:
 
     def takes(self, line: str) -> bool:
         """Count `line` (without header) if it belongs to this record; return whether it does."""
-        if self.lines >= MAX_LINES or not (self._belongs(line) or (self._awaits and _TRACEBACK.match(line) is None)):
+        placed = self._placed > 0 and line.strip() != "" and ": error: " not in line
+        self._placed = self._placed - 1 if placed and not line.endswith("' failed.") else 0
+        awaited = placed or self._awaits
+        if self.lines >= MAX_LINES or not (self._belongs(line) or (awaited and _TRACEBACK.match(line) is None)):
             return False
         self._awaits = awaits_reason(line)
         self.lines += 1

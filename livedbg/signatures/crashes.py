@@ -108,6 +108,7 @@ class TestRun(Struct):
         section: the test whose report is being printed, or "".
         raised: by section, the lines of that test's exception.
         summary: the final line that reports failed tests; "" before it.
+        again: whether a run ended just before, whose tests may be listed once more.
     """
 
     failed: dict[str, FailedTest] = field(default_factory=dict)
@@ -116,6 +117,7 @@ class TestRun(Struct):
     section: str = ""
     raised: dict[str, list[str]] = field(default_factory=dict)
     summary: str = ""
+    again: bool = False
 
     def take(self, text: str, raised: str) -> None:
         """Take a further text, and the exception that the record reports, or "".
@@ -144,11 +146,14 @@ class TestRun(Struct):
             known.name = name
             known.place = known.place or named.get("place", "")
             known.said = known.said or _reason(named.get("said", ""))
+            for further in (said for said in every if said.code == "test" and len(self.failed) < _TESTS):
+                reason = _reason(further.facts.values.get("said", ""))
+                self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason))
         last = next(reversed(self.failed.values()), None)
         if last is not None:
             last.place = last.place or told.get("at", "")
             last.said = last.said or _reason(raised or told.get("because", ""))
-        self.summary = told.get("summary", "")
+        self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
 
     def said(self) -> Said:
         """Return the message of the summary: the first tests with their reasons, and in further lines all others."""
@@ -248,7 +253,7 @@ class CrashDecoder(LogDecoder):
             for hit in self._hits.pop(record.source, {}).values():
                 yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
         if run.summary:
-            run = self._runs.pop((record.source, record.writer))
+            self._runs[record.source, record.writer] = TestRun(again=True)
             yield ExceptionSeen(hit=self._hit(record, run.said(), None), **stamp)
 
     def _aborted(self, record: LogRecord, said: Said) -> ExceptionHit | None:

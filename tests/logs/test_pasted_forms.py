@@ -108,3 +108,22 @@ def test_the_last_line_of_a_sanitizer_s_report_is_enough() -> None:
     )
     leaked = verdict("SUMMARY: AddressSanitizer: 72 byte(s) leaked in 1 allocation(s).\n")
     assert leaked.sentence == "LeakSanitizer: 72 bytes of memory leak as the program ends."
+
+
+def test_an_assertion_that_was_wrapped_behind_its_place() -> None:
+    text = "run: pump/Valve.cpp:100:  \npump::Valve pump::choose(\npump::Context*): Assertion `n > 0' failed.\n"
+    assert verdict(text).sentence == "Crashed: assert: Valve.cpp:100: Assertion `n > 0' failed."
+    records = read("pump/lib/Valve.cpp:100:\none line\n\nthe step goes on\n")
+    assert records[-1].text == "the step goes on"
+
+
+def test_a_list_of_failed_tests_without_the_line_that_counts_them() -> None:
+    tests = "\t  1 - fills (Subprocess aborted)\n\t  7 - drains (Failed)\n"
+    listed = f"The following tests FAILED:\n{tests}Errors while running CTest\n"
+    said = "The test run failed: fills: Subprocess aborted; drains: Failed."
+    assert verdict(listed).sentence.startswith(said)
+    counted = verdict(
+        f" 1/9 Test #1: fills ...***Failed    0.2 sec\n50% tests passed, 2 tests failed out of 4\n\n{listed}"
+    )
+    assert counted.sentence == "The test run failed: fills: Failed. 50% tests passed, 2 tests failed out of 4."
+    assert verdict("Errors while running CTest\n").sentence.startswith("The log ends with an error")
