@@ -3,6 +3,7 @@
 Invariants:
     compilers.J1. A build that runs several compilers at once goes on for a while after the first failure. The last
         message of its outermost tool decides whether that failure ended it.
+    compilers.J2. An assertion that failed right below messages that name no place or no reason is what ended it.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _OUTERMOST: Final = "outermost"
 """Mark of what a build's outermost tool says when it gives up."""
 _WARNED: Final = "It was logged as a warning."
 _OVER: Final = "What tried it went on."
+_ASSERTED: Final = "log: assert"
 _NEAR: Final = 60
 """Lines between two errors that are of one compilation."""
 
@@ -65,7 +67,8 @@ class CompilerFailed:
         first = own[0] if own else told[0]
         last = end or max(told, key=lambda one: one.message.last)
         over = first.message.over
-        decides = first.severity.rank >= Severity.ERROR.rank and not over
+        asserted = _asserted_below(told, state.snapshot)
+        decides = first.severity.rank >= Severity.ERROR.rank and not over and not asserted
         at = next((place for one in told if (place := thrown_at(one, state))), "") or _raised_near(told, state)
         passes = next((one for one in told if one.message.signature == _PASSES), None)
         more = f", in {passes.message.values.get('message', '')}" if passes not in (None, first) else ""
@@ -75,11 +78,22 @@ class CompilerFailed:
             evidence=_evidence_lines(first, told, last),
         )
         finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
-        if not decides:
+        if not decides and not asserted:
             finding = replace(finding, sentence=f"{finding.sentence} {_OVER if over else _WARNED}")
         others = len(own) - 1
         sentence = f"{finding.sentence} {many(others, 'more error')}." if others > 0 else finding.sentence
         return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))
+
+
+def _asserted_below(told: Sequence[Diagnostic], snapshot: Snapshot) -> bool:
+    """Return whether an assertion of the compiler failed right below messages that name no place or no reason."""
+    if any(one.code == FAILED and one.message.values.get("place") for one in told):
+        return False
+    until = max(one.message.last for one in told)
+    return any(
+        hit.catchpoint == _ASSERTED and hit.source == told[0].log and 0 < (hit.line or 0) - until <= _BESIDE
+        for hit in snapshot.exceptions.values()
+    )
 
 
 def _raised_near(told: Sequence[Diagnostic], state: RuleInput) -> str:

@@ -151,3 +151,12 @@ def test_an_exception_for_a_build_follows_from_the_compiler_s_error(words: str) 
     assert said.sentence.startswith(
         "The C++ compiler failed: nv/target: No such file or directory (/opt/gpu/half.hpp:7"
     )
+
+
+@pytest.mark.invariant("compilers.J2")
+def test_J2_an_assertion_right_below_a_message_without_a_reason_ended_it() -> None:
+    pipeline = "/w/pump.py:74:0: error: Failures have been detected while processing an MLIR pass pipeline\n"
+    asserted = "run: /w/lib/Valve.cpp:478: void runOnOperation(): Assertion `verified' failed.\n"
+    assert verdict(pipeline + asserted).sentence.startswith("Crashed: assert: /w/lib/Valve.cpp:478: ")
+    reason = pipeline.replace("Failures", "'pump.fill' op has no valve: Failures", 1)
+    assert verdict(reason.partition(": Failures")[0] + "\n" + asserted).sentence.startswith("MLIR failed: 'pump.fill'")
