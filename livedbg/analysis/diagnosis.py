@@ -46,6 +46,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
             is as short.
         who: the entity that is stuck, ended or wrong; "": the first of `roots`.
         holder: the entity that holds what `who` waits for, if known.
+        over: the program went on after it.
     """
 
     rule: str
@@ -66,6 +67,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     claim: str = ""
     who: str = ""
     holder: str = ""
+    over: bool = False
 
 
 class Verdict(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -46,7 +46,8 @@ from livedbg.analysis.rules.odd_one_out import OddOneOut
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.sight import CANT_SEE
 from livedbg.analysis.rules.words import many, name_of, waited_ns
-from livedbg.model import CauseClass, TaskState, Thread, WaitKind
+from livedbg.model import CauseClass, Severity, TaskState, Thread, WaitKind
+from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
 
 INCONCLUSIVE: Final = 5
@@ -107,7 +108,7 @@ def _decided(findings: Sequence[Finding], state: RuleInput) -> Verdict:
     if blind is not None:
         return structs.replace(_blinded(blind, quiet), chief=_id(blind, findings))
     if chief is None:
-        return quiet
+        return _led(quiet, findings, state.snapshot)
     if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN and not chief.decides:
         sentence = f"{quiet.sentence} {chief.sentence}"
         return Verdict(state=quiet.state, sentence=sentence, roots=chief.roots, chief=_id(chief, findings))
@@ -118,6 +119,20 @@ def _decided(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         since_wall_ns=chief.since_wall_ns,
         chief=_id(chief, findings),
     )
+
+
+def _led(quiet: Verdict, findings: Sequence[Finding], snapshot: Snapshot) -> Verdict:
+    """Return the verdict of logs whose end is not known, with the first error that may have been it."""
+    if quiet.state is not VerdictState.UNKNOWN or not snapshot.log_sources or snapshot.processes:
+        return quiet
+    from livedbg.analysis.postmortem.unexplained import has_errors
+
+    told = (one for one in findings if one.severity.rank >= Severity.WARNING.rank and not one.over and one.evidence)
+    error = next((one for one in told if one.evidence[0].kind == "log"), None)
+    if error is None or not has_errors(snapshot):
+        return quiet
+    sentence = f"{error.sentence} Whether it ended the run is not known."
+    return structs.replace(quiet, sentence=sentence, chief=_id(error, findings))
 
 
 def _id(finding: Finding, findings: Sequence[Finding]) -> str:

@@ -125,6 +125,7 @@ _FAILURE = lazy_re(r"(?:unknown file|[^\s:]{1,300}:\d{1,9}): Failure$")
 _CAUGHT: Final = '" thrown in '
 """How GoogleTest quotes what a test threw (googletest/src/gtest.cc, FormatCxxExceptionMessage)."""
 _RUNNER: Final = ("[  FAILED  ]", "[ RUN      ]", "[----------]")
+_WHAT = "what():"  # of an uncaught exception of C++, where a page took the blanks before it
 _RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
 
@@ -212,7 +213,7 @@ class Continuation:
             "_raises",
             "_row",
         ),
-        *("_ruled", "_state", "_strays", "_traceback_follows", "held_traceback", "lines"),
+        *("_ruled", "_state", "_strays", "_thrown", "_traceback_follows", "held_traceback", "lines"),
     )
 
     def __init__(self, message: str, shape: str, severe: bool, details: ErrorDetails, quoted: bool = False) -> None:
@@ -227,6 +228,7 @@ class Continuation:
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
         self._ruled = message.startswith(_RULE)
         self._awaits = awaits_reason(message)
+        self._thrown = message.startswith("terminate called after ")
         self._plain = shape == "plain"
         self._row = self._plain and message[:1] == "|" and _ROW.match(message) is not None
         self._indented = self._plain and message[:1].isspace()
@@ -258,7 +260,7 @@ class Continuation:
         """Count `line` (without header) if it belongs to this record; return whether it does."""
         placed = self._placed > 0 and line.strip() != "" and ": error: " not in line
         self._placed = self._placed - 1 if placed and not line.endswith("' failed.") else 0
-        awaited = placed or self._awaits
+        awaited = placed or self._awaits or (self._thrown and line.startswith(_WHAT))
         if self.lines >= MAX_LINES or not (self._belongs(line) or (awaited and _TRACEBACK.match(line) is None)):
             return False
         self._awaits = awaits_reason(line)

@@ -466,6 +466,30 @@ def test_C10_the_line_above_a_mere_account_is_quoted(tmp_path: Path, line: str, 
     assert verdict.sentence == f"The program ended with exit code 4.{sentence}"
 
 
+@pytest.mark.invariant("causes.C11")
+@pytest.mark.parametrize(
+    ("above", "abort", "quoted"),
+    [
+        ("pump: ERROR: valve 4 is stuck\n", "Fatal Python error: Aborted\n", True),
+        ("copy to tank failed: no such valve\n", "pump: tank.c:14: fill: Assertion `0' failed.\n", True),
+        ("copy to tank failed: no such valve\n", "pump: tank.c:14: fill: Assertion `n > 0' failed.\n", False),
+        ("test_fill (tank.Test) ... ok\n", "terminate called without an active exception\n", False),
+        ("step 31 loss 0.1\n", "Fatal Python error: Aborted\n", False),
+        (
+            "pump: ERROR: valve 4 is stuck\n",
+            "[n3:471] *** Process received signal ***\n[n3:471] Signal: Aborted (6)\n[n3:471] Signal code:  (-6)\n",
+            True,
+        ),
+    ],
+)
+def test_C11_the_line_above_an_abort_without_a_reason_is_quoted_if_it_tells_one(
+    tmp_path: Path, above: str, abort: str, quoted: bool
+) -> None:
+    verdict = look(tmp_path, {"run.log": f"pump 2.1\n{above}{abort}"}).verdict
+    assert verdict.state is VerdictState.CRASHED
+    assert (above.strip() in verdict.sentence) is quoted, verdict.sentence
+
+
 @pytest.mark.parametrize(
     ("last", "state"), [("step 3 loss 0.1\n", VerdictState.STALLED), ("training finished\n", VerdictState.UNKNOWN)]
 )

@@ -21,8 +21,9 @@ Invariants:
         of the accounts is what failed, even if nothing else tells whether its program ended by it; so is one farther
         above any of them that may end its program, unless its log goes on after it; a kernel's log always does.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
-    causes.C11. If only accounts that something failed are known, the line above the first one is quoted, unless it
-        reports a step or an account says that a signal ended the program.
+    causes.C11. If only accounts that something failed are known, or aborts without a reason, the line above the first
+        one is quoted (above an abort, if it speaks of a failure), unless it reports a step or an account says that a
+        signal ended the program.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ from livedbg.analysis.postmortem.lines import older_logs, said_before
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
-from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, step_of
+from livedbg.logs.error_lines import EXPLICIT
+from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, speaks_of_failure, step_of
 from livedbg.logs.writers import rank_of
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
@@ -111,7 +113,7 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     if errors and all(error.aborts or error.cause in _NO_CAUSES for error in errors):
         findings = _proven(findings, errors, state.snapshot)
         errors = _errors_of(findings, state.snapshot)
-        if all(error.cause is CauseClass.SUMMARY for error in errors):
+        if all(error.aborts or error.cause is CauseClass.SUMMARY for error in errors):
             findings = _with_last_words(findings, errors, state.snapshot)
             errors = _errors_of(findings, state.snapshot)
     found = list(findings)
@@ -178,6 +180,8 @@ def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], sn
     first = min(accounts, key=lambda account: account.line)
     text = said_before(first.log, first.line, first.writer, snapshot) if first.line else ""
     if len({account.log for account in accounts}) > 1 or len(text.split()) < _WORDS or step_of(text) is not None:
+        return findings
+    if any(one.aborts for one in accounts) and speaks_of_failure(text) is None and not EXPLICIT.search(text):
         return findings
     if any(ended_by_signal(brief(account.finding)) for account in accounts):
         return findings

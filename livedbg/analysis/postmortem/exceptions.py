@@ -117,7 +117,12 @@ def _called(stack: Iterable[Frame]) -> str:
 
 
 def is_bare_abort(hit: ExceptionHit) -> bool:
-    """Return whether a hit is an abort without a reason: of a signal handler, a shell, or C++ without a text."""
+    """Return whether a hit is an abort without a reason: of a signal handler, a shell, or C++ without a text.
+
+    So is an assertion that something false holds: its author wrote the reason before it.
+    """
+    if hit.message.rstrip(".").endswith(("Assertion `0' failed", "Assertion `false' failed")):
+        return True
     if hit.catchpoint == "log: terminate" and not hit.message and not hit.stack:
         return True
     return hit.type in ("Aborted", "std::terminate") or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))

@@ -132,7 +132,7 @@ def unless_survived(finding: Finding, snapshot: Snapshot, own_lines: OwnLines | 
     if not went_on:
         return finding
     more = f"It was handled or survived: {went_on}"
-    return with_more(finding, more, state=None, severity=Severity.WARNING, roots=())
+    return with_more(finding, more, state=None, severity=Severity.WARNING, roots=(), over=True)
 
 
 class _Kept:

@@ -44,10 +44,17 @@ def logs_said(snapshot: Snapshot) -> str:
     logs = many(len(sources) - len(older), "log") + (" of the newest run" if older else "")
     if any(source.pending for source in sources.values()):
         return f"The outcome is unknown: {not_read(snapshot)}; no errors in the rest of {logs}."
-    if snapshot.exceptions or any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values()):
+    if has_errors(snapshot):
         return f"No error in {logs} is known to have ended the run, and no line says that it completed."
     unknown = f"No errors in {logs}, but no completion message either: the outcome is unknown"
     return sentences(unknown, tests_open(snapshot))
+
+
+def has_errors(snapshot: Snapshot) -> bool:
+    """Return whether logs report errors, none of which is known to have ended the run."""
+    told = any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values())
+    whole = not any(source.pending for source in snapshot.log_sources.values())
+    return whole and not snapshot.processes and not snapshot.tasks and (told or bool(snapshot.exceptions))
 
 
 class TestMark(NamedTuple):

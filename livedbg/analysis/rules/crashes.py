@@ -118,6 +118,7 @@ class Crash:
             next=("run it again under `livedbg launch -- COMMAND`",) if fatal and fault is None else (),
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
+            over=not fatal,
             cause=state.judged.cause_of(hit),
             writer=hit.writer,
         )
