@@ -68,6 +68,7 @@ from livedbg.analysis.python_calls import (
     awaits_jobs,
     gives_up_in_task,
     in_job,
+    is_timer,
     sleeps_in_task,
     takes_item,
     waits_for_job,
@@ -242,6 +243,8 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
         return None
     if way is LoopWay.PAUSES:
         return "the next round of its loop" if thread.timed else ORDER
+    if thread.timed and is_timer(_frames(thread, state)):
+        return "the time of a timer"
     if thread.wait is WaitKind.POLL and _tasks_go_on(thread, state):
         return "the next of its tasks"
     if thread.wait is not WaitKind.SLEEP or way is LoopWay.POLLS:

@@ -86,6 +86,8 @@ _WORKERS: Final = frozenset(
     {
         ("concurrent/futures/process.py", "_process_worker"),
         ("concurrent/futures/thread.py", "_worker"),
+        ("logging/handlers.py", "QueueListener._monitor"),
+        ("logging/handlers.py", "_monitor"),
         ("multiprocessing/forkserver.py", "main"),
         ("multiprocessing/pool.py", "worker"),
         ("multiprocessing/resource_tracker.py", "main"),
@@ -94,7 +96,7 @@ _WORKERS: Final = frozenset(
 """Functions of the standard library that take a job, do it, and take the next one (3.11 to 3.14)."""
 
 _QUEUES: Final = lazy_re(
-    r"/(multiprocessing/(queues|connection|synchronize)|asyncio/queues|queue|threading|selectors)\.py$"
+    r"/(multiprocessing/(queues|connection|synchronize)|asyncio/queues|logging/handlers|queue|threading|selectors)\.py$"
 )
 """What they call to take it. A job that runs has other files above them."""
 
@@ -176,6 +178,16 @@ def sleeps_in_task(frames: Sequence[Frame]) -> bool:
 def gives_up_in_task(frames: Sequence[Frame]) -> bool:
     """Return whether a task is in its runtime's `wait_for`, which has a time limit."""
     return any(one.function == "wait_for" for one in frames if _TASKS.search(one.file or ""))
+
+
+_TIMERS: Final = frozenset({("threading.py", "Timer.run"), ("threading.py", "run")})
+
+
+def is_timer(frames: Sequence[Frame]) -> bool:
+    """Return whether a thread is a `threading.Timer` whose time has not come."""
+    waits = (one for one in frames if one.language == "python" and one.function.rpartition(".")[2] != "wait")
+    first = next(waits, None)
+    return first is not None and _is_one_of(first, _TIMERS)
 
 
 def waits_for_semaphore(frames: Sequence[Frame]) -> bool:

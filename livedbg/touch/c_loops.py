@@ -41,7 +41,7 @@ _FLAG: Final = lazy_re(
     re.IGNORECASE,
 )
 _TAKES: Final = frozenset({"pop", "take", "recv", "receive", "dequeue", "wait_and_pop", "read"})
-"""With arguments: what a call without them returns may be a flag."""
+"""With arguments, or into a variable: what a call without them returns may be a flag."""
 
 _BRACKETS: Final = ("condition_clause", "parenthesized_expression")
 _EXITS: Final = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate"})
@@ -142,11 +142,13 @@ def _goes_on(test: Node | None, own: set[str], root: Node) -> LoopWay | None:
 
 def _takes(test: Node | None) -> bool:
     """Return whether a condition takes an item from a queue."""
-    called = _bare(test)
+    called, given = _bare(test), False
+    if called is not None and called.type == "declaration":  # of the item
+        called, given = called.child_by_field_name("value"), True
     if called is None or called.type != "call_expression":
         return False
     arguments = called.child_by_field_name("arguments")
-    given = arguments is not None and arguments.named_child_count > 0
+    given = given or (arguments is not None and arguments.named_child_count > 0)
     return given and _name(called.child_by_field_name("function")) in _TAKES
 
 

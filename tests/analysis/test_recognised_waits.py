@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis import Verdict, VerdictState
-from livedbg.analysis.python_calls import waits_for_job
+from livedbg.analysis.python_calls import is_timer, waits_for_job
 from livedbg.model import Frame, Stack
 from livedbg.model import events as ev
 from tests.analysis.world import SECOND, World
@@ -127,3 +127,14 @@ def test_only_what_lies_in_the_queue_of_a_worker_waits_for_a_job() -> None:
     assert not waits_for_job(stack(("get", "queue"), ("my_job", "site-packages/app"), *TAKES[2:]))
     assert not waits_for_job(stack(("get", "queue"), ("worker", "mine/pool")))
     assert not waits_for_job(())
+    listens = (("QueueListener.dequeue", "logging/handlers"), ("QueueListener._monitor", "logging/handlers"))
+    assert waits_for_job(stack(*listens))
+    assert not waits_for_job(stack(("emit", "mine/sink"), *listens))
+
+
+def test_a_timer_of_the_standard_library() -> None:
+    waits = (("Condition.wait", "threading"), ("Event.wait", "threading"))
+    assert is_timer(stack(*waits, ("Timer.run", "threading"), ("Thread._bootstrap", "threading")))
+    assert not is_timer(stack(*waits, ("Thread.run", "threading")))
+    assert not is_timer(stack(("rings", "mine/clock"), ("Timer.run", "threading")))  # its time has come
+    assert not is_timer(())
