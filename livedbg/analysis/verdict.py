@@ -125,11 +125,12 @@ def _led(quiet: Verdict, findings: Sequence[Finding], snapshot: Snapshot) -> Ver
     """Return the verdict of logs whose end is not known, with the first error that may have been it."""
     if quiet.state is not VerdictState.UNKNOWN or not snapshot.log_sources or snapshot.processes:
         return quiet
-    from livedbg.analysis.postmortem.unexplained import has_errors
+    from livedbg.analysis.postmortem.unexplained import errors_at
 
+    errors = errors_at(snapshot)
     told = (one for one in findings if one.severity.rank >= Severity.WARNING.rank and not one.over and one.evidence)
-    error = next((one for one in told if one.evidence[0].kind == "log"), None)
-    if error is None or not has_errors(snapshot):
+    error = next((one for one in told if (one.evidence[0].log, one.evidence[0].line) in errors), None)
+    if error is None:
         return quiet
     sentence = f"{error.sentence} Whether it ended the run is not known."
     return structs.replace(quiet, sentence=sentence, chief=_id(error, findings))

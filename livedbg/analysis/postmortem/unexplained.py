@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.words import many
-from livedbg.model import NO_LOG, Severity
+from livedbg.model import NO_LOG, CauseClass, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import byte_size
 from livedbg.text.wording import listing, sentences
@@ -44,17 +44,23 @@ def logs_said(snapshot: Snapshot) -> str:
     logs = many(len(sources) - len(older), "log") + (" of the newest run" if older else "")
     if any(source.pending for source in sources.values()):
         return f"The outcome is unknown: {not_read(snapshot)}; no errors in the rest of {logs}."
-    if has_errors(snapshot):
+    if snapshot.exceptions or any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values()):
         return f"No error in {logs} is known to have ended the run, and no line says that it completed."
     unknown = f"No errors in {logs}, but no completion message either: the outcome is unknown"
     return sentences(unknown, tests_open(snapshot))
 
 
-def has_errors(snapshot: Snapshot) -> bool:
-    """Return whether logs report errors, none of which is known to have ended the run."""
-    told = any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values())
-    whole = not any(source.pending for source in snapshot.log_sources.values())
-    return whole and not snapshot.processes and not snapshot.tasks and (told or bool(snapshot.exceptions))
+def errors_at(snapshot: Snapshot) -> set[tuple[str, int | None]]:
+    """Return the logs and lines of errors that may have ended a run: none that was resolved, or is a warning."""
+    if snapshot.tasks or any(source.pending for source in snapshot.log_sources.values()):
+        return set()
+    return {
+        (said.log, proof.line)
+        for said in snapshot.diagnostics.values()
+        for proof in said.evidence[:1]
+        if (said.severity.rank >= Severity.ERROR.rank or said.cause is CauseClass.DEVICE)
+        and not (said.resolved or said.message.over or said.message.warned)
+    }
 
 
 class TestMark(NamedTuple):
