@@ -113,7 +113,7 @@ def test_a_circle_that_another_thread_could_end_is_unknown(calls: Calls, compile
 def test_a_dispatch_that_loops_in_the_calling_thread_is_named(run_module: RunModule, compiled: Compile) -> None:
     words = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
     target = gives_way(run_module(compiled("gated"), *words, device="local-sync"))
-    said = said_of(target.pid, "loops on local-sync (iree-run-module)", "unknown")
+    said = said_of(target.pid, "loops on local-sync (iree-run-module)", "stalled")
     sentence = said["verdict"]["sentence"]
     assert sentence.startswith("Dispatch main_dispatch_1") and "(gated.mlir:" in sentence
     frames = [frame for one in said["entities"].values() for frame in one.get("stack", ())]
