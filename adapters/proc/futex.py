@@ -234,6 +234,8 @@ def _rwlock(call: FutexCall, words: _Words, is_thread: IsThread) -> FutexWait | 
         if at == _RWLOCK.phase_futex and call.value == 2:
             side = "wr"  # noqa: PLW2901 (the first writer, who waits for the readers to leave)
         count = readers >> 3
+        if side == "rd" and not count:  # a reader that waits counts itself: these are the words of a waiting writer
+            continue
         attributes = {"readers": str(count), "waiting writers": str(writers & 0x3FFF_FFFF)}
         return FutexWait(
             "rwlock",

@@ -221,7 +221,7 @@ def test_a_thread_that_is_not_parked_may_wait_for_a_condition_variable_on_its_st
     assert classify(call(0x7028, WAIT_BITSET | PRIVATE, 0), memory, live, parks=False).kind == "cond"
 
 
-RWLOCK = {0: 0, 4: 1, 8: 3, 12: 3, 16: 0, 20: 0, 24: 77, 28: 0}
+RWLOCK = {0: 9, 4: 1, 8: 3, 12: 3, 16: 0, 20: 0, 24: 77, 28: 0}
 """pthread_rwlock_t of glibc: readers, writers, phase futex, writers futex, padding, current writer, shared."""
 
 
@@ -239,6 +239,8 @@ RWLOCK = {0: 0, 4: 1, 8: 3, 12: 3, 16: 0, 20: 0, 24: 77, 28: 0}
         ({20: 1 << 24}, 8, 3, "nothing"),
         ({24: 99}, 8, 3, "nothing"),
         ({24: 0, 0: 16}, 8, 3, "pthread_rwlock_rdlock of None"),
+        ({0: 0}, 8, 3, "nothing"),  # a reader that waits counts itself
+        ({24: 0, 0: 24, 4: 3}, 12, 3, "pthread_rwlock_wrlock of None"),  # behind the first writer
         ({24: 0, 0: 0, 4: 0}, 8, 3, "nothing"),
         ({8: 4}, 8, 3, "nothing"),
         ({8: 1}, 8, 3, "pthread_rwlock_rdlock of 77"),
