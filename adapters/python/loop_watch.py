@@ -237,9 +237,7 @@ class LoopWatch:
 
     def _dated(self, task: Task) -> Task:
         if task.id in self._moved:
-            task = structs.replace(
-                task, facts=RequestFacts(held_up=facts_of(task.facts, RequestFacts).held_up, moved=True)
-            )
+            task = structs.replace(task, facts=structs.replace(facts_of(task.facts, RequestFacts), moved=True))
         if task.state is TaskState.RUNNING:
             return task
         return structs.replace(task, since_mono_ns=self._since[task.id, task.state, self._places[task.id]])

@@ -13,10 +13,9 @@ Invariants:
         decides. One that waits for nothing does not (X4).
     loop_source.X4. A loop waits for nothing if it has no way out but its own end, and those under a test of a number
         that only its own arithmetic changes, of a flag, of the time, or of an item that it took from a queue, or of
-        several of these. A flag has the name of
-        one (`stop`, `_shutdown_event`) and is an event, or is set to True or False somewhere in its file: a list of
-        what is `running` is none. A loop that `sys.exit` leaves has another way out, and so has that of a generator,
-        whose caller decides.
+        several of these. A flag has the name of one (`stop`, `_shutdown_event`) and is an event, or is set to True or
+        False somewhere in its file: a list of what is `running` is none. A loop that `sys.exit` leaves has another way
+        out, and so has that of a generator, whose caller decides.
     loop_source.X5. It rests at a line that each round comes to. What is under an `if`, or handles an exception, may be
         done only while something has not come.
     loop_source.X6. A wait with a time limit for such a flag is a rest too, and so is each wait for one in no loop: the

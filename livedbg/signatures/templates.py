@@ -93,7 +93,7 @@ def _more_than(text: str) -> str:
     return "more" if one > other else ""
 
 
-_OF_LIBRARIES: Final = ("-packages/", "/lib/python", ".pyx", ".pxi")  # a line of Cython is of a module that was built
+_OF_LIBRARIES: Final = ("-packages/", "/lib/python", ".pyx", ".pxi")  # Cython modules come built
 
 
 def frame_of(text: str) -> str:

@@ -76,7 +76,7 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
     assert "iterations" not in said["verdict"]["sentence"], said["verdict"]
 
 
-@pytest.mark.invariant("behaviour.L16", "behaviour.L11")
+@pytest.mark.invariant("behaviour.L11", "behaviour.L16", "behaviour.L18", "loop_source.X6")
 @pytest.mark.parametrize(
     ("word", "state", "words"),
     [
@@ -93,20 +93,6 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
         ("joins_a_queue_whose_jobs_are_never_done", "unknown", "Inconclusive: main thread"),
         ("rests_beside_one_that_polls", "unknown", "Inconclusive: "),
         ("rests_beside_a_lost_wait", "unknown", "Inconclusive: "),
-    ],
-)
-def test_a_sleep_in_a_loop_that_polls_is_a_poll(
-    word: str, state: str, words: str, spawn: Callable[..., Target]
-) -> None:
-    target = spawn([sys.executable, str(PROGRAM), word])
-    said = report_when(target.pid, lambda one: words in one["verdict"]["sentence"])
-    assert said["verdict"]["state"] == state
-
-
-@pytest.mark.invariant("behaviour.L18", "loop_source.X6")
-@pytest.mark.parametrize(
-    ("word", "state", "words"),
-    [
         ("tasks_between_queues", "running", "and will wake by itself"),
         ("a_task_waits_for_a_reply", "unknown", "Inconclusive: "),
         ("a_task_asks_again", "unknown", "Inconclusive: "),
@@ -115,7 +101,7 @@ def test_a_sleep_in_a_loop_that_polls_is_a_poll(
         ("waits_for_an_order_beside_a_lost_wait", "unknown", "Inconclusive: "),
     ],
 )
-def test_tasks_and_helpers_that_go_on_are_no_poll(
+def test_who_polls_in_a_loop_is_told_from_who_rests_in_one(
     word: str, state: str, words: str, spawn: Callable[..., Target]
 ) -> None:
     target = spawn([sys.executable, str(PROGRAM), word])
