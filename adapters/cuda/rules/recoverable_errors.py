@@ -12,7 +12,7 @@ from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.lines import newest
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import many
-from livedbg.logs.last_words import follows_an_end, without_numbers
+from livedbg.logs.last_words import without_numbers
 from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.shell import shell_word
@@ -113,7 +113,10 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
 
 
 def _ends_log(error: Diagnostic, context: CudaContext, state: RuleInput) -> bool:
-    """Return whether a log ends with a failed call: nothing but more of these follows, and nothing else is known."""
+    """Return whether a log ends with a failed call: nothing but more of these follows, and nothing else is known.
+
+    A program that goes on without a GPU may say so in one line, of any words.
+    """
     source = state.snapshot.log_sources.get(error.log)
     if source is None or source.pending or any(hit.source == error.log for hit in state.snapshot.exceptions.values()):
         return False
@@ -122,9 +125,7 @@ def _ends_log(error: Diagnostic, context: CudaContext, state: RuleInput) -> bool
         return False
     known = {_told(one.evidence[0].text) for one in context.reported if one.log == error.log}
     after = (one for one in newest(source, state.snapshot, _AT_THE_END) if (one.line or 0) > error.message.last)
-    return all(
-        _told(one.text) in known or (one.severity.rank < Severity.ERROR.rank and follows_an_end(one)) for one in after
-    )
+    return all(_told(one.text) in known for one in after)
 
 
 def _told(text: str) -> str:

@@ -498,3 +498,19 @@ def test_the_user_s_line_in_a_traceback_below_an_error_of_the_library() -> None:
     )
     assert "at cuda_dnn.cc:439, raised at main (fit.py:32)" in diagnosed(said + cut).sentence
     assert "raised at" not in diagnosed(said + "step 1 of 9\n" * 4 + cut).sentence
+
+
+_NO_DEVICE = "CUDA error: no CUDA-capable device is detected at pump.cu:14\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (f"loading tank\n{_NO_DEVICE}", VerdictState.CRASHED),
+        (f"loading tank\n{_NO_DEVICE}{_NO_DEVICE}", VerdictState.CRASHED),
+        (f"{_NO_DEVICE}using the CPU: 8 threads\n", VerdictState.UNKNOWN),  # it goes on
+        (f"{_NO_DEVICE}falling back to the CPU\nstep 1\nstep 2\n", VerdictState.UNKNOWN),
+    ],
+)
+def test_a_failed_call_ends_its_log_only_if_nothing_follows(text: str, state: VerdictState) -> None:
+    assert diagnosed(text).state is state
