@@ -514,3 +514,15 @@ _NO_DEVICE = "CUDA error: no CUDA-capable device is detected at pump.cu:14\n"
 )
 def test_a_failed_call_ends_its_log_only_if_nothing_follows(text: str, state: VerdictState) -> None:
     assert diagnosed(text).state is state
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 535.161\n",
+        "Failed to initialize NVML: Unknown Error\nstarting the worker on the CPU\nserving on port 80\n",
+        "Native API failed. Native API returns: 20 (UR_RESULT_ERROR_DEVICE_LOST)\nstep 1\nstep 2\nstep 3\n",
+    ],
+)
+def test_what_a_program_may_do_without_is_not_said_to_have_ended_it(text: str) -> None:
+    assert diagnosed(text).state is VerdictState.UNKNOWN
