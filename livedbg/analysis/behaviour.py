@@ -46,7 +46,8 @@ Invariants:
         whether it lives, looks the same whatever becomes of the job.
     behaviour.L16. A thread that sleeps in a loop whose source says that it ends when something has come is not asleep:
         it waits for that, however long each sleep is. One that rests in a loop that waits for nothing is asleep,
-        however short each sleep is: by a `sleep` of the language, not in a library, which may poll.
+        however short each sleep is: by a `sleep` of the language, not in a library, which may poll. So is one in a job
+        of a pool that sleeps in no loop of the user's code: a step of that job.
     behaviour.L17. A thread that waits until its server is stopped, or a task of whose event loop does, serves if some
         thread of its process waits for connections.
     behaviour.L18. An event loop that polls is asleep if each of its tasks rests in a loop that waits for nothing; or
@@ -249,7 +250,8 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
         return "the next of its tasks"
     if thread.wait is not WaitKind.SLEEP or way is LoopWay.POLLS:
         return None
-    long = (thread.sleeps_s or 0) >= _NAP_S or way in _RESTING
+    step = way is LoopWay.ONCE and in_job(_frames(thread, state), state.code.workers)
+    long = (thread.sleeps_s or 0) >= _NAP_S or way in _RESTING or step
     return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
 
 
@@ -437,7 +439,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     if awaits_jobs_of_pool(main, state):
         asleep = (one for one in others if doing(one, state).kind is Behaviour.SLEEPING)
         for other in asleep:
-            if in_job(_frames(other, state)) or _loop_way(other, state) is LoopWay.WORKS:
+            if in_job(_frames(other, state), state.code.workers) or _loop_way(other, state) is LoopWay.WORKS:
                 return Standing(main, other, doing(other, state))
     return Standing(main, last, at_end)
 
@@ -612,7 +614,7 @@ def unanswered(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int
     waiting = [thread for thread in threads if thread.wait in _INSIDE and doing(thread, state) == LONG_BLOCKED]
     users = [thread for thread in waiting if in_users_code(thread, state)]
     left = {name for name in {one.process for one in waiting} if _leaves_a_connection(name, state)}
-    found = (one for one in users or waiting if one.process in left or in_job(_frames(one, state)))
+    found = (one for one in users or waiting if one.process in left or in_job(_frames(one, state), state.code.workers))
     first = next(found, None)
     return None if first is None else (first, waited_ns(first, state.snapshot) or 0)
 
@@ -660,13 +662,15 @@ def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
 def last_waited_for(thread: Thread, state: RuleInput) -> Thread:
     """Return the last thread of the wait chain of a thread, or the thread itself.
 
-    If it waits for several at once, as a poll does: of the ends of the chains, the one that shows least progress.
+    If it waits for several at once, as a poll does: of the ends of the chains, the one that shows least progress. Who
+    waits for a thread beside a channel waits for that one to write into it.
     """
     chain = state.graph.chain(thread.id)
     fork = next((name for name in chain if len(state.graph.blockers_of(name)) > 1), None)
     if fork is None or not state.graph.stuck.isdisjoint(chain):
         return _end_of(chain, state) or thread
-    ways = (state.graph.chain(name) for name in sorted(state.graph.blockers_of(fork))[:_MOST_WAYS])
+    ahead = sorted(state.graph.blockers_of(fork))
+    ways = map(state.graph.chain, ([name for name in ahead if name in state.snapshot.threads] or ahead)[:_MOST_WAYS])
     ends = [end for way in ways if (end := _end_of(way, state)) is not None]
     return min(ends, key=lambda end: _shows(doing(end, state)), default=_end_of(chain, state) or thread)
 
@@ -737,7 +741,8 @@ def _takes_jobs(thread: Thread, state: RuleInput) -> bool:
     frames = _frames(thread, state)
     if thread.state is not ThreadState.WAITING or not frames:
         return False
-    return waits_for_job(frames) or (not _is_main(thread, state.snapshot) and _works(thread.id, state))
+    helps = not _is_main(thread, state.snapshot)
+    return waits_for_job(frames, state.code.workers) or (helps and _works(thread.id, state))
 
 
 def _works(entity: str, state: RuleInput) -> bool:

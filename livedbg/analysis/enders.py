@@ -92,7 +92,7 @@ def _has_ended(process: str, state: RuleInput) -> bool:
 
 def _is_idle_worker(thread: Thread, state: RuleInput) -> bool:
     stack = state.snapshot.stacks.get(thread.id)
-    return stack is not None and waits_for_job(stack.frames)
+    return stack is not None and waits_for_job(stack.frames, state.code.workers)
 
 
 def _from_outside(thread: Thread, state: RuleInput) -> str:

@@ -95,22 +95,33 @@ _WORKERS: Final = frozenset(
 )
 """Functions of the standard library that take a job, do it, and take the next one (3.11 to 3.14)."""
 
+_FEEDERS: Final = frozenset({("multiprocessing/queues.py", "Queue._feed"), ("multiprocessing/queues.py", "_feed")})
+"""They write into a pipe what others have put into a queue."""
+
 _QUEUES: Final = lazy_re(
     r"/(multiprocessing/(queues|connection|synchronize)|asyncio/queues|logging/handlers|queue|threading|selectors)\.py$"
 )
 """What they call to take it. A job that runs has other files above them."""
 
 
-def waits_for_job(frames: Sequence[Frame]) -> bool:
+Workers = Collection[tuple[str, str]]
+"""`Framework.workers`."""
+
+
+def waits_for_job(frames: Sequence[Frame], workers: Workers = ()) -> bool:
     """Return whether a thread of a pool waits for its next job, by its frames (innermost first)."""
+    inner = ""
     for frame in frames:
         file = frame.file or ""
         if frame.language != "python":
             continue
-        if _is_one_of(frame, _WORKERS):
+        if _is_one_of(frame, _FEEDERS):
+            return inner.endswith("/threading.py")  # else it writes
+        if _is_one_of(frame, _WORKERS) or _is_one_of(frame, workers):
             return True
         if not _QUEUES.search(file):
             return False
+        inner = file
     return False
 
 
@@ -122,11 +133,11 @@ _TAKES: Final = frozenset({"Queue.get", "SimpleQueue.get", "get"})
 _ANYIO: Final = ("anyio/_backends/_asyncio.py", "WorkerThread.run")
 
 
-def in_job(frames: Sequence[Frame]) -> bool:
+def in_job(frames: Sequence[Frame], workers: Workers = ()) -> bool:
     """Return whether a thread of a pool does a job, and doesn't wait for the next item of a queue in it."""
     if takes_item(frames):
         return False
-    return any(_is_one_of(frame, {*_WORKERS, _ANYIO}) for frame in frames if frame.language == "python")
+    return any(_is_one_of(frame, {*_WORKERS, *workers, _ANYIO}) for frame in frames if frame.language == "python")
 
 
 def takes_item(frames: Sequence[Frame]) -> bool:

@@ -73,11 +73,13 @@ class Framework(Struct, frozen=True, kw_only=True):
         modules: at the beginning of the base name of its ELF files.
         files: anywhere in the path of its sources.
         functions: at the beginning of the names of its functions, without return types.
+        workers: Python functions that take a job, do it, and take the next one: end of the file, and name.
     """
 
     modules: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     functions: tuple[str, ...] = ()
+    workers: tuple[tuple[str, str], ...] = ()
 
 
 class Inside(IntEnum):
@@ -184,6 +186,7 @@ class UserCode:
 
     def __init__(self, frameworks: Iterable[Framework] = ()) -> None:
         known = tuple(frameworks)
+        self.workers = frozenset(one for framework in known for one in framework.workers)
         self._modules = _any(r"\A(?:{})", tuple(one for framework in known for one in framework.modules))
         self._files = _any("{}", tuple(one for framework in known for one in framework.files))
         self._functions = _any(r"\A(?:{})", tuple(one for framework in known for one in framework.functions))

@@ -133,6 +133,7 @@ class LoopWay(StrEnum):
         WORKS: so, and each round does a job of a queue.
         ENDS: so, and it ends by itself.
         PAUSES: so, and waits at the line to be told to stop.
+        ONCE: there is no loop around it in the user's code.
     """
 
     UNKNOWN = ""
@@ -141,3 +142,4 @@ class LoopWay(StrEnum):
     WORKS = "works"
     ENDS = "ends"
     PAUSES = "pauses"
+    ONCE = "once"

@@ -75,7 +75,7 @@ class StackSources:
 
     def _way(self, pid: int, frames: Sequence[Frame]) -> LoopWay:
         """Return how the loop goes on in which the innermost frame is, or the user's code that called it."""
-        ends = LoopWay.UNKNOWN
+        ends = LoopWay.ONCE
         for number, frame in enumerate(frames):
             user = not number or self._code.inside(frame) is Inside.USER
             if not user or not frame.file or not frame.line:
@@ -93,7 +93,8 @@ class StackSources:
             if len(self._ways) >= _MOST:
                 self._ways.clear()
             if python:
-                self._ways[key] = way_of(self._loops.setdefault(pid, Sources(pid)).spans(file) or (), line)
+                spans = self._loops.setdefault(pid, Sources(pid)).spans(file)
+                self._ways[key] = way_of(spans, line) if spans is not None else LoopWay.UNKNOWN
             else:
                 self._ways[key] = self._c_loops.setdefault(pid, CSources(pid)).way(file, line)
         return self._ways[key]

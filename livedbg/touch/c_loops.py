@@ -61,7 +61,7 @@ class CSources:
         self._roots: dict[str, Node | None] = {}
 
     def way(self, file: str, line: int) -> LoopWay | None:
-        """Return how the loops around a line go on; None without a loop, or without the source as it was built."""
+        """Return how the loops around a line go on; None without a loop, UNKNOWN without the source as it was built."""
         if file not in self._roots:
             self._roots[file] = None
             if Path(file).suffix.lower() in _SUFFIXES:
@@ -70,8 +70,8 @@ class CSources:
                     self._roots[file] = _parser().parse(text).root_node if text is not None else None
         root = self._roots[file]
         with suppress(RecursionError):  # an expression as deep as nobody writes it
-            return _way_of(root, line) if root is not None else None
-        return None
+            return _way_of(root, line) if root is not None else LoopWay.UNKNOWN
+        return LoopWay.UNKNOWN
 
 
 @cache

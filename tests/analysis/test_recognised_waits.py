@@ -130,6 +130,12 @@ def test_only_what_lies_in_the_queue_of_a_worker_waits_for_a_job() -> None:
     listens = (("QueueListener.dequeue", "logging/handlers"), ("QueueListener._monitor", "logging/handlers"))
     assert waits_for_job(stack(*listens))
     assert not waits_for_job(stack(("emit", "mine/sink"), *listens))
+    feeds = ("Queue._feed", "multiprocessing/queues")
+    assert waits_for_job(stack(("Condition.wait", "threading"), feeds))
+    assert not waits_for_job(stack(("Connection._send", "multiprocessing/connection"), feeds))  # the pipe is full
+    of_a_system = frozenset({("loads/worker.py", "loop")})
+    assert waits_for_job(stack(("get", "queue"), ("loop", "loads/worker")), of_a_system)
+    assert not waits_for_job(stack(("get", "queue"), ("loop", "loads/worker")))
 
 
 def test_a_timer_of_the_standard_library() -> None:

@@ -121,12 +121,12 @@ def test_K3_a_sleep_that_goes_on_after_a_signal(body: str, expected: LoopWay | N
 def test_only_sources_as_they_were_built_are_read(tmp_path: Path) -> None:
     file = tmp_path / "job.c"
     file.write_text("void f(void) {\n for (;;) {\n  nap();\n }\n}\n")
-    assert CSources(os.getpid()).way(str(file), 3) is None  # changed since this process began
+    assert CSources(os.getpid()).way(str(file), 3) is LoopWay.UNKNOWN  # changed since this process began
     os.utime(file, (1, 1))
     assert CSources(os.getpid()).way(str(file), 3) is ENDLESS
     other = file.rename(tmp_path / "job.txt")
-    assert CSources(os.getpid()).way(str(other), 3) is None
-    assert CSources(os.getpid()).way("/nowhere/job.c", 3) is None
+    assert CSources(os.getpid()).way(str(other), 3) is LoopWay.UNKNOWN
+    assert CSources(os.getpid()).way("/nowhere/job.c", 3) is LoopWay.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,24 @@ def family_of_rank(process: Process, state: RuleInput) -> list[Thread]:
     return family_threads(process, state, without=ranks)
 
 
+def owing_workers(main: Thread, state: RuleInput) -> list[Thread]:
+    """Return the main threads of the DataLoader workers that owe what a thread waits for, where that was read."""
+    if not _awaits_batch(main, state):
+        return []
+    others = (state.snapshot.threads.get(name) for name in state.graph.blockers_of(main.id))
+    return [one for one in others if one is not None and one.process != main.process and _is_main(one)]
+
+
 def loader_workers(main: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
     """Return the main threads of DataLoader workers that fetch something, if the main thread waits for that."""
-    if not any((f.file or "").endswith(_LOADER) and f.function.endswith("_get_data") for f in _python(main, state)):
+    if not _awaits_batch(main, state):
         return []
-    return [one for one in family if one.process != main.process and _is_main(one) and _fetches(_python(one, state))]
+    fetch = (one for one in family if one.process != main.process and _is_main(one) and _fetches(_python(one, state)))
+    return owing_workers(main, state) or list(fetch)
+
+
+def _awaits_batch(main: Thread, state: RuleInput) -> bool:
+    return any((f.file or "").endswith(_LOADER) and f.function.endswith("_get_data") for f in _python(main, state))
 
 
 def pool_tasks(waiting: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
@@ -118,7 +131,7 @@ def _does(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
     if not python and not _is_main(thread):
         outside = "" if _OF_TORCH.match(thread.name) else from_outside(thread, family, state)
         return f"waits in {blocked_in(thread, state)}, which {outside} may end" if outside else ""
-    if waits_for_job(python) or _is_onlooker(python) or _idle_worker(python):
+    if waits_for_job(python, state.code.workers) or _is_onlooker(python):
         return ""
     if thread.state is ThreadState.RUNNING:
         return "computes"
@@ -145,11 +158,6 @@ def _is_onlooker(frames: Iterable[Frame]) -> bool:
     files = [frame.file or "" for frame in frames]
     outermost = next((file for file in reversed(files) if not _THREADS.search(file)), "")
     return _ONLOOKERS.search(outermost) is not None
-
-
-def _idle_worker(frames: Iterable[Frame]) -> bool:
-    files = [frame.file or "" for frame in frames]
-    return any(file.endswith(_WORKER) for file in files) and not any(file.endswith(_FETCH) for file in files)
 
 
 def _fetches(frames: Iterable[Frame]) -> bool:
