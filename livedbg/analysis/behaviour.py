@@ -255,6 +255,13 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
     return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
 
 
+def sleeping_task(thread: Thread, state: RuleInput) -> Task | None:
+    """Return the first task that sleeps of a thread in its event loop, or None."""
+    tasks = state.once(_tasks_of_threads).get(thread.id, ()) if thread.wait is WaitKind.POLL else ()
+    stacks = ((task, state.snapshot.stacks.get(task.id)) for task in tasks)
+    return next((task for task, stack in stacks if stack is not None and sleeps_in_task(stack.frames)), None)
+
+
 def _tasks_go_on(thread: Thread, state: RuleInput) -> bool:
     """Return whether each task of a thread's event loop sleeps, or got on (L18)."""
     tasks = state.once(_tasks_of_threads).get(thread.id)

@@ -33,6 +33,7 @@ from livedbg.analysis.behaviour import (
     main_threads,
     polls_in_loop,
     progressing,
+    sleeping_task,
     standings,
     unanswered,
 )
@@ -352,5 +353,9 @@ def _waits_for_busy(stands: Sequence[Standing], busy: Sequence[Thread], state: R
 def _sleeps(first: Thread, parents: Sequence[Thread], state: RuleInput) -> str:
     snapshot = state.snapshot
     waits = f", and {name_of(parents[0].id, snapshot)} waits for its end" if parents else ""
-    where = blocked_in(first, state)
-    return f"Asleep: {name_of(first.id, snapshot)} is in {where} and will wake by itself{waits}; no hang found."
+    task = sleeping_task(first, state)
+    who, where = name_of(first.id, snapshot), blocked_in(first, state)
+    if task is not None:
+        call = state.code.call(snapshot.stacks.get(task.id)) or "sleep"
+        who, where = f"{name_of(task.id, snapshot)} of {who}", f"{call}(){at(task.id, state)}"
+    return f"Asleep: {who} is in {where} and will wake by itself{waits}; no hang found."

@@ -330,3 +330,9 @@ def test_L18_an_event_loop_sleeps_if_each_of_its_tasks_goes_on(
     state = seen(world)
     found = doing(state.snapshot.threads[loop], state).kind
     assert found is (Behaviour.SLEEPING if sleeps else Behaviour.POLLING)
+    if sleeps:  # the task is named, not the line that runs the loop
+        said = world.diagnosis().verdict.sentence
+        assert (
+            said == "Asleep: task beats of thread 1 (main) is in sleep() in beats (a.py:3) and will wake by itself; "
+            "no hang found."
+        )
