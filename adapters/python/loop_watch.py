@@ -21,6 +21,7 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from livedbg.adapters.python.awaits import LoopSample
+from livedbg.adapters.python.givers import ProcessGivers
 from livedbg.adapters.python.greenlet_loops import is_hub_run
 from livedbg.adapters.python.loops import LoopState, TaskNames, sample_loops, stacks_of
 from livedbg.adapters.python.processes import PythonProcess
@@ -117,8 +118,9 @@ class LoopReading(NamedTuple):
 class LoopWatch:
     """The event loops of one process."""
 
-    def __init__(self, process: PythonProcess, context: Context, statuses: Statuses) -> None:
+    def __init__(self, process: PythonProcess, context: Context, statuses: Statuses, givers: ProcessGivers) -> None:
         self._process = process
+        self._givers = givers
         self._context = context
         self._statuses = statuses
         self._out = Publisher(f"python/{ids.process(context.request.host, process.pid)}/tasks")
@@ -160,7 +162,7 @@ class LoopWatch:
         peers = self._peers.of({what.fd for what in sample.awaits.values() if what.fd >= 0})
         host, tid_of = self._context.request.host, self._process.tid_of
         state = LoopState(host, self._process.pid, self._names, tid_of, frozenset(blocked), peers=peers)
-        state.add(sample)
+        state.add(sample, self._givers.of_tasks(sample, self._names.of))
         return LoopReading(sample, state)
 
     async def add_sources(self, reading: LoopReading | None, sources: StackSources) -> None:

@@ -41,6 +41,7 @@ from livedbg.adapters.python.awaits import (
     of_steady,
     user_frame,
 )
+from livedbg.adapters.python.givers import Named
 from livedbg.adapters.python.greenlet_loops import GREENLET, read_all_greenlets
 from livedbg.adapters.python.trio_loops import is_trio_step, read_all_trio, threads_of_trio
 from livedbg.cpython.event_loops import (
@@ -60,7 +61,7 @@ from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame, PyThread, ThreadReader
 from livedbg.cpython.trio_tasks import CONTEXT
 from livedbg.model import Edge, EdgeKey, EdgeKind, Frame, Resource, Stack, Task, TaskState, ids
-from livedbg.model.facts import RequestFacts
+from livedbg.model.facts import RequestFacts, WaitedFacts
 
 _CELL_AT = 16
 
@@ -349,9 +350,11 @@ class LoopState:
         self.frames: dict[str, tuple[Frame, ...]] = {}
         self.edges: dict[EdgeKey, Edge] = {}
         self.resources: dict[str, Resource] = {}
+        self._givers: Named = {}
 
-    def add(self, sample: LoopSample) -> None:
-        """Add everything of a sample."""
+    def add(self, sample: LoopSample, givers: Named) -> None:
+        """Add everything of a sample, and who gives what its tasks wait for."""
+        self._givers = givers
         by_address = {task.address: self._names.of(task) for task in sample.loops.tasks}
         for task in sample.loops.tasks:
             self._task(task, by_address, sample)
@@ -424,6 +427,7 @@ class LoopState:
                 outside=_SIGNAL if signals else "",
                 idle=_EVENT if what.name.endswith(".Event") else "",
                 lost=_LOST if what.address in sample.lost else "",
+                facts=WaitedFacts(givers=given) if (given := self._givers.get(what.address)) else None,
                 attributes={"type": what.name, "called in": frame.where if frame is not None else ""},
             )
         self._edge(EdgeKind.WAITS_FOR, own, target, f"awaits {what.label} {what.address:#x}{where}", timed=timed)

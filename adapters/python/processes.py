@@ -41,14 +41,14 @@ def user_frame(thread: PyThread) -> str:
     return thread.frames[-1].where if thread.frames else ""
 
 
-def library_call(thread: PyThread) -> str:
-    """Return the outermost of the library's frames: the user's call (`Queue.get`, `Event.wait`)."""
-    name = ""
+def library_call(thread: PyThread) -> tuple[str, int]:
+    """Return the outermost of the library's frames, the user's call (`Queue.get`, `Event.wait`), and its `self`."""
+    name, own = "", 0
     for frame in thread.frames:
         if not frame.code.file.endswith(_LIBRARY):
             break
-        name = frame.code.name
-    return name
+        name, own = frame.code.name, next(iter(frame.slots), 0)
+    return name, own
 
 
 _NEAR: Final = 3  # innermost frames that may have the lock among their values
@@ -192,14 +192,15 @@ class _Finder:
             lock = self._lock_asleep_on(thread, word)
             if lock is None:
                 queue = self._simple_queue(thread, word)
-                return NotifyWait(tid, queue, "SimpleQueue.get", where, timed, word) if queue else None
+                return NotifyWait(tid, queue, "SimpleQueue.get", where, timed, word, queue) if queue else None
         if lock is None:
             return None
         if lock.address in self._by_join_lock:
             return JoinWait(tid, self._by_join_lock[lock.address], where, timed)
         inner = thread.frames[0]
         if inner.code.name == "Condition.wait" and inner.code.file.endswith("/threading.py") and inner.slots:
-            return NotifyWait(tid, inner.slots[0], library_call(thread), where, timed, word)
+            label, own = library_call(thread)
+            return NotifyWait(tid, inner.slots[0], label, where, timed, word, own)
         return LockWait(tid, lock, where, timed, None)
 
     def with_owner(self, wait: LockWait, held: Mapping[int, list[Held]]) -> LockWait:

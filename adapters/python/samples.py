@@ -44,6 +44,7 @@ class NotifyWait(NamedTuple):
         address: of the Condition or queue.
         label: the user's call, e.g. `Queue.get`.
         word: semaphore that it sleeps on.
+        of: address of what that call is made on.
     """
 
     tid: int
@@ -52,6 +53,7 @@ class NotifyWait(NamedTuple):
     where: str
     timed: bool
     word: int
+    of: int = 0
 
 
 class JoinWait(NamedTuple):

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import structs
 
 from livedbg.adapters.python.forks import Inherited
+from livedbg.adapters.python.givers import Named, ProcessGivers
 from livedbg.adapters.python.loop_watch import LoopWatch
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of, given_name
@@ -27,7 +29,7 @@ from livedbg.adapters.python.status import Statuses
 from livedbg.model import Edge, EdgeKey, EdgeKind, Resource, Stack, ids
 from livedbg.model.errors import LivedbgError
 from livedbg.model.events import StacksSeen
-from livedbg.model.facts import LockFacts
+from livedbg.model.facts import LockFacts, WaitedFacts
 from livedbg.session.adapter import Context
 from livedbg.session.pacing import ChangePace, timed
 from livedbg.session.publisher import Publisher
@@ -45,18 +47,19 @@ class PythonState:
         self.edges: dict[EdgeKey, Edge] = {}
         self.resources: dict[str, Resource] = {}
 
-    def add(self, sample: Sample, inherited: Mapping[int, Inherited], *, semaphores: bool) -> None:
+    def add(self, sample: Sample, inherited: Mapping[int, Inherited], givers: Named, *, semaphores: bool) -> None:
         """Add everything of a sample.
 
         Args:
             inherited: locks that were inherited locked from a fork, by address.
+            givers: who gives what is waited for.
             semaphores: locks are made of semaphores (up to 3.13).
         """
         self._gils(sample)
         for wait in sample.lock_waits:
             self._lock(wait, inherited.get(wait.lock.address), semaphores)
         for notify in sample.notify_waits:
-            self._notify(notify)
+            self._notify(notify, givers.get(notify.address, ()))
         for join in sample.join_waits:
             evidence = f"Thread.join in {join.where}"
             self._edge(
@@ -114,13 +117,14 @@ class PythonState:
         if semaphores:
             self._part_of("sem", lock.word, target)
 
-    def _notify(self, wait: NotifyWait) -> None:
+    def _notify(self, wait: NotifyWait, givers: tuple[str, ...]) -> None:
         target = self._id("cond", wait.address)
         self.resources[target] = Resource(
             id=target,
             kind="cond",
             name=wait.label,
             state="waits to be notified",
+            facts=WaitedFacts(givers=givers) if givers else None,
             attributes={"type": f"Python: {wait.label}", "called in": wait.where},
         )
         evidence = f"{wait.label} of {wait.address:#x}, called in {wait.where}"
@@ -173,7 +177,8 @@ class Watch:
         self._memory_pace = _pace()
         self._stack_pace = ChangePace(share=0.001, burst_s=0.1, moving_most_s=_MOVING_STACKS_S)
         self._loop_pace = _pace()
-        self._loops = LoopWatch(process, context, statuses)
+        self._givers = ProcessGivers(context.request.host, process.pid, process.reader)
+        self._loops = LoopWatch(process, context, statuses, self._givers)
         self._spy_owner: int | None = None
         self._shown = Publisher(f"python/{self.id}")
         self._stacks: dict[str, Stack] = {}
@@ -224,9 +229,13 @@ class Watch:
         if not self.process.readable:
             return
         began_ns = self._context.stamp()["mono_ns"]
-        sample, cost = await asyncio.to_thread(timed, self.process.sample)
-        _, ours = timed(self._emit_state, sample, began_ns)
+        (sample, givers), cost = await asyncio.to_thread(timed, self._sampled)
+        _, ours = timed(partial(self._emit_state, sample, began_ns, givers))
         self._memory_pace.sampled(moved.signature, cost.cpu_s + ours.cpu_s, moved.still)
+
+    def _sampled(self) -> tuple[Sample, Named]:
+        sample = self.process.sample()
+        return sample, self._givers.of_threads(sample)
 
     async def _sample_loops(self, moved: Movement) -> None:
         try:
@@ -249,7 +258,7 @@ class Watch:
         if not self.process.readable:
             owner = next((thread for thread in threads if thread.owns_gil), None)
             self._spy_owner = self._tid(owner) if owner is not None else None
-            self._emit_state(Sample(), self._context.stamp()["mono_ns"])
+            self._emit_state(Sample(), self._context.stamp()["mono_ns"], {})
 
     def _tid(self, thread: SpyThread) -> int | None:
         known = self.process.our_tid(thread.os_thread_id)
@@ -287,11 +296,12 @@ class Watch:
             stacks = await self._sources.added(self.process.pid, changed)
             self._context.emit(StacksSeen(stacks=stacks, **stamp))
 
-    def _emit_state(self, sample: Sample, began_ns: int) -> None:
+    def _emit_state(self, sample: Sample, began_ns: int, givers: Named) -> None:
         """Publish changed edges and resources; new edges hold since the sample began."""
         state = PythonState(self._context.request.host, self.process.pid)
         layout = self.process.interpreter.layout
-        state.add(sample, self.process.inherited, semaphores=layout is not None and not layout.lock_word)
+        semaphores = layout is not None and not layout.lock_word
+        state.add(sample, self.process.inherited, givers, semaphores=semaphores)
         runtime = self.process.interpreter.runtime
         if self._spy_owner is not None and runtime is not None and not self.process.interpreter.free_threaded:
             state.owner_by_py_spy(runtime, self._spy_owner)

@@ -21,8 +21,8 @@ Invariants:
         to nothing while another thread of its process has been in one unexplained wait for the threshold. Nor is an
         event loop that uses little CPU time progress while a thread of the job is held up (L8).
     behaviour.L8. A program is not called idle while one of its threads has waited for the threshold for something that
-        nobody waits for on purpose: a lock (except the lock of a thread that accepts connections), a barrier, or a
-        semaphore of Python.
+        nobody waits for on purpose: a lock (except the lock of a thread that accepts connections, or that sleeps in no
+        loop), a barrier, or a semaphore of Python.
     behaviour.L9. A thread whose calls are not known does not "compute". One that progressed while it was watched
         computes only after the threshold and ten times its usual step have passed without another step.
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
@@ -41,6 +41,7 @@ Invariants:
         leaves unread data that it sent to itself.
     behaviour.L14. Nor is a program that polls, or waits with a time limit, because a process waits for connections that
         may answer it: one outside its family, or one of it to which it has a connection.
+        Nor is a parent that waits for a signal, while a child waits for it: the child may have sent that before.
     behaviour.L15. Nor does a thread show progress that does little but answer: only threads that poll, tick or are
         blocked can give it what it waits for. A program that asks a child again and again whether a job is done, or
         whether it lives, looks the same whatever becomes of the job.
@@ -54,6 +55,8 @@ Invariants:
         has run while it was watched, within the threshold, and awaits something itself (no library may poll for it),
         without giving up; or waits for other tasks only, for a job, or until it is told to stop. Not if some task is in
         a loop that ends when something has come.
+    behaviour.L19. Who waits for what a sleeping thread or task will give (livedbg.cpython.givers) goes on as that one
+        does: it sleeps in a loop that waits for nothing, or for a second or longer.
 """
 
 from __future__ import annotations
@@ -94,7 +97,7 @@ from livedbg.model import (
     WaitKind,
     ids,
 )
-from livedbg.model.facts import RequestFacts, SocketFacts, facts_of
+from livedbg.model.facts import RequestFacts, SocketFacts, WaitedFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 
 TICK_SHARE: Final = 0.05
@@ -106,6 +109,7 @@ JOB: Final = "a job"
 ORDER: Final = "an order to stop"
 """What a thread waits for that leaves all work to others."""
 
+_LONG_S: Final = 600.0
 _NAP_S: Final = 1.0
 """Who asks to sleep for so long says himself for how long; a shorter sleep again and again is a poll."""
 _RESTING: Final = (LoopWay.RESTS, LoopWay.WORKS)
@@ -118,7 +122,16 @@ _STEPS: Final = 10
 _INTERPRETER: Final = ("python", "libpython", "libc.", "libc-", "libpthread", "ld-", "time.", "[vdso", "vdso")
 """Files of Python's interpreter and of the C library."""
 
-_SLEEPS_OF_CPP: Final = ("std::this_thread::sleep_", "void std::this_thread::sleep_")
+_SLEEPS_OF_CPP: Final = tuple(
+    f"{returned}{name}"
+    for returned in ("", "void ", "bool ", "std::cv_status ")
+    for name in (
+        "std::this_thread::sleep_",
+        "std::condition_variable",
+        "std::_V2::condition_variable",
+        "std::__condvar",
+    )
+)
 
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:")
 _HELD: Final = (*_LOCKS, "barrier:")
@@ -255,6 +268,27 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
     return thread.waits_in or "sleep" if long or not _has_run(thread, state.snapshot) else None
 
 
+def giver_of(entity: str, state: RuleInput) -> Thread | None:
+    """Return the thread that sleeps, itself or in a task, and then gives what a thread or a task waits for (L19)."""
+    snapshot = state.snapshot
+    resources = (snapshot.resources.get(name) for name in state.graph.blockers_of(entity))
+    for name in (name for one in resources if one is not None for name in facts_of(one.facts, WaitedFacts).givers):
+        thread = snapshot.threads.get(name) or _loop_of_rest(name, state)
+        if thread is not None and (name not in snapshot.threads or doing(thread, state).kind is Behaviour.SLEEPING):
+            return thread
+    return None
+
+
+def _loop_of_rest(task: str, state: RuleInput) -> Thread | None:
+    """Return the thread of a task that sleeps in a loop which waits for nothing."""
+    stack = state.snapshot.stacks.get(task)
+    place = state.code.frame(stack)
+    if stack is None or place is None or place.loop not in _RESTING or not sleeps_in_task(stack.frames):
+        return None
+    keys = (EdgeKey(EdgeKind.RUNS_ON, task, name) for name in state.snapshot.threads)
+    return next((state.snapshot.threads[key.target] for key in keys if key in state.snapshot.edges), None)
+
+
 def sleeping_task(thread: Thread, state: RuleInput) -> Task | None:
     """Return the first task that sleeps of a thread in its event loop, or None."""
     tasks = state.once(_tasks_of_threads).get(thread.id, ()) if thread.wait is WaitKind.POLL else ()
@@ -287,6 +321,7 @@ def _goes_on(task: Task, thread: Thread, state: RuleInput) -> bool:
     if (
         place.loop is LoopWay.PAUSES
         or _works(task.id, state)
+        or giver_of(task.id, state) is not None
         or (waits and all(edge.target in state.snapshot.tasks for edge in waits))
     ):
         return True
@@ -428,6 +463,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     at_end = doing(last, state)
     if at_end.kind is Behaviour.SERVING and (
         (at_end.reason == JOB and last is not main)
+        or _awaits_parent(main, last, state)
         or awaits_jobs_of_pool(main, state)
         or _asks_again(main, last, state)
         or ignored_by(main, state) is not None
@@ -448,7 +484,8 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
         for other in asleep:
             if in_job(_frames(other, state), state.code.workers) or _loop_way(other, state) is LoopWay.WORKS:
                 return Standing(main, other, doing(other, state))
-    return Standing(main, last, at_end)
+    giver = giver_of(last.id, state)
+    return Standing(main, last, at_end) if giver is None else Standing(main, giver, doing(giver, state))
 
 
 def _shows_nothing(thread: Thread, state: RuleInput) -> bool:
@@ -493,6 +530,13 @@ def awaits_jobs_of_pool(thread: Thread, state: RuleInput) -> bool:
     """Return whether a thread waits for jobs to end: a serving job never ends (L11)."""
     stack = state.snapshot.stacks.get(thread.id)
     return stack is not None and awaits_jobs(stack.frames)
+
+
+def _awaits_parent(main: Thread, last: Thread, state: RuleInput) -> bool:
+    """Return whether a child waits for its parent, which waits for a signal: that may be the child's, and be lost."""
+    process, parent = state.snapshot.processes.get(main.process), state.snapshot.processes.get(last.process)
+    known = process is not None and parent is not None and process.ppid == parent.pid
+    return known and last.wait is WaitKind.SIGNAL
 
 
 def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:
@@ -608,9 +652,18 @@ def held_up(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] |
         stack = state.snapshot.stacks.get(thread.id)
         in_lock = any(entity.startswith(_HELD) for entity in state.graph.blockers_of(thread.id))
         in_lock = in_lock or (stack is not None and waits_for_semaphore(stack.frames))
+        if giver_of(thread.id, state) is not None or _ends_in_nap(thread, state):
+            continue
         if in_lock and not _takes_jobs(thread, state) and not _serves(last_waited_for(thread, state), state):
             return thread, waited
     return None
+
+
+def _ends_in_nap(thread: Thread, state: RuleInput) -> bool:
+    """Return whether the last thread of a wait chain sleeps in no loop of the user's code, for ten minutes at most."""
+    last = last_waited_for(thread, state)
+    naps = doing(last, state).kind is Behaviour.SLEEPING and _loop_way(last, state) is LoopWay.ONCE
+    return last is not thread and naps and (last.sleeps_s or 0) < _LONG_S
 
 
 def unanswered(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] | None:
@@ -618,7 +671,8 @@ def unanswered(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int
 
     It waits beside a connection that no thread waits at, or in a job of a pool.
     """
-    waiting = [thread for thread in threads if thread.wait in _INSIDE and doing(thread, state) == LONG_BLOCKED]
+    inside = (thread for thread in threads if thread.wait in _INSIDE and doing(thread, state) == LONG_BLOCKED)
+    waiting = [thread for thread in inside if giver_of(thread.id, state) is None]
     users = [thread for thread in waiting if in_users_code(thread, state)]
     left = {name for name in {one.process for one in waiting} if _leaves_a_connection(name, state)}
     found = (one for one in users or waiting if one.process in left or in_job(_frames(one, state), state.code.workers))
@@ -756,7 +810,11 @@ def _works(entity: str, state: RuleInput) -> bool:
     """Return whether a thread or a task waits for the next job of a queue, which it tells of each that it has done."""
     stack = state.snapshot.stacks.get(entity)
     place = state.code.frame(stack)
-    return place is not None and place.loop is LoopWay.WORKS and stack is not None and takes_item(stack.frames)
+    if stack is None or place is None or place.loop is not LoopWay.WORKS:
+        return False
+    thread = state.snapshot.threads.get(entity)
+    native = place.language == "native" and thread is not None and thread.wait is WaitKind.CONDITION
+    return native or takes_item(stack.frames)
 
 
 def _serves(thread: Thread, state: RuleInput) -> str:

@@ -221,6 +221,14 @@ class FrameLocals:
                 found[name] = self._heap.words(value + _CELL_AT, 1)[0] if cell else value
         return {name: value for name, value in found.items() if value}
 
+    def named(self, code: Code, slots: Iterable[int]) -> list[tuple[str, int]]:
+        """Return the variables of a frame or a coroutine with their values, cells as they are.
+
+        Raises:
+            OSError: not readable.
+        """
+        return [(name, value) for name, value in zip(self._names_of(code), slots, strict=False) if value]
+
     def _names_of(self, code: Code) -> tuple[str, ...]:
         if code.address not in self._names:
             self._names[code.address] = self._read(code)

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -268,13 +268,23 @@ def _rests_of(
 
     test = loop.test if isinstance(loop, ast.While) else ast.Constant(True)
     begins = (isinstance(test, ast.Constant) and bool(test.value)) or waits_for_nothing(test)
-    told = (one is not None and (waits_for_nothing(one) or _of_item(one, taken)) for one in exits)
+
+    def is_told(way_out: ast.expr) -> bool:
+        if isinstance(way_out, ast.BoolOp) and isinstance(way_out.op, ast.And):
+            return any(map(is_told, way_out.values))
+        return waits_for_nothing(way_out) or _of_item(way_out, taken)
+
+    told = (one is not None and is_told(one) for one in exits)
     if not begins or not all(told) or any(map(_leaves, _inside(loop.body))):
         return None
-    lines = (range(one.lineno, (one.end_lineno or one.lineno) + 1) for one in _each_round(loop.body))
     calls = (one for one in _inside([loop]) if isinstance(one, ast.Call) and (one.args or one.keywords))
     waits = frozenset(one.lineno for one in calls if _is_flag(one, flags))
-    return frozenset(line for one in lines for line in one), waits
+    return _lines((*_head(loop), *_each_round(loop.body))), waits
+
+
+def _lines(nodes: Iterable[ast.AST]) -> frozenset[int]:
+    ends = ((getattr(one, "lineno", 0), getattr(one, "end_lineno", 0) or 0) for one in nodes)
+    return frozenset(line for first, last in ends for line in range(first, last + 1))
 
 
 def _own(loop: ast.AST) -> set[str]:
@@ -382,12 +392,18 @@ def _inside(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
             yield from _inside(ast.iter_child_nodes(node))
 
 
-def _each_round(nodes: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the simple statements that each round of a loop comes to (X5)."""
+def _head(loop: ast.For | ast.AsyncFor | ast.While) -> Iterator[ast.AST]:
+    """Yield what a loop evaluates before each round: its condition, or the next of its items."""
+    yield from (loop.test,) if isinstance(loop, ast.While) else (loop.target, loop.iter)
+
+
+def _each_round(nodes: Sequence[ast.stmt]) -> Iterator[ast.AST]:
+    """Yield the simple statements, and the heads of loops, that each round of a loop comes to (X5)."""
     for node in nodes:
         if isinstance(node, ast.Try):
             yield from _each_round([*node.body, *node.orelse, *node.finalbody])
-        elif isinstance(node, (ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)):
+        elif isinstance(node, (ast.With, ast.AsyncWith, *_LOOPS)):
+            yield from () if isinstance(node, (ast.With, ast.AsyncWith)) else _head(node)
             yield from _each_round(node.body)
         elif not isinstance(node, (ast.If, ast.Match, *_NESTED)):
             yield node
@@ -396,21 +412,97 @@ def _each_round(nodes: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
 _LARGEST: Final = 1 << 20
 
 
+class Ahead(NamedTuple):
+    """What the code ahead of a line names: variables, and attributes, each with the name before the dot.
+
+    Before the dot: `.inbox` of `self.inbox.put`, `queues` of `queues[0].put`; "" for a call.
+    """
+
+    attributes: Set[tuple[str, str]] = frozenset()
+    variables: Set[str] = frozenset()
+
+
+class SourceFile(NamedTuple):
+    """What is kept of a file: its loops, its functions (first and last line, name), and what it names in which line.
+
+    `rounds` are the loops by first and last line, each with the lines that each round of it comes to (X5).
+    """
+
+    spans: tuple[Span, ...]
+    rounds: tuple[tuple[int, int, frozenset[int]], ...]
+    functions: tuple[tuple[int, int, str], ...]
+    attributes: tuple[tuple[int, tuple[str, str]], ...]
+    variables: tuple[tuple[int, str], ...]
+
+    def ahead(self, line: int) -> Collection[int]:
+        """Return the lines that will run after one: in each round of the outermost loop around it, or behind it."""
+        around = [(first, last) for first, last, _ in self.functions if first <= line <= last]
+        first, last = max(around, default=(1, line))
+        loops = (lines for begin, end, lines in self.rounds if first <= begin <= line <= end)
+        return next(loops, range(line + 1, last + 1))
+
+    def names_ahead(self, line: int) -> Ahead:
+        found = Ahead(set(), set())
+        todo: list[Collection[int]] = [self.ahead(line)]
+        while todo:
+            lines = todo.pop()
+            attributes = {name for at, name in self.attributes if at in lines} - found.attributes
+            variables = {name for at, name in self.variables if at in lines} - found.variables
+            found = Ahead(found.attributes | attributes, found.variables | variables)
+            named = {name for _, name in attributes} | variables
+            todo += (range(first, last + 1) for first, last, name in self.functions if name in named)
+        return found
+
+
+def file_of(tree: ast.Module) -> SourceFile:
+    nodes = list(ast.walk(tree))
+    functions = (one for one in nodes if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    attributes = (one for one in nodes if isinstance(one, ast.Attribute))
+    variables = (one for one in nodes if isinstance(one, ast.Name))
+    loops = (one for one in nodes if isinstance(one, _LOOPS))
+    rounds = ((one.lineno, one.end_lineno or one.lineno, _lines(_each_round([one]))) for one in loops)
+    return SourceFile(
+        spans=spans_of(tree),
+        rounds=tuple(sorted(rounds, key=lambda one: one[:2])),
+        functions=tuple((one.lineno, one.end_lineno or one.lineno, one.name) for one in functions),
+        attributes=tuple((one.lineno, (_before_dot(one.value), one.attr)) for one in attributes),
+        variables=tuple((one.lineno, one.id) for one in variables),
+    )
+
+
+def _before_dot(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):
+        return _before_dot(node.value)
+    return f".{node.attr}" if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 class Sources:
     """The sources of one process; each is read once."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._spans: dict[str, tuple[Span, ...] | None] = {}
+        self._files: dict[str, SourceFile | None] = {}
 
     def spans(self, file: str) -> tuple[Span, ...] | None:
         """Return the loops of a file that a code object names; None if it can't be read or was changed."""
-        if file not in self._spans:
-            self._spans[file] = None
-            with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-                self._spans[file] = self._read(file)
-        return self._spans[file]
+        known = self._file(file)
+        return known.spans if known is not None else None
 
-    def _read(self, file: str) -> tuple[Span, ...] | None:
+    def names_ahead(self, file: str, line: int) -> Ahead:
+        """Return what a file names in the code ahead of a line, also in functions of it that are named there.
+
+        What runs ahead of a line: the outermost loop of its function around it, or what is behind it in that function.
+        """
+        known = self._file(file)
+        return known.names_ahead(line) if known is not None else Ahead()
+
+    def _file(self, file: str) -> SourceFile | None:
+        if file not in self._files:
+            self._files[file] = None
+            with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+                self._files[file] = self._read(file)
+        return self._files[file]
+
+    def _read(self, file: str) -> SourceFile | None:
         text = target_files.read_since_start(self._pid, file, _LARGEST) if file.endswith(".py") else None
-        return spans_of(ast.parse(text)) if text is not None else None
+        return file_of(ast.parse(text)) if text is not None else None

@@ -40,6 +40,16 @@ class LockFacts(Facts, frozen=True, kw_only=True, tag="lock"):
     inherited: str = ""
 
 
+class WaitedFacts(Facts, frozen=True, kw_only=True, tag="waited"):
+    """Facts of a queue, an event or a condition that somebody waits for.
+
+    Attributes:
+        givers: threads and tasks that will come to code that may end such a wait.
+    """
+
+    givers: tuple[str, ...] = ()
+
+
 class GroupFacts(Facts, frozen=True, kw_only=True, tag="cgroup"):
     """Facts of a control group that holds back its processes.
 

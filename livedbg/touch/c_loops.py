@@ -5,10 +5,14 @@ What is said of Python's loops in livedbg.cpython.loop_source holds here too; th
 Invariants:
     c_loops.K1. A loop waits for nothing if its condition and all its ways out are true for ever, compare a number that
         only its own arithmetic changes or the time, ask a flag (of an atomic type, or a bool of this file, with a name
-        like `stop`), or whether a queue had one more item, or several of these. Else it polls. One that `exit` or a
-        coroutine leaves does neither.
+        like `stop`), whether a queue had one more item, or whether what was read is the end, or several of these. Else
+        it polls. One that `exit` or a coroutine leaves does neither.
     c_loops.K2. A line counts only if each round comes to it: not under `if`, `switch` or `catch`.
-    c_loops.K3. A loop that only goes on with a sleep that a signal broke (`while (nanosleep(&left, &left))`) is none.
+    c_loops.K3. A loop that only goes on with a sleep that a signal broke (`while (nanosleep(&left, &left))`) is none,
+        nor is one that does nothing but wait for a condition variable: that is how one waits for it.
+    c_loops.K4. It works if it waits for nothing, and takes an item from a queue in each round, at the line or behind
+        it. It may also end when that queue is empty, or by any bool of this file. A wait with a time limit in a loop
+        that waits for nothing is a pause.
 """
 
 from __future__ import annotations
@@ -43,6 +47,12 @@ _FLAG: Final = lazy_re(
 _TAKES: Final = frozenset({"pop", "take", "recv", "receive", "dequeue", "wait_and_pop", "read"})
 """With arguments, or into a variable: what a call without them returns may be a flag."""
 
+_LIMITED: Final = frozenset({"wait_for", "wait_until", "pthread_cond_timedwait", "cnd_timedwait"})
+
+_READS: Final = frozenset({"read", "recv", "recvfrom", "recvmsg", "fread", "fgets", "getline", "accept", "mq_receive"})
+_NOTHING: Final = ("0", "-1", "NULL", "nullptr", "1")
+_JOBS: Final = frozenset({"pop", "pop_front", "pop_back", "dequeue"})
+_WAITS: Final = frozenset({"wait", "pthread_cond_wait", "cnd_wait"})
 _BRACKETS: Final = ("condition_clause", "parenthesized_expression")
 _EXITS: Final = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate"})
 _ORDERS: Final = ("<", ">", "<=", ">=")
@@ -88,19 +98,27 @@ def _way_of(root: Node, line: int) -> LoopWay | None:
     while node is not None:
         if node.type in _FUNCTIONS:
             loops.clear()
-        elif node.type in _LOOPS and not _sleeps_on(node.child_by_field_name("condition")):
+        elif node.type in _LOOPS and not _sleeps_on(node):
             loops.append(node)
         within = (one for one in node.named_children if one.start_point[0] < line <= one.end_point[0] + 1)
         node = next(within, None)
     ways = [_way(loop, line, root) for loop in loops]
-    decided = (way for way in (LoopWay.POLLS, LoopWay.UNKNOWN, LoopWay.RESTS, LoopWay.ENDS) if way in ways)
-    return next(decided, None)
+    order = (LoopWay.POLLS, LoopWay.UNKNOWN, LoopWay.PAUSES, LoopWay.WORKS, LoopWay.RESTS, LoopWay.ENDS)
+    return next((way for way in order if way in ways), None)
 
 
-def _sleeps_on(test: Node | None) -> bool:
-    """Return whether a loop only goes on with a sleep that a signal broke (K3)."""
-    calls = (one for one in _nodes(test) if one.type == "call_expression") if test is not None else ()
-    return any("sleep" in _name(one.child_by_field_name("function")) for one in calls)
+def _called(node: Node | None) -> set[str]:
+    calls = (one for one in _nodes(node) if one.type == "call_expression") if node is not None else ()
+    return {_name(one.child_by_field_name("function")) for one in calls}
+
+
+def _sleeps_on(loop: Node) -> bool:
+    """Return whether a loop only goes on with a sleep that a signal broke, or with a wait (K3)."""
+    body = loop.child_by_field_name("body")
+    block = body is not None and body.type == "compound_statement"
+    only = body.named_children[0] if body is not None and block and body.named_child_count == 1 else body
+    waits = only is not None and only.type == "expression_statement" and not _called(only).isdisjoint(_WAITS)
+    return waits or any("sleep" in name for name in _called(loop.child_by_field_name("condition")))
 
 
 def _way(loop: Node, line: int, root: Node) -> LoopWay:
@@ -115,12 +133,59 @@ def _way(loop: Node, line: int, root: Node) -> LoopWay:
     goes_on = LoopWay.RESTS if goes_on is None and _takes(test) else goes_on
     if goes_on is None or body is None:
         return LoopWay.POLLS
-    for way_out in _ways_out(body):
-        if way_out is None or not (_goes_on(way_out, own, root) or _takes(_denied(_bare(way_out)))):
+    each, taken = list(_each_round(body)), set(_taken(inside))
+    works = goes_on is LoopWay.RESTS and any(not _called(one).isdisjoint(_JOBS) for one in each)
+    for way_out in map(_bare, _ways_out(body)):
+        at_end = way_out is not None and (_takes(_denied(way_out)) or _is_end(way_out, taken))
+        if not (at_end or (works and _is_closed(way_out, root)) or (way_out and _is_told(way_out, own, root))):
             return LoopWay.POLLS
-    if not any(one.start_point[0] < line <= one.end_point[0] + 1 for one in _each_round(body)):
+    here = [one for one in each if one.start_point[0] < line <= one.end_point[0] + 1]
+    if not here:
         return LoopWay.UNKNOWN
-    return goes_on
+    if goes_on is LoopWay.RESTS and any(not _called(one).isdisjoint(_LIMITED) for one in here):
+        return LoopWay.PAUSES
+    pops = [one.start_point[0] for one in each if not _called(one).isdisjoint(_JOBS)]
+    return LoopWay.WORKS if works and line <= min(pops) + 1 else goes_on
+
+
+def _is_closed(test: Node | None, root: Node) -> bool:
+    """Return whether a condition asks whether a queue is empty, or a bool of this file, or both (K4)."""
+    test = _bare(test)
+    if test is not None and test.type == "binary_expression":
+        both = _text(test.child_by_field_name("operator")) in ("&&", "||")
+        return both and all(_is_closed(test.child_by_field_name(side), root) for side in ("left", "right"))
+    if test is not None and test.type == "call_expression":
+        return _called(test) == {"empty"}
+    name = _own_name(_denied(test) or test)
+    return bool(name) and _is_bool(name, root)
+
+
+def _taken(inside: list[Node]) -> Iterator[str]:
+    """Yield the variables that get what a call has read."""
+    for node in inside:
+        name, value = "", None
+        if node.type == "init_declarator":
+            name, value = _text(node.child_by_field_name("declarator")), node.child_by_field_name("value")
+        elif node.type == "assignment_expression":
+            name, value = _text(node.child_by_field_name("left")), node.child_by_field_name("right")
+        if value is not None and value.type == "call_expression" and not _called(value).isdisjoint(_READS):
+            yield name.lstrip("*")
+
+
+def _is_end(test: Node, taken: set[str]) -> bool:
+    """Return whether a condition asks whether what was read is the end: `n <= 0`, `!line`."""
+    if test.type == "binary_expression":
+        right = test.child_by_field_name("right")
+        return _text(test.child_by_field_name("left")) in taken and _text(right) in _NOTHING
+    return _text(_denied(test)) in taken
+
+
+def _is_told(test: Node | None, own: set[str], root: Node) -> bool:
+    """Return whether a way out is taken only if somebody told the loop to stop, or at its own end."""
+    test = _bare(test)
+    if test is not None and test.type == "binary_expression" and _text(test.child_by_field_name("operator")) == "&&":
+        return any(_is_told(test.child_by_field_name(side), own, root) for side in ("left", "right"))
+    return _goes_on(test, own, root) is not None
 
 
 def _goes_on(test: Node | None, own: set[str], root: Node) -> LoopWay | None:
@@ -164,6 +229,10 @@ def _is_flag(node: Node | None, root: Node) -> bool:
     name = _own_name(node)
     if not name or _FLAG.fullmatch(name) is None:
         return False
+    return _is_bool(name, root)
+
+
+def _is_bool(name: str, root: Node) -> bool:
     declared = rf"\b(?:bool|atomic_bool|atomic<bool>|sig_atomic_t)\s[^;(){{}}]{{0,200}}?\b{re.escape(name)}\b"
     return re.search(declared, _text(root)) is not None
 
@@ -225,6 +294,8 @@ def _each_round(node: Node) -> Iterator[Node]:
     elif node.type in _INSIDE:
         for one in node.named_children:
             yield from _each_round(one)
+    elif node.type == "if_statement" and (condition := node.child_by_field_name("condition")) is not None:
+        yield condition
     elif node.type not in _BRANCHES:
         yield node
 

@@ -14,6 +14,7 @@ from livedbg.model import (
     UNSEEN_RUNTIME,
     EdgeKind,
     Frame,
+    LoopWay,
     Process,
     SourceHealth,
     SourceStatus,
@@ -959,3 +960,41 @@ def test_of_what_a_poll_waits_for_who_is_blocked_decides_in_whatever_order_it_be
         for pid in order:
             world.waits(main, ends[pid])
         assert "thread 3 (worker) has been in read of socket 7" in verdict(world.later(20 * SECOND)).sentence
+
+
+@pytest.mark.invariant("behaviour.L14")
+@pytest.mark.parametrize(("parent", "state"), [(1, VerdictState.UNKNOWN), (None, VerdictState.RUNNING)])
+def test_L14_a_parent_may_have_lost_the_signal_of_a_child_that_waits_for_it(
+    parent: int | None, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    world.process(2, ppid=parent)
+    world.thread(1, "main", waits_in="pause (waits for a signal)", timed=False)
+    pipe = world.resource("pipe:box/9")
+    world.holds(pipe, "process:box/1")
+    world.waits(world.thread(2, "child", pid=2, waits_in="read of pipe 3", timed=False), pipe)
+    found = verdict(world.later(20 * SECOND))
+    assert found.state is state, found.sentence
+
+
+@pytest.mark.invariant("behaviour.L11")
+@pytest.mark.parametrize(
+    ("way", "waits_in", "state"),
+    [
+        (LoopWay.WORKS, "pthread_cond_wait", VerdictState.RUNNING),
+        (LoopWay.RESTS, "pthread_cond_wait", VerdictState.UNKNOWN),  # in a job
+        (LoopWay.WORKS, "read of pipe 3", VerdictState.UNKNOWN),
+    ],
+)
+def test_L11_a_worker_of_a_pool_in_cpp_has_no_job(way: LoopWay, waits_in: str, state: VerdictState) -> None:
+    world = World()
+    world.process(1)
+    world.thread(1, "main", waits_in="sleep 60 s", timed=True)
+    worker = world.thread(2, "worker", waits_in=waits_in, timed=False)
+    inner = Frame(function="pthread_cond_wait", module="libc.so.6", language="native")
+    place = Frame(function="Pool::work", file="/src/pool.cpp", line=35, language="native", module="job", loop=way)
+    stack = Stack(thread=worker, frames=(inner, place), taken_mono_ns=world.now_ns, source="drgn", layer="native")
+    world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+    found = verdict(world.later(20 * SECOND))
+    assert found.state is state, found.sentence

@@ -77,6 +77,11 @@ def way(tmp_path: Path) -> Way:
         ("while (states.get(job)) {\n HERE;\n}", POLLS),
         ("while (busy.take()) {\n HERE;\n}", POLLS),
         ("while (true) {\n if (!q.pop(x)) break;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (g_stop && left()) break;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (g_stop || left()) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n n = read(fd, x, 9);\n if (n <= 0) break;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n n = ask(fd);\n if (n <= 0) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n n = read(fd, x, 9);\n if (n == 7) break;\n HERE;\n}", POLLS),
         ("while (true) {\n if (q.pop(x)) break;\n HERE;\n}", POLLS),
         ("while (true) {\n HERE;\n if (ready()) std::exit(0);\n}", NOTHING),
         ("while (true) {\n HERE;\n goto out;\n}", POLLS),
@@ -127,6 +132,28 @@ def test_only_sources_as_they_were_built_are_read(tmp_path: Path) -> None:
     other = file.rename(tmp_path / "job.txt")
     assert CSources(os.getpid()).way(str(other), 3) is LoopWay.UNKNOWN
     assert CSources(os.getpid()).way("/nowhere/job.c", 3) is LoopWay.UNKNOWN
+
+
+WAITS = "while (true) {\n cv.wait(l, [&] { return x || !q.empty(); });\n if (q.empty()) return;\n q.pop_front();\n}"
+
+
+@pytest.mark.invariant("c_loops.K3", "c_loops.K4")
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (WAITS.replace("cv.wait", "HERE.wait"), LoopWay.WORKS),
+        (WAITS.replace("q.empty()) return", "running_ && q.empty()) return").replace("cv.wait", "HERE.wait"), POLLS),
+        (WAITS.replace("q.empty()) return", "q.empty() && left()) return").replace("cv.wait", "HERE.wait"), POLLS),
+        (WAITS.replace("\n}", "\n cv.HERE(l);\n}"), ENDLESS),  # a wait in the job
+        ("while (true) {\n while (q.empty()) pthread_cond_wait(&HERE, &m);\n q.pop();\n}", LoopWay.WORKS),
+        ("while (!ready) {\n pthread_cond_wait(&HERE, &m);\n}", None),
+        ("while (!g_stop) {\n HERE.wait_for(l, t);\n}", LoopWay.PAUSES),
+        ("while (!g_stop) {\n if (HERE.wait_until(l, t) == late) fire();\n}", LoopWay.PAUSES),
+        ("while (!ready) {\n HERE.wait_for(l, t);\n f();\n}", POLLS),
+    ],
+)
+def test_K4_who_takes_from_a_queue_works(body: str, expected: LoopWay | None, way: Way) -> None:
+    assert way(body) is expected
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from livedbg.adapters.python.givers import ProcessGivers
 from livedbg.adapters.python.loop_watch import LoopWatch
 from livedbg.adapters.python.loops import with_thread
 from livedbg.adapters.python.status import Statuses
@@ -49,7 +50,7 @@ def said_of(interpreter: Interpreter, *frames: tuple[str, str]) -> list[str]:
     seen = [SimpleNamespace(code=SimpleNamespace(name=name, file=file)) for name, file in frames]
     last = SimpleNamespace(threads={1: SimpleNamespace(frames=seen)})
     process = SimpleNamespace(pid=1, reader=SimpleNamespace(objects=None), interpreter=interpreter, last=last)
-    watch = LoopWatch(process, context, known)  # type: ignore[arg-type]
+    watch = LoopWatch(process, context, known, ProcessGivers("box", 1, None))  # type: ignore[arg-type]
     assert watch.sample() is None
     watch.emit(None)
     watch.emit(None)

@@ -1,0 +1,91 @@
+"""Finds who gives what the threads and tasks of one process wait for (livedbg.cpython.givers)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from livedbg.adapters.python.awaits import LoopSample
+from livedbg.adapters.python.samples import Sample
+from livedbg.cpython.call_frames import FrameLocals
+from livedbg.cpython.event_loops import LoopTask
+from livedbg.cpython.givers import Givers, Sleeper, Wanted, ends_of
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.loop_source import STANDARD_LIBRARY
+from livedbg.cpython.objects import Code
+from livedbg.cpython.threads import ThreadReader
+from livedbg.model import ids
+
+_SLEEP: Final = "asyncio.sleep"
+
+Named = Mapping[int, tuple[str, ...]]
+"""Ids of givers by the address of what they give."""
+
+
+Frames = Sequence[tuple[Code, int | None, Sequence[int]]]
+"""Frames of one who sleeps: code, line and slots, innermost first."""
+
+_Asleep = tuple[str, Frames]
+
+
+class ProcessGivers:
+    """The givers of one process. Blocking: use it in worker threads, one at a time.
+
+    Args:
+        reader: reads its threads; None if the layout is not known.
+    """
+
+    def __init__(self, host: str, pid: int, reader: ThreadReader | None) -> None:
+        self._host = host
+        self._pid = pid
+        heap = HeapReader(reader.objects) if reader is not None else None
+        self._givers = Givers(heap, reader) if heap is not None and reader is not None else None
+        self._locals = FrameLocals(heap) if heap is not None else None
+        self._threads: list[_Asleep] = []
+        self._tasks: list[_Asleep] = []
+
+    def of_threads(self, sample: Sample) -> Named:
+        """Return the givers of what threads wait for, by the address of the condition or queue that they sleep on."""
+        waits = {wait.tid: wait for wait in sample.notify_waits}
+        others = {tid: one.frames for tid, one in sample.threads.items() if tid not in waits and one.frames}
+        self._threads = [
+            (
+                ids.thread(self._host, self._pid, tid),
+                [(one.code, one.code.line(one.offset), one.slots) for one in frames],
+            )
+            for tid, frames in others.items()
+            if STANDARD_LIBRARY.search(frames[0].code.file) is None
+        ]
+        said = {wait.address: (wait.of, *wait.label.partition(".")[::2]) for wait in waits.values()}
+        wanted = {address: Wanted(of, ends_of(kind, call)) for address, (of, kind, call) in said.items() if of}
+        found = self._found(wanted.values())
+        return {address: found[one.address] for address, one in wanted.items() if one.address in found}
+
+    def of_tasks(self, sample: LoopSample, name_of: Callable[[LoopTask], str]) -> Named:
+        """Return the givers of what tasks wait for."""
+        asleep = {address for address, what in sample.awaits.items() if what.label == _SLEEP}
+        self._tasks = [
+            (name_of(task), [(one.code, one.line, one.slots) for one in task.chain.frames])
+            for task in sample.loops.tasks
+            if task.address in asleep
+        ]
+        waits = (what for what in sample.awaits.values() if what.kind in ("cond", "sem"))
+        return self._found(Wanted(what.address, ends_of(what.name, what.label)) for what in waits)
+
+    def _found(self, wanted: Iterable[Wanted]) -> Named:
+        known = [one for one in wanted if one.ends]
+        if self._givers is None or self._locals is None or not known:
+            return {}
+        return self._givers.of(known, [_sleeper(*one, self._locals) for one in (*self._threads, *self._tasks)])
+
+
+def _sleeper(entity: str, frames: Frames, names: FrameLocals) -> Sleeper:
+    places: list[tuple[str, int]] = []
+    variables: list[tuple[str, int]] = []
+    with suppress(OSError, OverflowError, ValueError):
+        for code, line, slots in frames:
+            if line and STANDARD_LIBRARY.search(code.file) is None:
+                places.append((code.file, line))
+                variables += names.named(code, slots)
+    return Sleeper(entity, tuple(places), tuple(variables))

@@ -1,0 +1,167 @@
+"""Find who will end a wait for a queue, an event or a condition: who sleeps, can reach it, and has code for it.
+
+Nothing in a queue says who fills it. But the coroutine or thread that does so has a reference to it, and its source,
+from the place at which it sleeps on, calls a method that ends such a wait (`put`, `set`, `notify`), itself or in a
+function of the same file.
+
+Invariants:
+    givers.V1. A giver can reach the very object from the variables of its frames, through at most DEPTH objects.
+    givers.V2. The code that it will run has such a call: what is in the loops around its place, or behind it where
+        there are none, and in the functions of the same name that are called there. What ran before does not count: a
+        main program that has started a producer, and only looks on, gives nothing.
+    givers.V3. What the call is made on has the name by which the object was reached: an attribute, or a variable of the
+        frame. A variable of a function that is called may be anything.
+    givers.V4. That is no proof that it gives: it may ask a condition first. Nothing is called stuck because of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.loop_modules import module_variables
+from livedbg.cpython.loop_source import Sources
+from livedbg.cpython.objects import is_pointer
+from livedbg.cpython.threads import ThreadReader
+
+DEPTH: Final = 4
+_MOST: Final = 400
+"""Objects that are looked at for one who sleeps."""
+
+_ITEMS: Final = 64
+_SELF_AT: Final = 24  # im_self, m_self
+_CELL_AT: Final = 16
+_CLOSURE_AT: Final = 72
+_METHODS: Final = frozenset({"method", "builtin_function_or_method"})
+_SEQUENCES: Final = frozenset({"list", "tuple", "set", "collections.deque"})
+_PLAIN: Final = frozenset(
+    {"", "str", "int", "float", "bool", "bytes", "bytearray", "NoneType", "type", "module", "code", "frame", "complex"}
+)
+
+_ENDS: Final[Mapping[str, frozenset[str]]] = {
+    "get": frozenset({"put", "put_nowait"}),
+    "put": frozenset({"get", "get_nowait"}),
+    "join": frozenset({"task_done"}),
+    "Event": frozenset({"set"}),
+    "Condition": frozenset({"notify", "notify_all"}),
+    "Semaphore": frozenset({"release"}),
+    "BoundedSemaphore": frozenset({"release"}),
+}
+
+
+def ends_of(kind: str, call: str) -> frozenset[str]:
+    """Return the methods that end a wait: of `Event.wait`, `set`.
+
+    Args:
+        kind: the class of what is waited for: `Queue`.
+        call: the method that waits: `get`.
+    """
+    return _ENDS.get(kind.rpartition(".")[2], _ENDS.get(call.rpartition(".")[2], frozenset()))
+
+
+class Wanted(NamedTuple):
+    """What is waited for, and the methods that end the wait."""
+
+    address: int
+    ends: frozenset[str]
+
+
+class Sleeper(NamedTuple):
+    """A thread or a task that sleeps: the file and line of each of its frames, and their variables by name."""
+
+    id: str
+    places: tuple[tuple[str, int], ...]
+    variables: tuple[tuple[str, int], ...]
+
+
+class Givers:
+    """Finds the givers of one process; raises no error: who can't be read gives nothing."""
+
+    def __init__(self, heap: HeapReader, reader: ThreadReader) -> None:
+        self._heap = heap
+        self._reader = reader
+        self._sources = Sources(heap.pid)
+        self._known: dict[tuple[object, ...], dict[int, tuple[str, ...]]] = {}
+
+    def of(self, wanted: Sequence[Wanted], sleepers: Sequence[Sleeper]) -> dict[int, tuple[str, ...]]:
+        """Return the givers of each thing that is waited for, by its address."""
+        if not wanted or not sleepers:
+            return {}
+        key = (tuple(wanted), tuple((one.id, one.places) for one in sleepers))
+        if key not in self._known:
+            self._known = {key: self._read(wanted, sleepers)}
+        return self._known[key]
+
+    def _read(self, wanted: Sequence[Wanted], sleepers: Sequence[Sleeper]) -> dict[int, tuple[str, ...]]:
+        found: dict[int, tuple[str, ...]] = {}
+        for sleeper in sleepers:
+            ahead = [self._sources.names_ahead(file, line) for file, line in sleeper.places]
+            calls = {call for one in ahead for call in one.attributes}
+            if any(method in one.ends for one in wanted for _, method in calls):
+                variables = [*sleeper.variables, *self._globals({name for one in ahead for name in one.variables})]
+                own = {name for name, _ in variables}
+                ways = self._ways(variables, {one.address for one in wanted})
+                for address, ends in wanted:
+                    names = ways.get(address, ())
+                    on = (before for before, method in calls if method in ends)
+                    if names and any(_is_on(before, names, own) for before in on):
+                        found[address] = (*found.get(address, ()), sleeper.id)
+        return found
+
+    def _globals(self, names: Set[str]) -> Iterable[tuple[str, int]]:
+        """Return some global variables of the program."""
+        with suppress(OSError, OverflowError, ValueError):
+            for interpreter in self._reader.interpreters():
+                return module_variables(self._heap, interpreter, "__main__", names).items()
+        return ()
+
+    def _ways(self, variables: Iterable[tuple[str, int]], wanted: Set[int]) -> dict[int, set[str]]:
+        """Return the names by which wanted objects are reached from some variables (V1, V3)."""
+        found: dict[int, set[str]] = {}
+        seen: set[int] = set()
+        todo = deque((name, value, 0) for name, value in variables)
+        while todo and len(seen) < _MOST:
+            name, at, depth = todo.popleft()
+            if at in wanted:
+                found.setdefault(at, set()).add(name)
+            if at in seen or not is_pointer(at) or depth >= DEPTH:
+                continue
+            seen.add(at)
+            try:
+                todo += ((of or name, value, depth + 1) for of, value in self._inside(at))
+            except (OSError, OverflowError, ValueError):
+                continue  # it has changed
+        return found
+
+    def _inside(self, at: int) -> Iterator[tuple[str, int]]:
+        """Yield what an object refers to, with the names of its attributes."""
+        kind = self._heap.type_name(at)
+        if kind in _PLAIN:
+            return
+        if kind == "dict":
+            yield from (("", value) for _, value in self._heap.dict_items(at, _ITEMS))
+        elif kind in _SEQUENCES:
+            yield from (("", item) for item in self._heap.items(at, _ITEMS))
+        elif kind in _METHODS:
+            yield "", self._heap.words(at + _SELF_AT, 1)[0]
+        elif kind == "cell":
+            yield "", self._heap.words(at + _CELL_AT, 1)[0]
+        elif kind == "function":
+            (cells,) = self._heap.words(at + _CLOSURE_AT, 1)
+            yield from (("", cell) for cell in (self._heap.items(cells, _ITEMS) if is_pointer(cells) else ()))
+        else:
+            yield from self._heap.attributes(at).items()
+
+
+def _is_on(before: str, names: Set[str], own: Set[str]) -> bool:
+    """Return whether a call may be made on an object that some names reach (V3).
+
+    Args:
+        before: see `Ahead`.
+        own: variables of the frames.
+    """
+    attribute = before.startswith(".")
+    return before.removeprefix(".") in names if attribute or before in own else True
