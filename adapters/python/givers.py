@@ -1,4 +1,4 @@
-"""Finds who gives what the threads and tasks of one process wait for (livedbg.cpython.givers)."""
+"""Finds who gives what the threads and tasks of a process wait for, in the user's own code (livedbg.cpython.givers)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from livedbg.cpython.loop_source import STANDARD_LIBRARY
 from livedbg.cpython.objects import Code
 from livedbg.cpython.threads import ThreadReader
 from livedbg.model import ids
+from livedbg.text.patterns import lazy_re
 
+_INSTALLED: Final = lazy_re(r"/(?:site|dist)-packages/")
 _SLEEP: Final = "asyncio.sleep"
 
 Named = Mapping[int, tuple[str, ...]]
@@ -85,7 +87,7 @@ def _sleeper(entity: str, frames: Frames, names: FrameLocals) -> Sleeper:
     variables: list[tuple[str, int]] = []
     with suppress(OSError, OverflowError, ValueError):
         for code, line, slots in frames:
-            if line and STANDARD_LIBRARY.search(code.file) is None:
+            if line and STANDARD_LIBRARY.search(code.file) is None and _INSTALLED.search(code.file) is None:
                 places.append((code.file, line))
                 variables += names.named(code, slots)
     return Sleeper(entity, tuple(places), tuple(variables))

@@ -31,6 +31,9 @@ DEPTH: Final = 4
 _MOST: Final = 400
 """Objects that are looked at for one who sleeps."""
 
+_MOST_READ: Final = 16
+"""Who sleeps and has such code: of more of them, the others give nothing."""
+
 _ITEMS: Final = 64
 _SELF_AT: Final = 24  # im_self, m_self
 _CELL_AT: Final = 16
@@ -97,10 +100,12 @@ class Givers:
 
     def _read(self, wanted: Sequence[Wanted], sleepers: Sequence[Sleeper]) -> dict[int, tuple[str, ...]]:
         found: dict[int, tuple[str, ...]] = {}
+        left = _MOST_READ
         for sleeper in sleepers:
             ahead = [self._sources.names_ahead(file, line) for file, line in sleeper.places]
             calls = {call for one in ahead for call in one.attributes}
-            if any(method in one.ends for one in wanted for _, method in calls):
+            if left and any(method in one.ends for one in wanted for _, method in calls):
+                left -= 1
                 variables = [*sleeper.variables, *self._globals({name for one in ahead for name in one.variables})]
                 own = {name for name, _ in variables}
                 ways = self._ways(variables, {one.address for one in wanted})
