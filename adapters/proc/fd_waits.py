@@ -236,6 +236,7 @@ class FdWaits:
             socket.state,
             outside=ends,
             listening=socket.listening,
+            idle="datagrams" if socket.serves and direction == "r" else "",
             wakes_itself=holders is None,
             facts=self._socket_facts(socket, ends_at),
             attributes={name: text for name, text in known.items() if text},

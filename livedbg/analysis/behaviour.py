@@ -119,7 +119,18 @@ _MOMENT_NS: Final = 200_000
 _BYTES: Final = 64
 """A wake that moves fewer is one for its own sake: of an eventfd, a pipe to itself, a flag."""
 _STEPS: Final = 10
-_INTERPRETER: Final = ("python", "libpython", "libc.", "libc-", "libpthread", "ld-", "time.", "[vdso", "vdso")
+_INTERPRETER: Final = (
+    "python",
+    "libpython",
+    "_multiprocessing.",
+    "libc.",
+    "libc-",
+    "libpthread",
+    "ld-",
+    "time.",
+    "[vdso",
+    "vdso",
+)
 """Files of Python's interpreter and of the C library."""
 
 _SLEEPS_OF_CPP: Final = tuple(

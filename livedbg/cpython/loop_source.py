@@ -13,9 +13,10 @@ Invariants:
         decides. One that waits for nothing does not (X4).
     loop_source.X4. A loop waits for nothing if it has no way out but its own end, and those under a test of a number
         that only its own arithmetic changes, of a flag, of the time, or of an item that it took from a queue, or of
-        several of these. A flag has the name of one (`stop`, `_shutdown_event`) and is an event, or is set to True or
-        False somewhere in its file: a list of what is `running` is none. A loop that `sys.exit` leaves has another way
-        out, and so has that of a generator, whose caller decides.
+        several of these; or of a variable that one statement of the loop sets to such a test. A flag has the name of
+        one (`stop`, `_shutdown_event`) and is an event, or is set to True or False somewhere in its file: a list of
+        what is `running` is none. A loop that `sys.exit` leaves has another way out, and so has that of a generator,
+        whose caller decides.
     loop_source.X5. It rests at a line that each round comes to. What is under an `if`, or handles an exception, may be
         done only while something has not come.
     loop_source.X6. A wait with a time limit for such a flag is a rest too, and so is each wait for one in no loop: the
@@ -259,11 +260,13 @@ def _rests_of(
         exits: the conditions of its ways out (None: without one).
         flags: `_flags_of` its file.
     """
-    taken, own = dict(_taken(loop.body)), _own(loop)
+    taken, own, once = dict(_taken(loop.body)), _own(loop), dict(_assigned_once(loop))
 
     def waits_for_nothing(test: ast.expr) -> bool:
         if isinstance(test, ast.BoolOp):
             return all(map(waits_for_nothing, test.values))
+        if isinstance(test, ast.Name) and isinstance(once.get(test.id), ast.Compare):
+            return waits_for_nothing(once[test.id])
         return _is_flag(test, flags) or _is_of(test, own) or _is_time(test) or _is_last(test)
 
     test = loop.test if isinstance(loop, ast.While) else ast.Constant(True)
@@ -294,6 +297,16 @@ def _own(loop: ast.AST) -> set[str]:
     by_itself = Counter(target.id for target in own if isinstance(target, ast.Name))
     changed = Counter(one.id for one in inside if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
     return {name for name, times in by_itself.items() if times == changed[name]}
+
+
+def _assigned_once(loop: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the variables that one statement of a loop sets, and nothing else in it, with the value."""
+    inside = list(_inside([loop]))
+    changed = Counter(one.id for one in inside if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store))
+    for one in (one for one in inside if isinstance(one, ast.Assign)):
+        target = one.targets[0]
+        if isinstance(target, ast.Name) and changed[target.id] == 1:
+            yield target.id, one.value
 
 
 def _is_of(test: ast.expr, own: Collection[str]) -> bool:

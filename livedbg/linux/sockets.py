@@ -17,7 +17,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from ipaddress import IPv4Address, IPv6Address
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -52,6 +52,8 @@ class Socket(NamedTuple):
         datagram: others than its peer can send to it.
         queued: bytes not acknowledged by the peer, or not read by its own process.
         unread: bytes not read by its own process; for a Unix socket, see `unix_unread`.
+        serves: it has no peer, and was bound to an address, a port or a path of its own: for datagrams of anybody. One
+            that only asks gets a free port at any address from the kernel.
     """
 
     inode: int
@@ -63,6 +65,7 @@ class Socket(NamedTuple):
     datagram: bool = False
     queued: int = 0
     unread: int = 0
+    serves: bool = False
 
 
 class SocketTable:
@@ -131,8 +134,25 @@ def _internet(name: str, line: str) -> Socket:
     listening = protocol == "tcp" and state == "listening"
     connected = not row[2].endswith(":0000")
     unsent, unread = (0 if listening else int(size, 16) for size in row[4].split(":"))  # tx_queue:rx_queue
-    remote = remote if connected else ""
-    return Socket(int(row[9]), protocol, local, remote, state, listening, protocol == "udp", unsent + unread, unread)
+    remote, udp = remote if connected else "", protocol == "udp"
+    serves = udp and not connected and _is_bound(local)
+    return Socket(int(row[9]), protocol, local, remote, state, listening, udp, unsent + unread, unread, serves)
+
+
+def _is_bound(local: str) -> bool:
+    """Return whether a port is at an address of its own, or none that the kernel gives (ip(7), ip_local_port_range)."""
+    host, _, port = local.rpartition(":")
+    first, last = _free_ports()
+    return bool(int(port)) and (host not in ("0.0.0.0", "[::]") or not first <= int(port) <= last)
+
+
+@cache
+def _free_ports() -> tuple[int, int]:
+    try:
+        first, last = map(int, read_file("/proc/sys/net/ipv4/ip_local_port_range").split())
+    except (OSError, ValueError):
+        return 32768, 60999
+    return first, last
 
 
 def _address(text: str) -> str:
@@ -154,7 +174,9 @@ def _unix(line: str) -> Socket:
     listening = bool(int(row[3], 16) & 0x10000)  # __SO_ACCEPTCON, include/uapi/linux/net.h
     path = row[7] if len(row) > 7 else ""
     state = "listening" if listening else _UNIX_STATES.get(row[5], "")
-    return Socket(int(row[6]), "unix", path, "", state, listening, int(row[4], 16) == socket.SOCK_DGRAM and bool(path))
+    bound = int(row[4], 16) == socket.SOCK_DGRAM and bool(path)
+    alone = bound and _UNIX_STATES.get(row[5], "") == "unconnected"
+    return Socket(int(row[6]), "unix", path, "", state, listening, bound, serves=alone)
 
 
 def same_network(pid: int) -> bool:

@@ -195,6 +195,21 @@ def test_a_connection_is_in_a_queue_until_it_is_accepted(host: str) -> None:
             assert table.accepting(end) == [] and table.peer(end) == os.fstat(accepted.fileno()).st_ino
 
 
+def test_datagrams_of_anybody_come_to_a_socket_that_was_bound() -> None:
+    def udp() -> socket.socket:
+        return socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+    with udp() as server, udp() as asks, udp() as connected, udp() as unbound:
+        server.bind(("127.0.0.1", 0))
+        asks.sendto(b"x", server.getsockname())  # a port of the kernel's, at any address
+        connected.bind(("127.0.0.1", 0))
+        connected.connect(server.getsockname())
+        table = SocketTable(PID)
+        serves = [table.get(os.fstat(one.fileno()).st_ino) for one in (server, asks, connected)]
+        assert [one is not None and one.serves for one in serves] == [True, False, False]
+        assert table.get(os.fstat(unbound.fileno()).st_ino) is None
+
+
 def test_file_locks_and_who_stands_behind_them() -> None:
     locks = parse_locks(
         b"1: FLOCK  ADVISORY  WRITE 70 fe:00:1234 0 EOF\n"
