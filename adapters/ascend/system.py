@@ -36,7 +36,10 @@ SYSTEM: Final = System(
     adapters={"ascend": Lazy("livedbg.adapters.ascend.adapter:AscendAdapter")},
     rules=Lazy("livedbg.adapters.ascend.rules:rules"),
     shapes=Lazy("livedbg.adapters.ascend.logs:SHAPES"),
-    continuations=(r"\[The Ascend", r"E[0-9A-Z]\d{4}(?:: |\[PID)", "TraceBack", "The error may"),
+    continuations=(
+        *(r"\[The Ascend", r"E[0-9A-Z]\d{4}(?:: |\[PID)", "TraceBack", "The error may"),
+        *(r"///-{3,40}\[ERROR\]", r"\[\w{1,60}\] encounters error:"),  # Triton's compiler for NPUs
+    ),
     judges_diagnostics=("(?!golden-|host-setup).*",),
     explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     log_places=LogPlaces(

@@ -75,6 +75,7 @@ goes_on: Final = Words("goes_on")
 is_thrown: Final = Words("is_thrown")
 has_reason: Final = Words("has_reason")
 is_of_a_debugger: Final = Words("is_of_a_debugger")
+is_rule: Final = Words("is_rule")
 may_end_by_signal: Final = Words("may_end_by_signal")
 only_failed: Final = Words("only_failed")
 printed_at_an_end: Final = Words("printed_at_an_end")
@@ -400,7 +401,7 @@ def made_at(texts: Sequence[str]) -> str:
 
 _SAYS_WHAT: Final = lazy_re(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
 _QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): |^Mismatched elements: ", re.IGNORECASE)
-_ANNOUNCED: Final = lazy_re(r"[\w ]{0,40}\berror:$", re.IGNORECASE)  # the line below it is the error
+_ANNOUNCED: Final = lazy_re(r"(?:\[\w{1,60}\] )?[\w ]{0,40}\berror:$", re.IGNORECASE)  # the line below it is the error
 _KIND: Final = lazy_re(r"[\w.]{1,100}(?:Error|Exception): ")
 _SHOWN: Final = 300
 
@@ -418,7 +419,7 @@ def telling_line(message: str) -> str:
     if "Detected at node" in message:
         message = _GRAPH_STACK.sub("", message) or message
     told = takewhile(lambda line: STACK.match(line) is None, without_plea(message).split("\n"))
-    lines = [line.strip() for line in told if line.strip()]
+    lines = [line.strip() for line in told if line.strip() and not is_rule(line.strip())]
     if len(lines) < 2:
         return "".join(lines)
     first, rest = lines[0], lines[1:]

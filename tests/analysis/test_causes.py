@@ -461,7 +461,7 @@ _ACCOUNT = "##[error]Process completed with exit code 4.\n"
         ("pump-0    1/1     Running     0     10.2.0.4     n2     41m\n", ""),  # a row of a table
     ],
 )
-def test_C10_the_line_above_a_mere_account_is_quoted(tmp_path: Path, line: str, sentence: str) -> None:
+def test_C11_the_line_above_a_mere_account_is_quoted(tmp_path: Path, line: str, sentence: str) -> None:
     verdict = look(tmp_path, {"run.log": f"pump 2.1\n{line}{_ACCOUNT}"}).verdict
     assert verdict.sentence == f"The program ended with exit code 4.{sentence}"
 
@@ -475,6 +475,8 @@ def test_C10_the_line_above_a_mere_account_is_quoted(tmp_path: Path, line: str, 
         ("copy to tank failed: no such valve\n", "pump: tank.c:14: fill: Assertion `n > 0' failed.\n", False),
         ("test_fill (tank.Test) ... ok\n", "terminate called without an active exception\n", False),
         ("step 31 loss 0.1\n", "Fatal Python error: Aborted\n", False),
+        ("pump: ERROR: valve 4 is stuck\nlid 3 of 4\n", "Fatal Python error: Aborted\n", True),
+        ("pump: ERROR: valve 4 is stuck\nstep 31 loss 0.1\n", "Fatal Python error: Aborted\n", False),
         (
             "pump: ERROR: valve 4 is stuck\n",
             "[n3:471] *** Process received signal ***\n[n3:471] Signal: Aborted (6)\n[n3:471] Signal code:  (-6)\n",
@@ -487,7 +489,35 @@ def test_C11_the_line_above_an_abort_without_a_reason_is_quoted_if_it_tells_one(
 ) -> None:
     verdict = look(tmp_path, {"run.log": f"pump 2.1\n{above}{abort}"}).verdict
     assert verdict.state is VerdictState.CRASHED
-    assert (above.strip() in verdict.sentence) is quoted, verdict.sentence
+    assert (above.strip().partition("\n")[0] in verdict.sentence) is quoted, verdict.sentence
+
+
+@pytest.mark.invariant("causes.C11")
+def test_C11_the_reason_of_an_abort_leads(tmp_path: Path) -> None:
+    log = "pump 2.1\npump: ERROR: valve 4 is stuck\nlid 3 of 4\nFatal Python error: Aborted\n"
+    verdict = look(tmp_path, {"run.log": log}).verdict
+    assert verdict.sentence == "pump: ERROR: valve 4 is stuck. Crashed: Fatal Python error: Aborted."
+
+
+_CUT = 'Traceback (most recent call last):\n  File "/w/fill.py", line 7, in fill\n    pump.run()\n'
+_ABORTED = "Abort(1) on node 2 (rank 2 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 2\n"
+_STEPS = "".join(f"step {number} loss 0.1\n" for number in range(8))
+_FULL = "CUDA error !!! <out of memory> !!!\n"
+
+
+@pytest.mark.invariant("causes.C8")
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (f"{_FULL}{_ABORTED}", "Rank 2: CUDA error: out of memory"),
+        (f"{_FULL}lid 3 of 4\n{_CUT}", "CUDA error: out of memory"),
+        (f"{_FULL}{_STEPS}{_ABORTED}", "Rank 2 called MPI_Abort"),
+    ],
+)
+def test_C8_an_error_above_an_end_without_a_reason_is_what_failed(tmp_path: Path, text: str, begins: str) -> None:
+    verdict = look(tmp_path, {"run.log": f"pump 2.1\n{text}"}).verdict
+    assert verdict.state is VerdictState.CRASHED
+    assert verdict.sentence.startswith(begins), verdict.sentence
 
 
 @pytest.mark.parametrize(

@@ -19,11 +19,12 @@ Invariants:
         names nobody, and unless they say that a signal ended that rank and the error does not speak of one.
     causes.C8. If only accounts that something failed, aborts and errors of peers are known, an error right above one
         of the accounts is what failed, even if nothing else tells whether its program ended by it; so is one farther
-        above any of them that may end its program, unless its log goes on after it; a kernel's log always does.
+        above an end without a reason (an abort, a traceback that is cut off), or above any of them if it may end its
+        program, unless its log goes on after it; a kernel's log always does.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
-    causes.C11. If only accounts that something failed are known, or aborts without a reason, the line above the first
-        one is quoted (above an abort, if it speaks of a failure), unless it reports a step or an account says that a
-        signal ended the program.
+    causes.C11. If only accounts that something failed are known, the line above the first one is quoted; if only aborts
+        without a reason are, the nearest of the few lines above that speaks of a failure leads. Not so if a step is
+        reported there, or if an account says that a signal ended the program.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in
-from livedbg.analysis.postmortem.exceptions import is_bare_abort
-from livedbg.analysis.postmortem.lines import older_logs, said_before
+from livedbg.analysis.postmortem.exceptions import is_bare_end
+from livedbg.analysis.postmortem.lines import lines_before, older_logs
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
@@ -66,6 +67,8 @@ _NO_CAUSES: Final = (CauseClass.SUMMARY, CauseClass.PEER)
 _OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
+_FEW: Final = 4
+"""So many lines above an abort one is looked for that says why."""
 _WORDS: Final = 3
 """A line of fewer words is not quoted."""
 _ODD_AMONG: Final = 3
@@ -81,7 +84,7 @@ class _Error(Struct, frozen=True):
         writers: those of all its evidence.
         line: its first line there; 0 if not known.
         late: reported after the end (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
-        aborts: an abort without a reason (C5).
+        aborts: an end without a reason (C5).
         cause: None for a hang without a class: neither a process's error, nor noticed by a peer only.
     """
 
@@ -161,11 +164,13 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
         if said is None or said.cause not in _OWN:
             return None
         below = [account for account in accounts if account.log == said.log and account.line > said.message.last]
-        gap = min((one.line - said.message.last for one in below if one.cause is CauseClass.SUMMARY), default=_ABOVE)
+        severe = said.severity.rank >= Severity.ERROR.rank
+        tell = [one.line - said.message.last for one in below if one.cause is CauseClass.SUMMARY]
+        bare = severe and any(one.line - said.message.last < _ABOVE for one in below if one.aborts)
+        near = severe and min(tell, default=_ABOVE) <= _RIGHT_ABOVE
         may_end = said.message.ends == "perhaps" and any(one.line - said.message.last < _ABOVE for one in below)
-        near = gap <= _RIGHT_ABOVE and said.severity.rank >= Severity.ERROR.rank
         own = any_line if "final" in said.message.marks else None
-        return said if near or (may_end and not goes_on_after(finding.evidence, snapshot, own)) else None
+        return said if near or ((bare or may_end) and not goes_on_after(finding.evidence, snapshot, own)) else None
 
     return [
         replace(finding, state=VerdictState.CRASHED, severity=Severity.ERROR, cause=said.cause)
@@ -176,18 +181,26 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
 
 
 def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
-    """Add to the first account the line above it, which may say why (C11)."""
+    """Say with the first account the line above it, which may say why (C11)."""
     first = min(accounts, key=lambda account: account.line)
-    text = said_before(first.log, first.line, first.writer, snapshot) if first.line else ""
-    if len({account.log for account in accounts}) > 1 or len(text.split()) < _WORDS or step_of(text) is not None:
-        return findings
-    if any(one.aborts for one in accounts) and speaks_of_failure(text) is None and not EXPLICIT.search(text):
+    if not first.line or len({account.log for account in accounts}) > 1:
         return findings
     if any(ended_by_signal(brief(account.finding)) for account in accounts):
         return findings
-    found = list(findings)
-    found[first.number] = with_more(first.finding, f"The line before that is: {text[:_RUN]}")
+    aborts, found = any(one.aborts for one in accounts), list(findings)
+    near = lines_before(first.log, first.line, first.writer, snapshot, _FEW if aborts else 1)
+    steps = (number for number, text in enumerate(near) if step_of(text) is not None)
+    near = [text for text in near[: next(steps, len(near))] if len(text.split()) >= _WORDS]
+    text = next((text for text in near if not aborts or _tells(text)), "")[:_RUN]
+    if text and aborts:
+        found[first.number] = replace(first.finding, sentence=sentences(text, first.finding.sentence))
+    elif text:
+        found[first.number] = with_more(first.finding, f"The line before that is: {text}")
     return found
+
+
+def _tells(text: str) -> bool:
+    return speaks_of_failure(text) is not None or EXPLICIT.search(text) is not None
 
 
 def _owner(first: _Error, errors: Sequence[_Error], snapshot: Snapshot) -> str:
@@ -232,7 +245,7 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
         for hit in snapshot.exceptions.values()
         if hit.source is not None
     }
-    aborts = {(hit.source, hit.raised_line or hit.line) for hit in snapshot.exceptions.values() if is_bare_abort(hit)}
+    aborts = {(hit.source, hit.raised_line or hit.line) for hit in snapshot.exceptions.values() if is_bare_end(hit)}
     found = []
     for number, finding in enumerate(findings):
         proof = finding.evidence[0] if finding.evidence else None

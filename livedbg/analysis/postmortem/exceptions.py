@@ -18,6 +18,7 @@ from livedbg.analysis.user_code import UserCode
 from livedbg.linux.procfs import signal_name
 from livedbg.logs.last_words import referred_to, telling_line
 from livedbg.logs.sanitizers import place_of
+from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
 from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process
 from livedbg.model.catchpoints import FAULTS, PRESETS, Moment
@@ -125,7 +126,13 @@ def is_bare_abort(hit: ExceptionHit) -> bool:
         return True
     if hit.catchpoint == "log: terminate" and not hit.message and not hit.stack:
         return True
-    return hit.type in ("Aborted", "std::terminate") or (hit.type == "SIGABRT" and hit.message.startswith("Aborted"))
+    by_signal = ("SIGABRT: Aborted", "SIGTRAP: Trace")
+    return hit.type in ("Aborted", "std::terminate") or f"{hit.type}: {hit.message}".startswith(by_signal)
+
+
+def is_bare_end(hit: ExceptionHit) -> bool:
+    """Return whether a hit says that a program ended, and not why: an abort, or a traceback that is cut off."""
+    return hit.message == CUT_OFF or is_bare_abort(hit)
 
 
 def log_evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:

@@ -231,13 +231,21 @@ def begun_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
 
 
 def said_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
-    """Return the line of a writer right before one; "" if it is of several lines, or a row of a table."""
-    own = [
-        one for one in _KNOWN.records(log, snapshot) if one.line is not None and one.line < line and one.text.strip()
-    ]
-    last = next((one for one in reversed(own) if one.writer == writer and not is_aside(one.text[one.head :])), None)
-    text = last.text[last.head :].strip() if last is not None else ""
-    return "" if "\n" in text or text.count("   ") >= _COLUMNS else text.rstrip(". ")
+    """Return the line of a writer right before one, as `lines_before` does; "" without one."""
+    return next(iter(lines_before(log, line, writer, snapshot, 1)), "")
+
+
+def lines_before(log: str, line: int, writer: str, snapshot: Snapshot, most: int) -> list[str]:
+    """Return the lines of a writer right before one, the nearest first; "" for several lines, or a row of a table."""
+    found: list[str] = []
+    for one in reversed(_KNOWN.records(log, snapshot)):
+        if len(found) == most:
+            break
+        text = one.text[one.head :].strip()
+        if one.line is None or one.line >= line or one.writer != writer or not text or is_aside(text):
+            continue
+        found.append("" if "\n" in text or text.count("   ") >= _COLUMNS else text.rstrip(". "))
+    return found
 
 
 def older_logs(snapshot: Snapshot) -> dict[str, str]:

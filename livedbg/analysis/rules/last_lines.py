@@ -68,6 +68,7 @@ from livedbg.logs.last_words import (
     is_asked,
     is_headed,
     is_of_a_debugger,
+    is_rule,
     is_thrown,
     made_at,
     may_end_by_signal,
@@ -350,7 +351,7 @@ class _Accounts:
 
 def _why(numbers: Sequence[int], source: LogSource, snapshot: Snapshot) -> str:
     own = (said for said in snapshot.diagnostics.values() if said.log == source.id and said.message.first in numbers)
-    told = (said for said in own if said.message.ends == "perhaps" and said.severity.rank >= Severity.ERROR.rank)
+    told = (said for said in own if said.severity.rank >= Severity.ERROR.rank and not said.message.over)
     return next((f"{said.sentence}. " for said in told), "")
 
 
@@ -415,7 +416,11 @@ def _whole(end: _End) -> str:
     below = end.records[end.at].text.split("\n")[end.number + 1 :]
     for record in end.records[end.at + 1 : end.at + 1 + _LABELS]:
         below += record.text[record.head :].split("\n")
-    texts = [text for text in map(unframed, below[:_LISTED]) if any(map(str.isalnum, text)) and not _is_bare(text)]
+    texts = [
+        text
+        for text in map(unframed, below[:_LISTED])
+        if any(map(str.isalnum, text)) and not (_is_bare(text) or is_rule(text))
+    ]
     if links := causes_in(texts):
         return ": ".join((line.rstrip(" :."), *links)) + made_at(texts)
     if announces(line) and texts:
