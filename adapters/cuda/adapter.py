@@ -53,6 +53,8 @@ class CudaDecoder(LogDecoder):
         b"CUDA Exception: ",
         b"CUDA_EXCEPTION_",
         b"[Switching focus to CUDA kernel",
+        b"[Current focus set to CUDA kernel",
+        b"The exception was triggered at PC",
         b"<<<(",
         b"[CUDA][",
         b"CUDA_DEVICE_WAITS_ON_EXCEPTION is set",

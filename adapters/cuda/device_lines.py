@@ -171,9 +171,12 @@ _WRITES: Final = lazy_re(r"(?:Writing ELF file to|Generating core dump(?: file)?
 _SIGNAL: Final = lazy_re(r"received signal CUDA_EXCEPTION_(?P<number>\d{1,3}), (?P<name>[^.\n]+)")
 _EXCEPTION: Final = lazy_re(r"CUDA Exception: (?P<name>.+)")
 _FOCUS: Final = lazy_re(
-    r"\[Switching focus to CUDA kernel \d+, grid \d+, block \((?P<block>\d+,\d+,\d+)\), "
+    r"\[(?:Switching|Current) focus (?:set )?to CUDA kernel \d+, grid \d+, block \((?P<block>\d+,\d+,\d+)\), "
     r"thread \((?P<thread>\d+,\d+,\d+)\), device (?P<device>\d+), sm (?P<sm>\d+), "
     r"warp (?P<warp>\d+), lane (?P<lane>\d+)"
+)
+_TRIGGERED: Final = lazy_re(
+    r"The exception was triggered at PC 0x[0-9a-f]{1,16} .{0,2000}?\(?(?P<file>[\w./+-]{1,400}):(?P<line>\d{1,9})\)?"
 )
 _STOP_FRAME: Final = lazy_re(
     r"(?:#0 {1,100})?(?:0x(?P<address>[0-9a-fA-F]{1,16}) in )?(?P<function>.{1,4000}?)"
@@ -323,7 +326,10 @@ class DeviceStops(DeviceException):
         if self._open is None:
             return []
         focus, frame = _FOCUS.search(line), _STOP_FRAME.match(line) if len(line) <= _LONGEST else None
-        if focus is not None:
+        triggered = _TRIGGERED.match(line[:_LONGEST])
+        if triggered is not None:
+            self._open.where = place_of(triggered["file"], triggered["line"])
+        elif focus is not None:
             self._open.block, self._open.thread = _point(focus["block"]), _point(focus["thread"])
             self._open.attributes.update({name: focus[name] for name in ("device", "sm", "warp", "lane")})
         elif frame is not None:

@@ -103,7 +103,14 @@ _WAITS: Final = lazy_re(r"CUDA_DEVICE_WAITS_ON_EXCEPTION is set\..{0,4000}?\(PID
 _READERS: Final[Mapping[type[Sanitizer | CoreDump | DeviceStops | DriverLog], tuple[str, ...]]] = {
     DriverLog: ("[CUDA][",),
     CoreDump: ("coredump: ", "core dump"),
-    DeviceStops: ("CUDA Exception: ", "CUDA_EXCEPTION_", "focus to CUDA kernel", "<<<("),
+    DeviceStops: (
+        "CUDA Exception: ",
+        "CUDA_EXCEPTION_",
+        "focus to CUDA kernel",
+        "focus set to CUDA",
+        "exception was triggered",
+        "<<<(",
+    ),
 }
 """What reads lines with such words; the first that fits."""
 

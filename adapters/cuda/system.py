@@ -37,6 +37,7 @@ SYSTEM: Final = System(
     shapes=Lazy("livedbg.adapters.cuda.log_shapes:SHAPES"),
     continuations=(
         *("CUDA kernel errors might", "Device-side assert", "Search for `cuda"),
+        "current device: ",  # of ggml, where a page took the blanks before it
         *("NCCL error", r"nccl\w+: ", "ncclSystemError", "Last error:"),
     ),
     signatures="livedbg.adapters.cuda.signatures",

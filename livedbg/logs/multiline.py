@@ -115,7 +115,8 @@ _STOPPED = lazy_re(
 )
 _OF_STOP = lazy_re(
     r"[ \t]|#\d{1,6} "
-    r"|\((?:[a-z]{2,8}-)?(?:gdb|lldb)\) (?:bt|where|backtrace|f|frame|up|down|info|thread|p|print|list|l)\b"
+    r"|\((?:[a-z]{2,8}-)?(?:gdb|lldb)\) (?!(?:r|run|start|c|cont|continue|attach|file|target|q|quit|kill)\b)\w"
+    r"|Download(?:ing|ed| failed)\b|warning: "
     r"|\[Switching |\[Current thread is |Missing separate debuginfo|0x[0-9a-f]{1,16} in "
     r"|\d{1,6}(?:\t| {2,8}\S)|\* thread #"
     r"|\(More stack frames|[A-Za-z_][\w:~<>]{0,300} \((?:\w{1,60}=|\) (?:at|from) )"

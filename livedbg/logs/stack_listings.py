@@ -59,7 +59,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
                 re.MULTILINE,
             ),
             report=lazy_re(
-                r"(?:ucs_(?:handle_error|fatal_error|log_|debug_)\w{0,100}|__sigaction|__restore_rt|gsignal|raise|abort)$"
+                r"(?:ucs_(?:handle_error|fatal_error|log_|debug_)\w{0,100}|__sigaction|__restore_rt|gsignal|raise|abort|\?)$"
             ),
         ),
         "backward": Listing(  # outermost first
@@ -121,7 +121,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             ),
             "julia",
             lazy_re(
-                r"_?i?jl_|gc_|unknown function|in expression starting$"
+                r"_?i?jl_|jfptr_|gc_|unknown function|in expression starting$"
                 r"|(?:do_call|eval_\w{1,40}|true_main|main|exec_options|_start|error)$"
             ),
         ),

@@ -50,10 +50,15 @@ _EXPRESSION: Final = lazy_re(
 _RAISES: Final = lazy_re(
     r"(?:[\w~]{1,100}::){0,8}(?:\w{0,60}(?:[Cc]heck|[Aa]ssert|[Ee]rror|[Ee]nforce)\w{0,20}[Ff]ail(?:ed|ure)?\w{0,20}"
     r"|(?P<type>\w{1,60}(?:[Ee]rror|[Ee]xception))::(?P=type)|__cxa_(?:re)?throw|__throw_\w{1,60}|throw_\w{1,60}"
-    r"|_Unwind_\w{1,60}|terminate|__verbose_terminate_handler|__terminate)\b"
-    r"|(?:__GI_|__)*(?:raise|abort|pthread_kill|gsignal|assert_fail(?:_base)?|pthread_kill_(?:implementation|internal))$"
+    r"|_Unwind_\w{1,60}|terminate|__verbose_terminate_handler|__terminate|ggml_(?:print_backtrace|abort|\w{2,10}_error))\b"
+    r"|(?:__GI_|__)*(?:raise|abort|pthread_kill|gsignal|assert_fail(?:_base)?|pthread_kill_(?:implementation|internal)|wait4)$"
+)
+_ASSERTED: Final = lazy_re(
+    r"\bassertion=(?:0x[0-9a-f]{1,16} )?\"(?P<said>[^\n]{1,500}?)\"(?=, (?:file|line|function)=)"
 )
 _RUNTIME: Final = lazy_re(r"(?:lib(?:c|m|pthread|stdc\+\+|c\+\+(?:abi)?|gcc_s|unwind)[.-]|ld-|linux-vdso)")
+_LIBC: Final = ("../sysdeps/", "./nptl/", "./string/", "./stdlib/", "./malloc/", "./debug/", "./csu/")
+"Sources of glibc, as distributions build it."
 _NO_NAME: Final = "??"
 _MESSAGE: Final = lazy_re(
     r"\b(?:\w{0,20}_?[Mm]sg|message|what|why|reason|description|__s|__arg|str)=(?:0x[0-9a-f]{1,16} )?"
@@ -128,9 +133,9 @@ def _debugger(text: str, begin: int) -> Block:
 
     `frame`, `bare`, `module`, `place`: the function where it stopped or threw, its name and library if its place is not
     known, `index.cpp:540`; `caller`: the first other one outside of the libraries of C and C++; `below`: the caller of
-    that; `told`: the thrown message, as far as the stack shows it.
+    that; `told`: the thrown message, as far as the stack shows it; `asserted`: the condition that was not true.
     """
-    stack = text.find("\n#0 ", begin)
+    stack = begin if text.startswith("#0 ", begin) else text.find("\n#0 ", begin)
     again = text.find("\n#0 ", stack + 1) if stack >= 0 else -1
     if again >= 0 and "\n#1 " not in text[stack:again]:  # the frame alone that it shows as it stops
         stack, again = again, text.find("\n#0 ", again + 1)
@@ -141,9 +146,10 @@ def _debugger(text: str, begin: int) -> Block:
     if stack < 0 and "frame #" not in text:
         frames = frames[:1]
     own = tuple(dropwhile(_raises, _once(frames)))
-    told = _MESSAGE.search(text, begin) if len(own) < len(frames) else None
-    values = _of_stop(own or frames)
-    return Block({**values, "told": told["said"] if told is not None else ""}, own or tuple(frames))
+    raised = len(own) < len(frames)
+    told, asserted = (form.search(text, begin) if raised else None for form in (_MESSAGE, _ASSERTED))
+    said = {"told": told["said"] if told else "", "asserted": asserted["said"] if asserted else ""}
+    return Block({**_of_stop(own or frames[-1:]), **said}, own or tuple(frames))
 
 
 def _raises(frame: Frame) -> bool:
@@ -171,7 +177,7 @@ def _of_stop(frames: Sequence[Frame]) -> Mapping[str, str]:
 
 
 def _of_runtime(frame: Frame) -> bool:
-    return _RUNTIME.match(frame.module or "") is not None
+    return _RUNTIME.match(frame.module or "") is not None or (frame.file or "").startswith(_LIBC)
 
 
 def _faulthandler(text: str, _begin: int) -> Block:
@@ -227,6 +233,6 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
 GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
     | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java", "sanitizer")}
-    | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told"})}
+    | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told", "asserted"})}
 )
 """The names of the values that each makes."""

@@ -326,6 +326,45 @@ CUDA error: an illegal memory access was encountered
     assert "at ggml_backend_cuda_synchronize at ggml-cuda.cu:2461, device 7" in read(windows).chief.sentence
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Failed: Cuda error ./pump/pump++.cu:71 'invalid device function'", ", at pump++.cu:71."),
+        (
+            "CUDA error in func 'fill' at line 61 : the launch timed out and was terminated.",
+            ", reported at fill, line 61.",
+        ),
+        (
+            '[CUDA] Error gpu 0: <fill_tank>:27 "the launch timed out and was terminated"',
+            ", reported at fill_tank, line 27.",
+        ),
+        ("ERROR: CUSOLVER_STATUS_INTERNAL_ERROR /w/pump/fill.cu 207", "at fill.cu 207."),
+        (
+            "terminate called after throwing an instance of 'pump::Error'\n  what():  (External)  Cuda error(700), an "
+            "illegal memory access was encountered.\n  [Advise: look it up.] (at /w/pump/gpu.cc:41)\n",
+            ", reported at gpu.cc:41.",
+        ),
+        (
+            "Accelerator Fatal Error: call to cuLaunchKernel returned error 701: Launch out of resources\n"
+            " File: [path to it]/src/pump.f90\n Function: fill:21\n Line: 59\n",
+            ", at pump.f90:59.",
+        ),
+        (
+            "CUDA error: invalid device function\ncurrent device: 0, in function fill at /w/pump.cu:41\n",
+            ", at fill at pump.cu:41, device 0.",
+        ),
+        (
+            "CUDA Exception: Warp Illegal Address\nThe exception was triggered at PC 0x5ff3bb8 (pump.jl:14)\n"
+            "[Current focus set to CUDA kernel 0, grid 3, block (0,0,0), thread (32,0,0), device 2, sm 0, "
+            "warp 1, lane 0]\n",
+            "Warp Illegal Address at pump.jl:14, by thread (32,0,0) of block (0,0,0)",
+        ),
+    ],
+)
+def test_where_an_error_is_said_in_other_forms(text: str, says: str) -> None:
+    assert says in read(text.encode()).chief.sentence
+
+
 def test_xla_says_the_code_behind_its_own_words_and_the_program_where_it_ended() -> None:
     report = b"""\
 E1120 10:59:55.894873   35984 pjrt_stream_executor_client.cc:3067] Execution of replica 0 failed: INTERNAL: Failed to \
