@@ -127,15 +127,22 @@ def _led(quiet: Verdict, findings: Sequence[Finding], snapshot: Snapshot) -> Ver
     """Return the verdict of logs whose end is not known, with the first error that may have been it."""
     if quiet.state is not VerdictState.UNKNOWN or not snapshot.log_sources or snapshot.processes:
         return quiet
-    from livedbg.analysis.postmortem.unexplained import errors_at
+    from livedbg.analysis.postmortem.unexplained import errors_at, warned_at
 
     errors = errors_at(snapshot)
     told = (one for one in findings if one.severity.rank >= Severity.WARNING.rank and not one.over and one.evidence)
     error = next((one for one in told if (one.evidence[0].log, one.evidence[0].line) in errors), None)
-    if error is None:
+    if error is not None:
+        sentence = f"{error.sentence} Whether it ended the run is not known."
+        return structs.replace(quiet, sentence=sentence, chief=_id(error, findings))
+    warned = warned_at(snapshot)
+    report = next(
+        (one for one in findings if one.evidence and (one.evidence[0].log, one.evidence[0].line) in warned), None
+    )
+    if report is None:
         return quiet
-    sentence = f"{error.sentence} Whether it ended the run is not known."
-    return structs.replace(quiet, sentence=sentence, chief=_id(error, findings))
+    sentence = f"{report.sentence} How the run ended is not known."
+    return structs.replace(quiet, sentence=sentence, chief=_id(report, findings))
 
 
 def _id(finding: Finding, findings: Sequence[Finding]) -> str:

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.rules.words import many
+from livedbg.logs.sanitizers import WARNED
 from livedbg.model import NO_LOG, CauseClass, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import byte_size
@@ -61,6 +62,12 @@ def errors_at(snapshot: Snapshot) -> set[tuple[str, int | None]]:
         if (said.severity.rank >= Severity.ERROR.rank or said.cause is CauseClass.DEVICE)
         and not (said.resolved or said.message.over or said.message.warned)
     }
+
+
+def warned_at(snapshot: Snapshot) -> set[tuple[str, int | None]]:
+    """Return the logs and lines of reports of sanitizers after which the program went on, as far as they know."""
+    told = (hit for hit in snapshot.exceptions.values() if hit.catchpoint == f"log: {WARNED}" and not hit.survived)
+    return {(hit.source or "", hit.raised_line or hit.line) for hit in told}
 
 
 class TestMark(NamedTuple):
