@@ -950,3 +950,15 @@ def test_E16_what_the_exception_says_that_the_last_line_only_names() -> None:
 @pytest.mark.invariant("last_lines.E16")
 def test_E16_not_what_another_exception_says() -> None:
     assert "got KeyError" not in verdict(REPORTED.replace("55: PumpError", "55: TankError")).sentence
+
+
+def test_an_error_right_above_an_assertion_of_something_false_has_its_place() -> None:
+    text = "copy of the tank failed: invalid symbol\nfeed: ./pump/fill.cu:147: void fill(int*): Assertion `0' failed.\n"
+    found = verdict(text)
+    assert found.state is VerdictState.CRASHED
+    assert found.sentence.endswith("copy of the tank failed: invalid symbol, at ./pump/fill.cu:147."), found.sentence
+
+
+def test_a_frame_or_a_line_of_a_source_is_no_reason_of_an_abort() -> None:
+    text = "0x00007748fc0ea42f in wait (pid=2) at pump.c:30\n    raise ValveError(name)\nAborted (core dumped)\n"
+    assert verdict(text).sentence == "Crashed: SIGABRT: Aborted."

@@ -136,7 +136,8 @@ def _raised_below(error: Diagnostic, state: RuleInput) -> str:
     """Return `, raised at step (train.py:14)`, the user's line in a traceback right below an error of C++ code."""
     log, last = error.log, error.message.last
     for hit in state.snapshot.exceptions.values():
-        if hit.source == log and last < (hit.first_line or 0) <= last + _RIGHT_BELOW:
+        below = last < (hit.first_line or 0) <= last + _RIGHT_BELOW
+        if hit.source == log and below and hit.catchpoint == "log: traceback":
             frame = state.code.frame_of(hit.stack)
             return f", raised at {place_text(frame)}" if frame is not None else ""
     return ""

@@ -180,7 +180,7 @@ class EndedWithError:
                 continue  # a decoder knows who is gone
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
             last, thrown = _told(_whole(end)).rstrip("."), _thrown_at(end, state.code)
-            thrown = thrown or placed_by(record, last)
+            thrown = thrown or placed_by(record, last) or _asserted_at(end, snapshot)
             thrown += f"; {end.beside}" if end.beside and end.beside.partition(": ")[2] not in last else ""
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
             yield Finding(
@@ -481,6 +481,17 @@ def _thrown_at(end: _End, code: UserCode) -> str:
     frames = [*listed("script", text), *listed("dotnet", text), *_raised_above(end).stack]
     frame = code.frame_of([frame for frame in frames if frame.line is not None])
     return f", in {place_text(frame)}" if frame is not None else ""
+
+
+def _asserted_at(end: _End, snapshot: Snapshot) -> str:
+    """Return the place of an assertion right below that says no more than that it failed: `, at pump.cpp:12`."""
+    line = end.records[end.at].line or 0
+    for hit in snapshot.exceptions.values():
+        place = hit.message.partition(": ")[0]
+        below = hit.source == end.source.id and 0 < (hit.first_line or 0) - line <= _LABELS
+        if below and hit.type == "assert" and is_bare_abort(hit) and ":" in place:
+            return f", at {place}"
+    return ""
 
 
 def _is_cut(source: LogSource, records: Sequence[LogRecord]) -> bool:
