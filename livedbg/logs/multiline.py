@@ -332,7 +332,9 @@ class Continuation:
         if state is _State.SINGLE:
             return self._first_more(line)
         if state is _State.FRAMES:
-            if line[:1] not in " \t|+" and line:
+            if line.startswith('File "'):
+                self._state = _State.QUOTED  # pasted without its indentation
+            elif line[:1] not in " \t|+" and line:
                 self._raised(line)
             return True
         if state in (_State.QUOTED, _State.HEADLESS, _State.NODES, _State.NAMED):

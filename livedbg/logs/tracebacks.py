@@ -37,7 +37,7 @@ from livedbg.text.patterns import lazy_re
 CUT_OFF: Final = "the traceback is cut off"
 """The message of an exception whose last line is missing."""
 
-_FILE: Final = lazy_re(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in | in )?(.*)$')
+_FILE: Final = lazy_re(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in(?: |$)| in )?(.*)$')
 _RAISED: Final = lazy_re(r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([A-Za-z_]\w*\))?)(?:: ?(.*))?$", re.DOTALL)
 _TRACEBACK: Final = lazy_re(r"Traceback(?P<of> of [^()\n]{1,60}?)? \(most recent call last\):")
 QUOTED: Final = lazy_re(
@@ -245,7 +245,7 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
             else:
                 blocks[-1].body.append(line)
         elif _add_frame(blocks[-1], line):
-            pass
+            blocks[-1].strict |= line.startswith('File "')  # then so are the lines of source
         elif line[:1] in " \t|+" or (blocks[-1].strict and NAMES_EXCEPTION.match(line) is None):
             _add_source(blocks[-1].frames, line)
         elif line:

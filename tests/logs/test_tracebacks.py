@@ -446,3 +446,16 @@ def test_a_path_that_the_box_has_broken_is_one() -> None:
     frames = plain_form(box.split("\n"))
     path = "/opt/env/lib/python3.11/site-packages/pump/data/waterloader.py"
     assert f'  File "{path}", line 101, in fill' in frames and '  File "/w/run.py", line 8, in main' in frames
+
+
+def test_one_that_is_pasted_without_its_indentation() -> None:
+    text = (
+        'Traceback (most recent call last):\nFile "/w/train.py", line 202, in\nmain()\n'
+        'File "/w/train.py", line 32, in main\nfill(tank)\nValueError: no tank\n'
+    )
+    (hit,) = hits(text.encode())
+    assert (hit.type, hit.message, places(hit)) == (
+        "ValueError",
+        "no tank",
+        ["main train.py:32", "<module> train.py:202"],
+    )
