@@ -51,10 +51,10 @@ Invariants:
         of a pool that sleeps in no loop of the user's code: a step of that job.
     behaviour.L17. A thread that waits until its server is stopped, or a task of whose event loop does, serves if some
         thread of its process waits for connections.
-    behaviour.L18. An event loop that polls is asleep if each of its tasks rests in a loop that waits for nothing; or
-        has run while it was watched, within the threshold, and awaits something itself (no library may poll for it),
-        without giving up; or waits for other tasks only, for a job, or until it is told to stop. Not if some task is in
-        a loop that ends when something has come.
+    behaviour.L18. An event loop that polls is asleep if each of its tasks rests in a loop that waits for nothing, or in
+        none; or has run while it was watched, within the threshold, and awaits something itself (no library may poll
+        for it), without giving up; or waits for other tasks only, for a job, or until it is told to stop. Not if some
+        task is in a loop that ends when something has come.
     behaviour.L19. Who waits for what a sleeping thread or task will give (livedbg.cpython.givers) goes on as that one
         does: it sleeps in a loop that waits for nothing, or for a second or longer.
 """
@@ -113,6 +113,8 @@ _LONG_S: Final = 600.0
 _NAP_S: Final = 1.0
 """Who asks to sleep for so long says himself for how long; a shorter sleep again and again is a poll."""
 _RESTING: Final = (LoopWay.RESTS, LoopWay.WORKS)
+_GOES_ON: Final = (*_RESTING, LoopWay.ONCE)
+"""Loops in which a task that sleeps goes on then; a thread that sleeps for moments may be called again and again."""
 _HALF: Final = 0.5
 _LEAST_NS: Final = 100_000_000
 _MOMENT_NS: Final = 200_000
@@ -294,7 +296,7 @@ def _loop_of_rest(task: str, state: RuleInput) -> Thread | None:
     """Return the thread of a task that sleeps in a loop which waits for nothing."""
     stack = state.snapshot.stacks.get(task)
     place = state.code.frame(stack)
-    if stack is None or place is None or place.loop not in _RESTING or not sleeps_in_task(stack.frames):
+    if stack is None or place is None or place.loop not in _GOES_ON or not sleeps_in_task(stack.frames):
         return None
     keys = (EdgeKey(EdgeKind.RUNS_ON, task, name) for name in state.snapshot.threads)
     return next((state.snapshot.threads[key.target] for key in keys if key in state.snapshot.edges), None)
@@ -327,7 +329,7 @@ def _goes_on(task: Task, thread: Thread, state: RuleInput) -> bool:
     if stack is None or place is None or place.loop is LoopWay.POLLS:
         return False
     if sleeps_in_task(stack.frames):
-        return place.loop in _RESTING
+        return place.loop in _GOES_ON
     waits = state.graph.waits_of(task.id)
     if (
         place.loop is LoopWay.PAUSES

@@ -64,6 +64,7 @@ _CLOCKS: Final = frozenset(
 _TAKES: Final = frozenset({"get", "recv", "recv_bytes", "recv_json", "recv_pyobj", "recv_string", "receive", "accept"})
 _GETTER: Final = "get"
 _EXITS: Final = ("sys.exit", "os._exit", "exit", "quit")
+_BLOCKS: Final = (ast.With, ast.AsyncWith)
 _NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -415,8 +416,8 @@ def _each_round(nodes: Sequence[ast.stmt]) -> Iterator[ast.AST]:
     for node in nodes:
         if isinstance(node, ast.Try):
             yield from _each_round([*node.body, *node.orelse, *node.finalbody])
-        elif isinstance(node, (ast.With, ast.AsyncWith, *_LOOPS)):
-            yield from () if isinstance(node, (ast.With, ast.AsyncWith)) else _head(node)
+        elif isinstance(node, (*_BLOCKS, *_LOOPS)):
+            yield from (item.context_expr for item in node.items) if isinstance(node, _BLOCKS) else _head(node)
             yield from _each_round(node.body)
         elif not isinstance(node, (ast.If, ast.Match, *_NESTED)):
             yield node
@@ -428,7 +429,8 @@ _LARGEST: Final = 1 << 20
 class Ahead(NamedTuple):
     """What the code ahead of a line names: variables, and attributes, each with the name before the dot.
 
-    Before the dot: `.inbox` of `self.inbox.put`, `queues` of `queues[0].put`; "" for a call.
+    Before the dot: `.inbox` of `self.inbox.put`, `queues` of `queues[0].put`; "" for a call. Who leaves a `with` block
+    calls `release` of its object.
     """
 
     attributes: Set[tuple[str, str]] = frozenset()
@@ -452,7 +454,7 @@ class SourceFile(NamedTuple):
         around = [(first, last) for first, last, _ in self.functions if first <= line <= last]
         first, last = max(around, default=(1, line))
         loops = (lines for begin, end, lines in self.rounds if first <= begin <= line <= end)
-        return next(loops, range(line + 1, last + 1))
+        return next(loops, range(line + 1, last + 2))
 
     def names_ahead(self, line: int) -> Ahead:
         found = Ahead(set(), set())
@@ -472,13 +474,16 @@ def file_of(tree: ast.Module) -> SourceFile:
     functions = (one for one in nodes if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
     attributes = (one for one in nodes if isinstance(one, ast.Attribute))
     variables = (one for one in nodes if isinstance(one, ast.Name))
+    blocks = [(one, item) for one in nodes if isinstance(one, _BLOCKS) for item in one.items]
+    released = [(_before_dot(item.context_expr), "release", one) for one, item in blocks]
+    leaves = [(line, (of, what)) for of, what, one in released for line in (one.lineno, (one.end_lineno or 0) + 1)]
     loops = (one for one in nodes if isinstance(one, _LOOPS))
     rounds = ((one.lineno, one.end_lineno or one.lineno, _lines(_each_round([one]))) for one in loops)
     return SourceFile(
         spans=spans_of(tree),
         rounds=tuple(sorted(rounds, key=lambda one: one[:2])),
         functions=tuple((one.lineno, one.end_lineno or one.lineno, one.name) for one in functions),
-        attributes=tuple((one.lineno, (_before_dot(one.value), one.attr)) for one in attributes),
+        attributes=(*((one.lineno, (_before_dot(one.value), one.attr)) for one in attributes), *leaves),
         variables=tuple((one.lineno, one.id) for one in variables),
     )
 

@@ -77,9 +77,10 @@ class StackSources:
         """Return how the loop goes on in which the innermost frame is, or the user's code that called it."""
         ends = LoopWay.ONCE
         for number, frame in enumerate(frames):
-            user = not number or self._code.inside(frame) is Inside.USER
-            if not user or not frame.file or not frame.line:
-                break
+            inside = Inside.USER if not number else self._code.inside(frame)
+            if inside is not Inside.USER or not frame.file or not frame.line:
+                unsure = inside in (Inside.PACKAGE, Inside.UNLINED)  # it may poll
+                return LoopWay.UNKNOWN if unsure and ends is LoopWay.ONCE else ends
             way = self._way_at(pid, frame.language == "python", frame.file, frame.line)
             if way is LoopWay.ENDS:
                 ends = LoopWay.RESTS

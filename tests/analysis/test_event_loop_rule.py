@@ -288,6 +288,7 @@ PACKAGE = Frame("ask", file="/usr/lib/python3.13/site-packages/client/api.py", l
     ("inside", "way", "moved", "waited_s", "sleeps"),
     [
         ((ASLEEP,), LoopWay.RESTS, False, 99, True),
+        ((ASLEEP,), LoopWay.ONCE, False, 99, True),
         ((ASLEEP,), LoopWay.POLLS, True, 1, False),
         ((ASLEEP,), LoopWay.UNKNOWN, True, 1, False),
         ((ASLEEP, PACKAGE), LoopWay.UNKNOWN, True, 1, False),

@@ -73,8 +73,9 @@ SOURCE = dedent(
 
     def once():
         early.set()
-        nap()
-        late.set()
+        with slots:
+            nap()
+            late.set()
     """
 )
 
@@ -88,7 +89,7 @@ def test_what_the_code_ahead_names() -> None:
     looped = ahead("time.sleep")
     assert looped.attributes == {("time", "sleep"), ("self", "push"), ("queues", "put"), ("", "put")}
     assert looped.variables == {"time", "self", "box", "queues", "make"}
-    assert ahead("nap()").attributes == {("late", "set")}
+    assert ahead("nap()").attributes == {("late", "set"), ("slots", "release")}
 
 
 def test_which_methods_end_a_wait() -> None:
