@@ -19,7 +19,6 @@ from livedbg.model import ids
 from livedbg.text.patterns import lazy_re
 
 _INSTALLED: Final = lazy_re(r"/(?:site|dist)-packages/")
-_SLEEP: Final = "asyncio.sleep"
 
 Named = Mapping[int, tuple[str, ...]]
 """Ids of givers by the address of what they give."""
@@ -66,11 +65,11 @@ class ProcessGivers:
 
     def of_tasks(self, sample: LoopSample, name_of: Callable[[LoopTask], str]) -> Named:
         """Return the givers of what tasks wait for."""
-        asleep = {address for address, what in sample.awaits.items() if what.label == _SLEEP}
+        others = {address for address, what in sample.awaits.items() if not what.kind and not what.tasks}
         self._tasks = [
             (name_of(task), [(one.code, one.line, one.slots) for one in task.chain.frames])
             for task in sample.loops.tasks
-            if task.address in asleep
+            if task.address in others
         ]
         waits = (what for what in sample.awaits.values() if what.kind in ("cond", "sem"))
         return self._found(Wanted(what.address, ends_of(what.name, what.label)) for what in waits)

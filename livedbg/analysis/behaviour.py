@@ -56,7 +56,7 @@ Invariants:
         for it), without giving up; or waits for other tasks only, for a job, or until it is told to stop. Not if some
         task is in a loop that ends when something has come.
     behaviour.L19. Who waits for what a sleeping thread or task will give (livedbg.cpython.givers) goes on as that one
-        does: it sleeps in a loop that waits for nothing, or for a second or longer.
+        does: it sleeps in a loop that waits for nothing, or for a second or longer; or it is a task that goes on (L18).
 """
 
 from __future__ import annotations
@@ -70,6 +70,7 @@ from livedbg.analysis.enders import nearest, reachable
 from livedbg.analysis.progress_seen import calls_seen, loop_of
 from livedbg.analysis.python_calls import (
     awaits_jobs,
+    awaits_tasks,
     gives_up_in_task,
     in_job,
     is_timer,
@@ -286,20 +287,19 @@ def giver_of(entity: str, state: RuleInput) -> Thread | None:
     snapshot = state.snapshot
     resources = (snapshot.resources.get(name) for name in state.graph.blockers_of(entity))
     for name in (name for one in resources if one is not None for name in facts_of(one.facts, WaitedFacts).givers):
-        thread = snapshot.threads.get(name) or _loop_of_rest(name, state)
+        thread = snapshot.threads.get(name) or _loop_of(name, state)
         if thread is not None and (name not in snapshot.threads or doing(thread, state).kind is Behaviour.SLEEPING):
             return thread
     return None
 
 
-def _loop_of_rest(task: str, state: RuleInput) -> Thread | None:
-    """Return the thread of a task that sleeps in a loop which waits for nothing."""
-    stack = state.snapshot.stacks.get(task)
-    place = state.code.frame(stack)
-    if stack is None or place is None or place.loop not in _GOES_ON or not sleeps_in_task(stack.frames):
-        return None
-    keys = (EdgeKey(EdgeKind.RUNS_ON, task, name) for name in state.snapshot.threads)
-    return next((state.snapshot.threads[key.target] for key in keys if key in state.snapshot.edges), None)
+def _loop_of(name: str, state: RuleInput) -> Thread | None:
+    """Return the thread of a task that sleeps, or got on, and goes on by itself (L18)."""
+    task = state.snapshot.tasks.get(name)
+    keys = (EdgeKey(EdgeKind.RUNS_ON, name, thread) for thread in state.snapshot.threads)
+    thread = next((state.snapshot.threads[key.target] for key in keys if key in state.snapshot.edges), None)
+    waits = state.graph.waits_of(name)
+    return thread if task is not None and thread is not None and not waits and _goes_on(task, thread, state) else None
 
 
 def sleeping_task(thread: Thread, state: RuleInput) -> Task | None:
@@ -335,6 +335,7 @@ def _goes_on(task: Task, thread: Thread, state: RuleInput) -> bool:
         place.loop is LoopWay.PAUSES
         or _works(task.id, state)
         or giver_of(task.id, state) is not None
+        or awaits_tasks(stack.frames)
         or (waits and all(edge.target in state.snapshot.tasks for edge in waits))
     ):
         return True

@@ -186,6 +186,12 @@ def sleeps_in_task(frames: Sequence[Frame]) -> bool:
     return any(one.function.startswith("sleep") for one in frames if _TASKS.search(one.file or ""))
 
 
+def awaits_tasks(frames: Sequence[Frame]) -> bool:
+    """Return whether a task waits for the first of some tasks that ends, by `asyncio.as_completed`."""
+    inside = (one for one in frames if (one.file or "").endswith("/asyncio/tasks.py"))
+    return any(one.function.endswith("_wait_for_one") for one in inside)
+
+
 def gives_up_in_task(frames: Sequence[Frame]) -> bool:
     """Return whether a task is in its runtime's `wait_for`, which has a time limit."""
     return any(one.function == "wait_for" for one in frames if _TASKS.search(one.file or ""))

@@ -63,6 +63,7 @@ _CLOCKS: Final = frozenset(
 )
 _TAKES: Final = frozenset({"get", "recv", "recv_bytes", "recv_json", "recv_pyobj", "recv_string", "receive", "accept"})
 _GETTER: Final = "get"
+_ARITHMETIC: Final = frozenset({"len", "min", "max", "abs", "int", "round"})
 _EXITS: Final = ("sys.exit", "os._exit", "exit", "quit")
 _BLOCKS: Final = (ast.With, ast.AsyncWith)
 _NESTED: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
@@ -205,7 +206,9 @@ def _counted(loop: ast.AST) -> Iterator[tuple[str, bool]]:
 
 
 def _calls(node: ast.AST) -> bool:
-    return any(isinstance(one, (ast.Call, ast.Await, ast.NamedExpr)) for one in ast.walk(node))
+    """Return whether an expression calls something that may have an effect, or may tell something new."""
+    calls = (one for one in ast.walk(node) if isinstance(one, (ast.Call, ast.Await, ast.NamedExpr)))
+    return any(not isinstance(one, ast.Call) or _name(one.func) not in _ARITHMETIC for one in calls)
 
 
 def _test(node: ast.expr | None) -> _Test | None:
@@ -311,7 +314,9 @@ def _assigned_once(loop: ast.AST) -> Iterator[tuple[str, ast.expr]]:
 
 
 def _is_of(test: ast.expr, own: Collection[str]) -> bool:
-    """Return whether a condition compares a variable, which the loop changes itself, with a bound."""
+    """Return whether a condition compares a variable, which the loop changes itself, with a bound, or asks for 0."""
+    if isinstance(test, ast.Name):
+        return test.id in own
     compared = _test(test)
     return compared is not None and compared.orders and compared.name in own
 
