@@ -41,7 +41,8 @@ Invariants:
         leaves unread data that it sent to itself.
     behaviour.L14. Nor is a program that polls, or waits with a time limit, because a process waits for connections that
         may answer it: one outside its family, or one of it to which it has a connection.
-        Nor is a parent that waits for a signal, while a child waits for it: the child may have sent that before.
+        Nor is a parent that waits for a signal, while a child waits for it: the child may have sent that before; nor
+        one that has waited for an answer of its own child for the threshold, which serves. A child waits for orders.
     behaviour.L15. Nor does a thread show progress that does little but answer: only threads that poll, tick or are
         blocked can give it what it waits for. A program that asks a child again and again whether a job is done, or
         whether it lives, looks the same whatever becomes of the job.
@@ -477,7 +478,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
     at_end = doing(last, state)
     if at_end.kind is Behaviour.SERVING and (
         (at_end.reason == JOB and last is not main)
-        or _awaits_parent(main, last, state)
+        or _awaits_relative(main, last, state)
         or awaits_jobs_of_pool(main, state)
         or _asks_again(main, last, state)
         or ignored_by(main, state) is not None
@@ -546,11 +547,13 @@ def awaits_jobs_of_pool(thread: Thread, state: RuleInput) -> bool:
     return stack is not None and awaits_jobs(stack.frames)
 
 
-def _awaits_parent(main: Thread, last: Thread, state: RuleInput) -> bool:
-    """Return whether a child waits for its parent, which waits for a signal: that may be the child's, and be lost."""
-    process, parent = state.snapshot.processes.get(main.process), state.snapshot.processes.get(last.process)
-    known = process is not None and parent is not None and process.ppid == parent.pid
-    return known and last.wait is WaitKind.SIGNAL
+def _awaits_relative(main: Thread, last: Thread, state: RuleInput) -> bool:
+    """Return whether a parent has waited for its child that serves, or a child waits for its parent's signal (L14)."""
+    own, other = state.snapshot.processes.get(main.process), state.snapshot.processes.get(last.process)
+    if own is None or other is None:
+        return False
+    of_child = other.ppid == own.pid and doing(main, state) == LONG_BLOCKED
+    return of_child or (own.ppid == other.pid and last.wait is WaitKind.SIGNAL)
 
 
 def _asks_again(thread: Thread, server: Thread, state: RuleInput) -> bool:

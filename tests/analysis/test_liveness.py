@@ -978,6 +978,31 @@ def test_L14_a_parent_may_have_lost_the_signal_of_a_child_that_waits_for_it(
     assert found.state is state, found.sentence
 
 
+@pytest.mark.invariant("behaviour.L14")
+@pytest.mark.parametrize(
+    ("client", "server", "waited_s", "state"),
+    [
+        (1, 2, 20, VerdictState.UNKNOWN),  # the rest of an answer does not come
+        (1, 2, 5, VerdictState.RUNNING),
+        (2, 1, 20, VerdictState.RUNNING),  # a worker that waits for orders
+    ],
+)
+def test_L14_a_parent_that_waits_for_its_child_to_answer_is_not_idle(
+    client: int, server: int, waited_s: int, state: VerdictState
+) -> None:
+    world = World()
+    world.process(1)
+    world.process(2, ppid=1)
+    serves = world.thread(server, "serves", pid=server, waits_in="epoll_wait of 2 descriptors", timed=False)
+    world.waits(serves, world.resource("socket:box/9", "listening", listening=True))
+    mine = world.resource("socket:box/7", facts=SocketFacts(other_end=8))
+    world.holds(mine, f"process:box/{server}")
+    world.waits(serves, world.resource("socket:box/8", facts=SocketFacts(other_end=7)))
+    world.waits(world.thread(client, "asks", pid=client, waits_in="recv on socket 5", timed=False), mine)
+    found = verdict(world.later(waited_s * SECOND))
+    assert found.state is state, found.sentence
+
+
 @pytest.mark.invariant("behaviour.L11")
 @pytest.mark.parametrize(
     ("way", "waits_in", "state"),
