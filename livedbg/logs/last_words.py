@@ -152,7 +152,8 @@ def ends_a_program(line: str, severity: Severity, headed: bool, proven: bool = F
 
 def _fails_at(text: str) -> bool:
     """Return whether a line names a place of the source, and is none of a logger below the level of errors."""
-    return (_placed(text) or _placed_in_words(text)) and _CALM.search(text, 0, _LEVEL_CHARACTERS) is None
+    placed = (_placed(text) or _placed_in_words(text)) and not begins(text)
+    return placed and _CALM.search(text, 0, _LEVEL_CHARACTERS) is None
 
 
 _STATUS: Final = lazy_re(

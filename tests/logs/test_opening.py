@@ -233,3 +233,21 @@ def test_columns_of_numbers_with_a_time_are_taken_off(head: str) -> None:
 def test_columns_of_numbers_alone_stay() -> None:
     text = "".join(f"15341669531{n:02} {n / 7:.4f} {n}\n" for n in range(10, 40))
     assert [record.text for record in read(text)] == text.splitlines()
+
+
+WORDS = (
+    "[rank1] Some transfers have failed, and since they run beside it their later parts work on data that is not whole\n"
+    "[rank1] To keep the data whole, the pump of this rank is taken down, and so are all of the others that wait for it\n"
+)
+
+
+@pytest.mark.parametrize(("width", "joined"), [(81, True), (92, True), (86, False)])
+def test_a_part_that_is_no_word_shows_where_a_line_was_broken(width: int, joined: bool) -> None:
+    lines = [record.text for record in read(broken(WORDS, width) + "done\n")]
+    assert (len(lines) == 3) is joined
+
+
+def test_the_same_line_that_was_broken_again_and_again() -> None:
+    line = "[rank{n}] pump {n} timed out: Fill(number=4, valve=MAIN, inflow=112, outflow=112, limit=1800) ran for 1,800,010 ms\n"
+    text = "".join(line.format(n=n) for n in range(2, 7))
+    assert [record.text for record in read(broken(text, 69))] == [record.text for record in read(text)]

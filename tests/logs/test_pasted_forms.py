@@ -127,3 +127,28 @@ def test_a_list_of_failed_tests_without_the_line_that_counts_them() -> None:
     )
     assert counted.sentence == "The test run failed: fills: Failed. 50% tests passed, 2 tests failed out of 4."
     assert verdict("Errors while running CTest\n").sentence.startswith("The log ends with an error")
+
+
+@pytest.mark.parametrize("glued", ["```", "` "])
+def test_a_fence_may_be_glued_to_the_first_line(glued: str) -> None:
+    said = "Mar 04 01:55:57 n4 filler[7]: the tank is empty, and so are all others"
+    assert [record.text for record in read(f"{glued}{said}\n")] == [record.text for record in read(f"{said}\n")]
+    assert next(iter(read("`fill' is not declared in this plan\n"))).text.startswith("`fill'")
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        "Hi! I'm filling a big tank but met the following error after the pump ran for a while.",
+        "0x00007f4b5d2ea42f in __GI___wait4 (pid=7) at ../sysdeps/unix/sysv/linux/wait4.c:30",
+        "fill.go:316: starting the pump",
+    ],
+)
+def test_who_pastes_it_a_debugger_s_frame_and_what_begins_are_no_reason(above: str) -> None:
+    seen = verdict(f"step 1\nstep 2\n{above}\nmake: *** [Makefile:3: fill] Error 3\n")
+    assert seen.state is CRASHED and above[:20] not in seen.sentence.partition(". ")[0]
+
+
+@pytest.mark.parametrize("prompt", ["(tank) ann@c002:~/plant/run1    $", "[root@n4 plant]# "])
+def test_a_shell_s_prompt_below_an_end_is_no_progress(prompt: str) -> None:
+    assert verdict(f"step 1\nstep 2\nKilled\n{prompt}\n").state is CRASHED

@@ -182,7 +182,15 @@ CERTAIN: Final = (
             r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
         ),
     ),
-    Certain("fence", "`", r"```", by(r"`{3,8}[ \t]{0,4}[A-Za-z][\w+-]{0,20}[ \t]*$|`{3,8}[ \t]*$")),
+    Certain(  # the last two: who pastes a log glued it to the text of its first line
+        "fence",
+        "`",
+        r"```|` ",
+        by(
+            r"`{3,8}[ \t]{0,4}[A-Za-z][\w+-]{0,20}[ \t]*$|`{3,8}[ \t]*$"
+            r"|`{3}(?=[^\s`][^`\n]{19,2000}$)|` (?=[^`\n]{20,2000}$)"
+        ),
+    ),
     Certain(  # what a command of a test wrote, with the box around it, and how it ended
         "lit",
         "# ",

@@ -307,11 +307,39 @@ _QUOTE_CLOSED: Final = lazy_re(r"[^']*'(?:$|[\s)\]},.:;])")
 _KIND: Final = lazy_re(r"[A-Za-z_.]{0,200}?[A-Z]\w{0,100}(?:Error|Exception)$")
 _LAST: Final = lazy_re(r"(?<!\S)\S+$")
 _FIRST: Final = lazy_re(r"[\w./-]+")
+_LETTERS_LAST: Final = lazy_re(r"(?<![\w.'/-])[a-z]{1,4}$")
+_LETTERS_FIRST: Final = lazy_re(r"[a-z]{1,4}(?![\w.'/(=-])")
+_VOWEL: Final = lazy_re(r"[aeiouy]")
+_SHORT_WORDS: Final = frozenset(
+    (
+        "a",
+        "i",
+        "ms",
+        "ns",
+        "kb",
+        "mb",
+        "gb",
+        "tb",
+        "px",
+        "vs",
+        "nd",
+        "rd",
+        "st",
+        "th",
+        "ptr",
+        "str",
+        "tmp",
+        "ctx",
+        "cmd",
+    )
+)
+"""Without a vowel, or of one letter, and still words."""
 
 
 def broken_at(texts: Sequence[str]) -> int:
     """Return the width at which lines were broken; 0 if they were not. The last line may be cut."""
     texts = texts[:-1] if len(texts) > 1 else texts
+    texts = texts[1:] if texts[:1] and texts[0].startswith("`") else texts  # Markdown, glued to the first line
     width = max(map(len, texts), default=0)
     if not _NARROWEST <= width <= _WIDEST:
         return 0
@@ -328,6 +356,9 @@ def broken_at(texts: Sequence[str]) -> int:
         return width
     sure = sum(_goes_on(first, rest) for first, rest in pairs)
     usual = width in _USUAL
+    every = [(texts[number], texts[number + 1]) for number in full if number + 1 < len(texts)]
+    if len(every) >= _FEWEST and all(_in_a_word(*pair) and _goes_on(*pair) for pair in every):
+        return width  # the same line, again and again
     if len(full) >= _FEWEST_BROKEN and sure >= (1 if usual else _FEWEST_BROKEN) and sure * 4 >= len(pairs):
         return width
     after = {number + 1 for number in full}
@@ -388,7 +419,19 @@ def _goes_on(first: str, rest: str) -> bool:
         return True
     if _QUOTE_OPEN.match(first) and _QUOTE_CLOSED.match(rest):
         return True
-    return _left_open(first) == _left_closed(rest) != "" or _one_word(first, rest)
+    return _left_open(first) == _left_closed(rest) != "" or _one_word(first, rest) or _is_split(first, rest)
+
+
+def _in_a_word(first: str, rest: str) -> bool:
+    return first[-1].isalnum() and rest[:1].isalnum()
+
+
+def _is_split(first: str, rest: str) -> bool:
+    """Return whether a word was broken: one of its parts is none (`collectiv`, `e operation`)."""
+    if not ("a" <= first[-1] <= "z" and "a" <= rest[:1] <= "z"):
+        return False
+    parts = (part[0] for part in (_LETTERS_LAST.search(first), _LETTERS_FIRST.match(rest)) if part is not None)
+    return any(part not in _SHORT_WORDS and (len(part) == 1 or _VOWEL.search(part) is None) for part in parts)
 
 
 def _one_word(first: str, rest: str) -> bool:
