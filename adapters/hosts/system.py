@@ -20,6 +20,7 @@ SYSTEM: Final = System(
     explains=Lazy("livedbg.adapters.hosts.rules:explains"),
     causes=(
         (r"\b(?:RayActor|ActorDied|ActorUnavailable|WorkerCrashed|NodeDied|OwnerDied)Error:", CauseClass.SUMMARY),
+        (r"\b[Oo]ne or more processes exited with non-zero status\b", CauseClass.SUMMARY),
         (r"\b(?:TerminatedWorkerError|KilledWorker):", CauseClass.PEER),
     ),
 )
