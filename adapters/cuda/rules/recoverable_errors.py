@@ -20,6 +20,7 @@ from livedbg.text.wording import sentence_case
 
 _SHOWN: Final = 10  # findings of one kind and context
 _RIGHT_BELOW: Final = 3  # lines
+_RIGHT_AFTER_NS: Final = 60_000_000_000
 _AT_THE_END: Final = 40  # records of a log's end that are looked at
 _LAUNCHES: Final = ("cuLaunch", "cudaLaunch", "cuGraphLaunch", "cudaGraphLaunch")
 
@@ -213,7 +214,7 @@ def xid(rule: str, error: Diagnostic, state: RuleInput, in_program: bool, before
     of_others = bool(ours) and bool(pid) and pid not in ours
     cause = _cause(error, before)
     programs = kind == "program" and not of_others and not in_program and cause is None
-    serious = kind in ("gpu", "driver") or programs
+    serious = kind in ("gpu", "driver") or programs or (kind == "timeout" and cause is None)
     name = f" ({facts.name})" if facts.name else ""
     who = f" Process {pid}{name} used the GPU." if pid else ""
     if of_others and kind == "program":
@@ -244,12 +245,20 @@ def _elsewhere_first(error: Diagnostic, before: Sequence[Diagnostic]) -> bool:
 
 
 def _cause(error: Diagnostic, before: Sequence[Diagnostic]) -> Diagnostic | None:
-    """Return the first Xid of the same GPU and process."""
-    if about(error).kind not in ("program", "aftermath"):
+    """Return the first Xid of the same GPU and process; of a time-out, a program's fault right before it."""
+    if about(error).kind not in ("program", "aftermath", "timeout"):
         return None
-    gpu, pid = about(error).gpu, about(error).pid
+    gpu, pid, late = about(error).gpu, about(error).pid, about(error).kind == "timeout"
     for other in before:
-        same = about(other).pid == pid or about(other).kind == "gpu"
+        if late and not (about(other).kind == "program" and _right_after(other, error)):
+            continue
+        same = about(other).pid == pid or about(other).kind == "gpu" or (late and not about(other).pid)
         if about(other).gpu == gpu and same and about(other).kind != "notice":
             return other
     return None
+
+
+def _right_after(one: Diagnostic, other: Diagnostic) -> bool:
+    """Return whether another error came within a minute, by its time if the log has one."""
+    first, second = (error.evidence[0].at_wall_ns if error.evidence else None for error in (one, other))
+    return first is None or second is None or 0 <= second - first <= _RIGHT_AFTER_NS

@@ -565,3 +565,35 @@ def test_a_failed_call_ends_its_log_only_if_nothing_follows(text: str, state: Ve
 )
 def test_what_a_program_may_do_without_is_not_said_to_have_ended_it(text: str) -> None:
     assert diagnosed(text).state is VerdictState.UNKNOWN
+
+
+_FAULT = (
+    "NVRM: Xid (PCI:0000:cb:00): 13, pid='<unknown>', name=<unknown>, Graphics SM Warp Exception on (GPC 7): Illegal"
+)
+_LATE = "NVRM: Xid (PCI:0000:cb:00): 109, pid=7, name=fill, Ch 00000008, errorString CTX SWITCH TIMEOUT, Info 0x58005"
+
+
+@pytest.mark.parametrize(
+    ("between", "number"),
+    [("11:43:14", "13"), ("11:59:14", "13"), ("", "109")],  # the next quarter of an hour: one of its own, and later
+)
+def test_a_time_out_of_a_gpu_right_after_a_program_s_fault_follows_from_it(between: str, number: str) -> None:
+    day = "[Fri Aug 30"
+    text = f"{day} 11:43:09 2024] {_FAULT}\n" if between else ""
+    text += f"{day} {between or '11:43:14'} 2024] {_LATE}\n"
+    seen = diagnosed(text)
+    assert seen.state is VerdictState.CRASHED and f"Xid {number} of GPU" in seen.sentence.partition(". ")[0]
+
+
+def test_an_nvlink_error_that_is_not_fatal_is_a_note() -> None:
+    mild = "NVRM: Xid (PCI:0000:01:00): 144, SAW_MVB Nonfatal XC0 i0 Link 0 (0x00000001)\n"
+    assert diagnosed(mild).state is VerdictState.UNKNOWN
+    seen = diagnosed(f"{mild}NVRM: Xid (PCI:0000:02:00): 149, NETIR_LINK_EVT Fatal XC0 i0 Link 00 (0x026001c6)\n")
+    assert seen.state is VerdictState.CRASHED and "Xid 149 of GPU 0000:02:00" in seen.sentence
+
+
+def test_why_a_gpu_could_not_be_initialised_stands_above() -> None:
+    failed = "NVRM: GPU 0000:98:00.0: RmInitAdapter failed! (0x62:0x65:1792)\n"
+    unfit = "NVRM: The NVIDIA GPU 0000:98:00.0 (PCI ID: 10de:2b85)\nNVRM: installed in this system requires use of the "
+    assert "Cannot attach gpu" in diagnosed(f"NVRM: osInitNvMapping: *** Cannot attach gpu\n{failed}").sentence
+    assert "requires use of" in diagnosed(f"{failed}{unfit}NVIDIA open kernel modules.\n").sentence.partition(". ")[0]
