@@ -44,6 +44,7 @@ _STACK: Final = "stack"
 """Kind of the signature of a stack that somebody printed."""
 _PLACES: Final = 3
 _PROOFS: Final = 6
+_SUMMED_UP: Final = 12  # lines
 _RANK: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
 
@@ -172,8 +173,12 @@ def _why_undecided(kind: Kind, first: Diagnostic, state: RuleInput, before: set[
 
 
 def _fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
-    """Return whether the launcher reported a fault of another process before: then it kills the others for that."""
+    """Return whether the launcher reported a fault of another process before: then it kills the others for that.
+
+    Where it sums up its ranks one below the other, they stand in any order.
+    """
     log, line = _place(first)
+    line += _SUMMED_UP if first.late and not _is_from_shell(first) else 0
     faults = (_place(said) for said in told if "fault" in said.message.marks)
     return any(its_log == log and its_line < line for its_log, its_line in faults)
 

@@ -161,8 +161,8 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
         if proof is None or finding.state not in (None, VerdictState.UNKNOWN):
             return None
         said = known.get((proof.log, proof.line or 0))
-        if said is None or said.cause not in _OWN:
-            return None
+        if said is None or said.cause not in _OWN or (said.late and finding.state is None):
+            return None  # the last: a launcher's account, which its rule has judged
         below = [account for account in accounts if account.log == said.log and account.line > said.message.last]
         severe = said.severity.rank >= Severity.ERROR.rank
         tell = [one.line - said.message.last for one in below if one.cause is CauseClass.SUMMARY]

@@ -97,6 +97,14 @@ def test_H2_the_processes_that_are_killed_after_an_abort_are_no_cause() -> None:
     assert first.sentence.startswith("Rank 1 called MPI_Abort") and second.state is None
 
 
+@pytest.mark.parametrize(("rank", "apart", "first"), [(2, 0, "Rank 2"), (2, 30, "Rank 3")])
+def test_of_ranks_that_a_launcher_sums_up_the_one_with_a_fault_is_the_first(rank: int, apart: int, first: str) -> None:
+    said = "rank {0} in job 7  n4_40123   caused collective abort of all ranks\n"
+    said += "  exit status of rank {0}: killed by signal {1}\n"
+    text = said.format(3, 9) + "note\n" * apart + said.format(rank, 11)
+    assert ended(read(text))[0].sentence.startswith(first)
+
+
 def test_the_kernel_s_line_counts_where_another_log_says_that_something_was_killed() -> None:
     cause, *_ = ended(read(OOM, "step 1\nstep 2\nKilled\n"))
     assert cause.state is VerdictState.CRASHED and "no memory left" in cause.sentence
