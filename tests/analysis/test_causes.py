@@ -379,7 +379,7 @@ LOST = (
     "terminate called after throwing an instance of 'c10::DistBackendError'\n"
 )
 FAULTED = (
-    "[ 9550.864] amdgpu 0000:65:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:88 vmid:8 pasid:32787)\n"
+    "[ 9550.864] amdgpu 0000:65:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:88 vmid:3 pasid:32787)\n"
     "[ 9550.865] amdgpu 0000:65:00.0: amdgpu:  Process solve pid 4711 thread worker 0 pid 4715\n"
     "[ 9550.866] amdgpu 0000:65:00.0: amdgpu:   in page starting at address 0x0000000000000000 from client 10\n"
     "[ 9550.867] amdgpu 0000:65:00.0: amdgpu: GCVM_L2_PROTECTION_FAULT_STATUS:0x008012B0\n"
@@ -415,6 +415,7 @@ RESET = (
         (LINK, VerdictState.UNKNOWN, "NCCL on n7 (pid 4711, GPU 2): InfiniBand transfer with 10.4.1.9<3> failed"),
         (FAULTED + RESET, VerdictState.CRASHED, "GPU 0000:65:00.0: a page fault of process 4711 (solve)"),
         (FAULTED, VerdictState.UNKNOWN, "GPU 0000:65:00.0: a page fault of process 4711 (solve)"),
+        (FAULTED.replace("vmid:3", "vmid:8") + RESET, VerdictState.CRASHED, "GPU 0000:65:00.0: a page fault of"),
     ],
 )
 def test_C8_what_stands_right_above_an_account_failed(
@@ -458,12 +459,21 @@ _ACCOUNT = "##[error]Process completed with exit code 4.\n"
         ("pump: valve 4 needs 3 bar, has 1.1\n", " The line before that is: pump: valve 4 needs 3 bar, has 1.1."),
         ("step 31 loss 0.1\n", ""),
         ("----\n", ""),
+        ("----- ---- ---- ---- ----\n", ""),
         ("pump-0    1/1     Running     0     10.2.0.4     n2     41m\n", ""),  # a row of a table
     ],
 )
 def test_C11_the_line_above_a_mere_account_is_quoted(tmp_path: Path, line: str, sentence: str) -> None:
     verdict = look(tmp_path, {"run.log": f"pump 2.1\n{line}{_ACCOUNT}"}).verdict
     assert verdict.sentence == f"The program ended with exit code 4.{sentence}"
+
+
+@pytest.mark.invariant("causes.C11")
+def test_C11_the_line_above_a_kernel_s_account_is_quoted_only_if_it_speaks_of_a_failure(tmp_path: Path) -> None:
+    up = "[ 9552.864] eth4: the link came up at 10000 Mbps\n"
+    down = "[ 9552.864] eth4: failed to bring the link up\n"
+    assert "eth4" not in look(tmp_path, {"run.log": up + RESET}).verdict.sentence
+    assert "eth4: failed to bring" in look(tmp_path, {"run.log": down + RESET}).verdict.sentence
 
 
 @pytest.mark.invariant("causes.C11")

@@ -22,9 +22,10 @@ Invariants:
         above an end without a reason (an abort, a traceback that is cut off), or above any of them if it may end its
         program, unless its log goes on after it; a kernel's log always does.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
-    causes.C11. If only accounts that something failed are known, the line above the first one is quoted; if only aborts
-        without a reason are, the nearest of the few lines above that speaks of a failure leads. Not so if a step is
-        reported there, or if an account says that a signal ended the program.
+    causes.C11. If only accounts that something failed are known, the line above the first one is quoted (above a
+        kernel's line, if it speaks of a failure); if only aborts without a reason are, the nearest of the few lines
+        above that speaks of a failure leads. Not so if a step is reported there, or if an account says that a signal
+        ended the program.
 """
 
 from __future__ import annotations
@@ -191,7 +192,11 @@ def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], sn
     near = lines_before(first.log, first.line, first.writer, snapshot, _FEW if aborts else 1)
     steps = (number for number, text in enumerate(near) if step_of(text) is not None)
     near = [text for text in near[: next(steps, len(near))] if len(text.split()) >= _WORDS]
-    text = next((text for text in near if not aborts or _tells(text)), "")[:_RUN]
+    kernel = any(
+        said.log == first.log and "final" in said.message.marks and any(at.line == first.line for at in said.evidence)
+        for said in snapshot.diagnostics.values()
+    )
+    text = next((text for text in near if _tells(text) or not (aborts or kernel)), "")[:_RUN]
     if text and aborts:
         found[first.number] = replace(first.finding, sentence=sentences(text, first.finding.sentence))
     elif text:

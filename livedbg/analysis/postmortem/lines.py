@@ -236,7 +236,10 @@ def said_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
 
 
 def lines_before(log: str, line: int, writer: str, snapshot: Snapshot, most: int) -> list[str]:
-    """Return the lines of a writer right before one, the nearest first; "" for several lines, or a row of a table."""
+    """Return the lines of a writer right before one, the nearest first.
+
+    Of several lines, a row of a table and what has no words, "" stands for it.
+    """
     found: list[str] = []
     for one in reversed(_KNOWN.records(log, snapshot)):
         if len(found) == most:
@@ -244,7 +247,8 @@ def lines_before(log: str, line: int, writer: str, snapshot: Snapshot, most: int
         text = one.text[one.head :].strip()
         if one.line is None or one.line >= line or one.writer != writer or not text or is_aside(text):
             continue
-        found.append("" if "\n" in text or text.count("   ") >= _COLUMNS else text.rstrip(". "))
+        is_row = text.count("   ") >= _COLUMNS or not any(char.isalnum() for char in text)
+        found.append("" if "\n" in text or is_row else text.rstrip(". "))
     return found
 
 
