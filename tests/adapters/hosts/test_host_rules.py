@@ -291,3 +291,19 @@ def test_what_an_exception_says_of_a_helper_has_the_place_in_the_user_s_code() -
         "RuntimeError: DataLoader worker (pid 372) is killed by signal: Bus error. It is possible that dataloader's\n"
     )
     assert verdict(loader).sentence.endswith("/dev/shm is full or too small, at train (train.py:61).")
+
+
+BOX = (
+    "-"
+    * 74
+    + "\nA requested component was not found, or was unable to be opened.  This\nmeans that this component is either "
+    "not installed or is unable to be\nused on your system.\n\nHost:      n12\nFramework: btl\nComponent: openib\n"
+    + "-"
+    * 74
+)
+
+
+@pytest.mark.parametrize("below", ["", "step 1 loss 3.2\nstep 2 loss 3.1\n"])
+def test_what_open_mpi_may_do_without_is_not_said_to_have_ended_the_job(below: str) -> None:
+    assert verdict(f"{BOX}\n{below}").state is VerdictState.UNKNOWN
+    assert verdict(f"{BOX}\n{MPIRUN}").state is CRASHED
