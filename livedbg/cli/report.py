@@ -3,7 +3,8 @@
 Invariants:
     report.D1. A first look that leaves the state of a living process open is followed by one of `LONGER_LOOK_S`, and
         the report says what is known at its end: of two moments nothing may have come in between. A look that some time
-        was named for is the only one.
+        was named for is the only one. Ctrl-C in the longer one prints what the first one saw. More time tells nothing
+        of a runtime that is not looked into.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 import click
 from msgspec import structs
 
+from livedbg.analysis.behaviour import unseen_runtimes
 from livedbg.analysis.verdict import INCONCLUSIVE
 from livedbg.cli.target_options import FILE, TargetOptions, target_options
 from livedbg.commands.output import code_of, warn, why_blind, write
@@ -81,8 +83,11 @@ def command(
         resolved = options.resolved()
         update, in_time = _look(resolved.request(once=not seconds), limit, seconds or 0.0)
         if seconds is None and in_time and _is_open(update) and (limit.look_s or 0.0) >= 2 * LONGER_LOOK_S:
-            longer, known = _look(resolved.request(), limit, LONGER_LOOK_S)
-            update = longer if known else update
+            try:
+                longer, known = _look(resolved.request(), limit, LONGER_LOOK_S)
+                update = longer if known else update
+            except KeyboardInterrupt:
+                warn("interrupted: the report has what the first look saw, and not the 5 s that were to follow.")
         write(render(update, form, short=short, limits=(*time_limits(update, in_time), *_symbols(update))), output)
         if form != "text" or output is not None:  # the text says it
             why_blind(update)
@@ -102,7 +107,9 @@ def _look(request: Request, limit: TimeLimit, seconds: float) -> tuple[Update, b
 
 def _is_open(update: Update) -> bool:
     """Return whether more time may tell the state of a process (D1)."""
-    alive = any(one.target and not one.exited for one in update.snapshot.processes.values())
+    unseen = unseen_runtimes(update.snapshot)  # more time tells nothing of these
+    processes = update.snapshot.processes.values()
+    alive = any(one.target and not one.exited and one.id not in unseen for one in processes)
     return alive and code_of(update) == INCONCLUSIVE
 
 
