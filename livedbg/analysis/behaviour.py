@@ -57,7 +57,8 @@ Invariants:
         for it), without giving up; or waits for other tasks only, for a job, or until it is told to stop. Not if some
         task is in a loop that ends when something has come.
     behaviour.L19. Who waits for what a sleeping thread or task will give (livedbg.cpython.givers) goes on as that one
-        does: it sleeps in a loop that waits for nothing, or for a second or longer; or it is a task that goes on (L18).
+        does: it sleeps in a loop that waits for nothing, at a line that each round comes to, or in none; or it is a
+        task that goes on (L18). Who sleeps since something failed may never come to give.
 """
 
 from __future__ import annotations
@@ -288,8 +289,12 @@ def giver_of(entity: str, state: RuleInput) -> Thread | None:
     snapshot = state.snapshot
     resources = (snapshot.resources.get(name) for name in state.graph.blockers_of(entity))
     for name in (name for one in resources if one is not None for name in facts_of(one.facts, WaitedFacts).givers):
-        thread = snapshot.threads.get(name) or _loop_of(name, state)
-        if thread is not None and (name not in snapshot.threads or doing(thread, state).kind is Behaviour.SLEEPING):
+        thread = snapshot.threads.get(name)
+        if thread is None:
+            thread = _loop_of(name, state)
+        elif doing(thread, state).kind is not Behaviour.SLEEPING or _loop_way(thread, state) not in _GOES_ON:
+            thread = None
+        if thread is not None:
             return thread
     return None
 

@@ -44,6 +44,7 @@ def test_who_waits_for_one_that_sleeps_and_gives_is_asleep(word: str, where: str
         "looks_on",
         "fed_before",
         "feeds_if_a_file_has_come",
+        "feeds_unless_it_fails",
         "feeds_another_queue",
         "feeds_a_queue_far_away",
         "a_task_feeds_another",

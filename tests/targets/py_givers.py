@@ -112,6 +112,18 @@ def feeds_if_a_file_has_come() -> None:
     consume(inbox)
 
 
+def feeds_unless_it_fails() -> None:
+    def work() -> NoReturn:
+        while True:
+            try:
+                inbox.put(len(Path("/nowhere/at/all").read_text()))
+            except OSError:
+                time.sleep(_RESTS)
+
+    beside(work)
+    consume(inbox)
+
+
 def feeds_another_queue() -> None:
     board = Board()
     beside(board.beat)
