@@ -403,6 +403,8 @@ def _progressing(thread: Thread, state: RuleInput) -> str | None:
 
 
 _NAPS: Final = (WaitKind.SLEEP, WaitKind.SEMAPHORE)
+_FOR_ITEMS: Final = (WaitKind.CONDITION, WaitKind.SEMAPHORE, WaitKind.FUTEX)
+"""How a queue of C++ waits."""
 _INSIDE: Final = frozenset(
     {
         WaitKind.SLEEP,
@@ -835,7 +837,7 @@ def _works(entity: str, state: RuleInput) -> bool:
     if stack is None or place is None or place.loop is not LoopWay.WORKS:
         return False
     thread = state.snapshot.threads.get(entity)
-    native = place.language == "native" and thread is not None and thread.wait is WaitKind.CONDITION
+    native = place.language == "native" and thread is not None and thread.wait in _FOR_ITEMS
     return native or takes_item(stack.frames)
 
 

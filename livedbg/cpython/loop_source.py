@@ -16,7 +16,7 @@ Invariants:
         several of these; or of a variable that one statement of the loop sets to such a test. A flag has the name of
         one (`stop`, `_shutdown_event`) and is an event, or is set to True or False somewhere in its file: a list of
         what is `running` is none. A loop that `sys.exit` leaves has another way out, and so has that of a generator,
-        whose caller decides.
+        whose caller decides: of it, only polling counts.
     loop_source.X5. It rests at a line that each round comes to. What is under an `if`, or handles an exception, may be
         done only while something has not come.
     loop_source.X6. A wait with a time limit for such a flag is a rest too, and so is each wait for one in no loop: the
@@ -82,6 +82,7 @@ class SourceLoop(NamedTuple):
         pauses: the lines where such a loop waits to be told to stop.
         endless: it does not end by itself.
         works: it tells a queue of each job that it has done.
+        yields: it is one of a generator: how it goes on its caller decides, unless it polls itself.
     """
 
     is_for: bool
@@ -94,6 +95,7 @@ class SourceLoop(NamedTuple):
     pauses: frozenset[int] = frozenset()
     endless: bool = False
     works: bool = False
+    yields: bool = False
 
 
 class _Test(NamedTuple):
@@ -147,7 +149,7 @@ def loops_around(spans: Sequence[Span], line: int) -> list[SourceLoop]:
 
 def way_of(spans: Sequence[Span], line: int) -> LoopWay | None:
     """Return how the loops around a line go on; None without a loop."""
-    around = loops_around(spans, line)
+    around = [loop for loop in loops_around(spans, line) if loop.polls or not loop.yields]
     if not around:
         return LoopWay.PAUSES if any(span.pauses and span.first <= line <= span.last for span in spans) else None
     if line in around[-1].pauses:
@@ -171,6 +173,10 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _loop(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> SourceLoop:
+    return _goes_on(node, flags)._replace(yields=_yields(node))
+
+
+def _goes_on(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> SourceLoop:
     counted = dict(_counted(node))
     if not isinstance(node, ast.While):
         counted |= {one.id: False for one in ast.walk(node.target) if isinstance(one, ast.Name)}
@@ -398,9 +404,11 @@ def _of_item(test: ast.expr, taken: Mapping[str, bool]) -> bool:
 
 
 def _leaves(node: ast.AST) -> bool:
-    if isinstance(node, ast.Call):
-        return _name(node.func) in _EXITS
-    return isinstance(node, (ast.Yield, ast.YieldFrom))
+    return isinstance(node, ast.Call) and _name(node.func) in _EXITS
+
+
+def _yields(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
+    return any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in _inside(loop.body))
 
 
 def _inside(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:

@@ -8,8 +8,8 @@ Invariants:
         like `stop`), whether a queue had one more item, or whether what was read is the end, or several of these. Else
         it polls. One that `exit` or a coroutine leaves does neither.
     c_loops.K2. A line counts only if each round comes to it: not under `if`, `switch` or `catch`.
-    c_loops.K3. A loop that only goes on with a sleep that a signal broke (`while (nanosleep(&left, &left))`) is none,
-        nor is one that does nothing but wait for a condition variable: that is how one waits for it.
+    c_loops.K3. A loop that only goes on with a sleep or a wait that a signal broke (`while (nanosleep(&left, &left))`)
+        is none, nor is one that does nothing but wait for a condition variable: that is how one waits for it.
     c_loops.K4. It works if it waits for nothing, and takes an item from a queue in each round, at the line or behind
         it. It may also end when that queue is empty, or by any bool of this file. A wait with a time limit in a loop
         that waits for nothing is a pause.
@@ -51,7 +51,7 @@ _LIMITED: Final = frozenset({"wait_for", "wait_until", "pthread_cond_timedwait",
 
 _READS: Final = frozenset({"read", "recv", "recvfrom", "recvmsg", "fread", "fgets", "getline", "accept", "mq_receive"})
 _NOTHING: Final = ("0", "-1", "NULL", "nullptr", "1")
-_JOBS: Final = frozenset({"pop", "pop_front", "pop_back", "dequeue"})
+_JOBS: Final = frozenset({"pop", "pop_front", "pop_back", "dequeue", "take"})
 _WAITS: Final = frozenset({"wait", "pthread_cond_wait", "cnd_wait"})
 _BRACKETS: Final = ("condition_clause", "parenthesized_expression")
 _EXITS: Final = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate"})
@@ -118,7 +118,8 @@ def _sleeps_on(loop: Node) -> bool:
     block = body is not None and body.type == "compound_statement"
     only = body.named_children[0] if body is not None and block and body.named_child_count == 1 else body
     waits = only is not None and only.type == "expression_statement" and not _called(only).isdisjoint(_WAITS)
-    return waits or any("sleep" in name for name in _called(loop.child_by_field_name("condition")))
+    asked = _called(loop.child_by_field_name("condition"))
+    return waits or "sem_wait" in asked or any("sleep" in name for name in asked)
 
 
 def _way(loop: Node, line: int, root: Node) -> LoopWay:
@@ -168,15 +169,16 @@ def _taken(inside: list[Node]) -> Iterator[str]:
             name, value = _text(node.child_by_field_name("declarator")), node.child_by_field_name("value")
         elif node.type == "assignment_expression":
             name, value = _text(node.child_by_field_name("left")), node.child_by_field_name("right")
-        if value is not None and value.type == "call_expression" and not _called(value).isdisjoint(_READS):
+        if value is not None and value.type == "call_expression" and not _called(value).isdisjoint(_READS | _JOBS):
             yield name.lstrip("*")
 
 
 def _is_end(test: Node, taken: set[str]) -> bool:
-    """Return whether a condition asks whether what was read is the end: `n <= 0`, `!line`."""
+    """Return whether a condition asks whether what was read or taken is the end: `n <= 0`, `!line`, `job.size == 0`."""
     if test.type == "binary_expression":
-        right = test.child_by_field_name("right")
-        return _text(test.child_by_field_name("left")) in taken and _text(right) in _NOTHING
+        left, right = test.child_by_field_name("left"), test.child_by_field_name("right")
+        of = left.child_by_field_name("argument") if left is not None and left.type == "field_expression" else left
+        return _text(of) in taken and _text(right) in _NOTHING
     return _text(_denied(test)) in taken
 
 
@@ -289,7 +291,8 @@ def _of_branch(branch: Node, test: Node | None, *, nested: bool) -> Iterator[Nod
 def _each_round(node: Node) -> Iterator[Node]:
     """Yield the simple statements that each round of a loop comes to (K2)."""
     if node.type in _LOOPS:
-        body = node.child_by_field_name("body")
+        body, condition = node.child_by_field_name("body"), node.child_by_field_name("condition")
+        yield from (condition,) if condition is not None else ()
         yield from _each_round(body) if body is not None else ()
     elif node.type in _INSIDE:
         for one in node.named_children:

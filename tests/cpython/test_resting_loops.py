@@ -83,7 +83,10 @@ def way(source: str) -> LoopWay | None:
         ("while True:\n    item = q.get()\n    if done is None:\n        break\n    HERE", POLLS),
         ("while True:\n    item = find()\n    if item is None:\n        break\n    HERE", POLLS),
         ("while True:\n    HERE\n    if done:\n        sys.exit()", NOTHING),
-        ("while True:\n    HERE\n    yield q", NOTHING),
+        ("while True:\n    HERE\n    yield q", None),  # its caller decides
+        ("while time.time() < end:\n    HERE\n    yield q", None),
+        ("while not q():\n    HERE\n    yield q", POLLS),
+        ("while q():\n    for x in y:\n        HERE\n        yield x", POLLS),
         ("while True:\n    HERE\n    def g():\n        yield exit()", ENDLESS),
     ],
 )

@@ -147,6 +147,9 @@ WAITS = "while (true) {\n cv.wait(l, [&] { return x || !q.empty(); });\n if (q.e
         (WAITS.replace("\n}", "\n cv.HERE(l);\n}"), ENDLESS),  # a wait in the job
         ("while (true) {\n while (q.empty()) pthread_cond_wait(&HERE, &m);\n q.pop();\n}", LoopWay.WORKS),
         ("while (!ready) {\n pthread_cond_wait(&HERE, &m);\n}", None),
+        ("for (;;) {\n Job j = spool_.take(HERE);\n if (j.size == 0) break;\n}", LoopWay.WORKS),
+        ("for (;;) {\n Job j = spool_.take(HERE);\n if (j.state == READY) break;\n}", POLLS),
+        ("for (;;) {\n while (sem_wait(HERE) != 0) {\n }\n q.pop();\n}", LoopWay.WORKS),
         ("while (!g_stop) {\n HERE.wait_for(l, t);\n}", LoopWay.PAUSES),
         ("while (!g_stop) {\n if (HERE.wait_until(l, t) == late) fire();\n}", LoopWay.PAUSES),
         ("while (!ready) {\n HERE.wait_for(l, t);\n f();\n}", POLLS),
