@@ -14,12 +14,8 @@ import msgspec
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
-from livedbg.cli import report
-from livedbg.commands.signals import TimeLimit
 from livedbg.recording.recorder import packed_header
-from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
-from livedbg.session.view import Update
 from tests.cli.conftest import ASCEND, livedbg, recording, so_far
 from tests.cli.zygote import Livedbg
 from tests.conftest import Target, eventually, settled
@@ -248,23 +244,30 @@ def test_the_json_of_a_report_is_read_by_its_own_schema(stuck: Target) -> None:
     assert msgspec.json.decode(raw, type=ReportDocument).verdict.state == "deadlock"
 
 
+_INTERRUPTED = """
+import sys
+from livedbg.cli import report
+
+first = report._look
+
+def look(request, limit, seconds):
+    if seconds:
+        raise KeyboardInterrupt
+    return first(request, limit, seconds)
+
+report._look = look
+sys.exit(report.command.main([sys.argv[1]], standalone_mode=False))
+"""
+
+
 @pytest.mark.invariant("report.D1")
-def test_ctrl_c_in_the_longer_look_prints_what_the_first_one_saw(
-    spawn: Callable[..., Target], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_ctrl_c_in_the_longer_look_prints_what_the_first_one_saw(spawn: Callable[..., Target], tmp_path: Path) -> None:
     polls = tmp_path / "polls.py"
     polls.write_text("import os, time\nprint('READY', flush=True)\nwhile not os.path.exists('/no'): time.sleep(30)\n")
     os.utime(polls, (1, 1))  # surely before the process
     target = spawn([sys.executable, str(polls)])
     settled(target.pid)
-    first = report._look
-
-    def look(request: Request, limit: TimeLimit, seconds: float) -> tuple[Update, bool]:
-        if seconds:
-            raise KeyboardInterrupt
-        return first(request, limit, seconds)
-
-    monkeypatch.setattr(report, "_look", look)
-    assert report.command.main([str(target.pid)], standalone_mode=False) == 5
-    said = capsys.readouterr()
-    assert said.out.startswith("UNKNOWN") and "interrupted: the report has what the first look saw" in said.err
+    command = [sys.executable, "-c", _INTERRUPTED, str(target.pid)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 5 and said.stdout.startswith("UNKNOWN"), said
+    assert "interrupted: the report has what the first look saw" in said.stderr
