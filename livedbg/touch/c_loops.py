@@ -11,8 +11,8 @@ Invariants:
     c_loops.K3. A loop that only goes on with a sleep or a wait that a signal broke (`while (nanosleep(&left, &left))`)
         is none, nor is one that does nothing but wait for a condition variable: that is how one waits for it.
     c_loops.K4. It works if it waits for nothing, and takes an item from a queue in each round, at the line or behind
-        it. It may also end when that queue is empty, or by any bool of this file. A wait with a time limit in a loop
-        that waits for nothing is a pause.
+        it, if the line waits for that. It may also end when that queue is empty, or by any bool of this file. A wait
+        with a time limit in a loop that waits for nothing is a pause.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ _TAKES: Final = frozenset({"pop", "take", "recv", "receive", "dequeue", "wait_an
 _LIMITED: Final = frozenset({"wait_for", "wait_until", "pthread_cond_timedwait", "cnd_timedwait"})
 
 _READS: Final = frozenset({"read", "recv", "recvfrom", "recvmsg", "fread", "fgets", "getline", "accept", "mq_receive"})
-_NOTHING: Final = ("0", "-1", "NULL", "nullptr", "1")
+_NOTHING: Final = ("0", "-1", "NULL", "nullptr")
+_AT_MOST: Final = ("==", "<=", "<")
 _JOBS: Final = frozenset({"pop", "pop_front", "pop_back", "dequeue", "take"})
 _WAITS: Final = frozenset({"wait", "pthread_cond_wait", "cnd_wait"})
 _BRACKETS: Final = ("condition_clause", "parenthesized_expression")
@@ -135,18 +136,19 @@ def _way(loop: Node, line: int, root: Node) -> LoopWay:
     if goes_on is None or body is None:
         return LoopWay.POLLS
     each, taken = list(_each_round(body)), set(_taken(inside))
-    works = goes_on is LoopWay.RESTS and any(not _called(one).isdisjoint(_JOBS) for one in each)
+    pops = [one.start_point[0] for one in each if not _called(one).isdisjoint(_JOBS)]
+    here = [one for one in each if one.start_point[0] < line <= one.end_point[0] + 1]
+    waits = any(not _called(one).isdisjoint(_WAITS | _JOBS | {"sem_wait"}) for one in here)
+    takes = goes_on is LoopWay.RESTS and bool(pops) and waits
     for way_out in map(_bare, _ways_out(body)):
         at_end = way_out is not None and (_takes(_denied(way_out)) or _is_end(way_out, taken))
-        if not (at_end or (works and _is_closed(way_out, root)) or (way_out and _is_told(way_out, own, root))):
+        if not (at_end or (takes and _is_closed(way_out, root)) or (way_out and _is_told(way_out, own, root))):
             return LoopWay.POLLS
-    here = [one for one in each if one.start_point[0] < line <= one.end_point[0] + 1]
     if not here:
         return LoopWay.UNKNOWN
     if goes_on is LoopWay.RESTS and any(not _called(one).isdisjoint(_LIMITED) for one in here):
         return LoopWay.PAUSES
-    pops = [one.start_point[0] for one in each if not _called(one).isdisjoint(_JOBS)]
-    return LoopWay.WORKS if works and line <= min(pops) + 1 else goes_on
+    return LoopWay.WORKS if takes and line <= min(pops) + 1 else goes_on
 
 
 def _is_closed(test: Node | None, root: Node) -> bool:
@@ -178,7 +180,8 @@ def _is_end(test: Node, taken: set[str]) -> bool:
     if test.type == "binary_expression":
         left, right = test.child_by_field_name("left"), test.child_by_field_name("right")
         of = left.child_by_field_name("argument") if left is not None and left.type == "field_expression" else left
-        return _text(of) in taken and _text(right) in _NOTHING
+        less = _text(test.child_by_field_name("operator")) in _AT_MOST  # `n > 0`: something has come
+        return less and _text(of) in taken and _text(right) in _NOTHING
     return _text(_denied(test)) in taken
 
 

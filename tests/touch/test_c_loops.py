@@ -82,6 +82,9 @@ def way(tmp_path: Path) -> Way:
         ("while (true) {\n n = read(fd, x, 9);\n if (n <= 0) break;\n HERE;\n}", ENDLESS),
         ("while (true) {\n n = ask(fd);\n if (n <= 0) break;\n HERE;\n}", POLLS),
         ("while (true) {\n n = read(fd, x, 9);\n if (n == 7) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n n = read(fd, x, 9);\n if (n > 0) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n n = read(fd, x, 1);\n if (n == 1) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n n = read(fd, x, 9);\n if (n != 0) break;\n HERE;\n}", POLLS),
         ("while (true) {\n if (q.pop(x)) break;\n HERE;\n}", POLLS),
         ("while (true) {\n HERE;\n if (ready()) std::exit(0);\n}", NOTHING),
         ("while (true) {\n HERE;\n goto out;\n}", POLLS),
@@ -144,11 +147,12 @@ WAITS = "while (true) {\n cv.wait(l, [&] { return x || !q.empty(); });\n if (q.e
         (WAITS.replace("cv.wait", "HERE.wait"), LoopWay.WORKS),
         (WAITS.replace("q.empty()) return", "running_ && q.empty()) return").replace("cv.wait", "HERE.wait"), POLLS),
         (WAITS.replace("q.empty()) return", "q.empty() && left()) return").replace("cv.wait", "HERE.wait"), POLLS),
-        (WAITS.replace("\n}", "\n cv.HERE(l);\n}"), ENDLESS),  # a wait in the job
+        (WAITS.replace("\n}", "\n cv.wait(HERE);\n}"), ENDLESS),  # a wait in the job
         ("while (true) {\n while (q.empty()) pthread_cond_wait(&HERE, &m);\n q.pop();\n}", LoopWay.WORKS),
         ("while (!ready) {\n pthread_cond_wait(&HERE, &m);\n}", None),
         ("for (;;) {\n Job j = spool_.take(HERE);\n if (j.size == 0) break;\n}", LoopWay.WORKS),
         ("for (;;) {\n Job j = spool_.take(HERE);\n if (j.state == READY) break;\n}", POLLS),
+        ("for (;;) {\n sleep(HERE);\n if (q.empty()) return;\n q.pop_front();\n}", POLLS),  # it asks again and again
         ("for (;;) {\n while (sem_wait(HERE) != 0) {\n }\n q.pop();\n}", LoopWay.WORKS),
         ("while (!g_stop) {\n HERE.wait_for(l, t);\n}", LoopWay.PAUSES),
         ("while (!g_stop) {\n if (HERE.wait_until(l, t) == late) fire();\n}", LoopWay.PAUSES),
