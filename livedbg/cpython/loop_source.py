@@ -284,7 +284,7 @@ def _rests_of(
 
     def is_told(way_out: ast.expr) -> bool:
         if isinstance(way_out, ast.BoolOp) and isinstance(way_out.op, ast.And):
-            return any(map(is_told, way_out.values))
+            return any(map(waits_for_nothing, way_out.values))
         return waits_for_nothing(way_out) or _of_item(way_out, taken)
 
     told = (one is not None and is_told(one) for one in exits)

@@ -44,6 +44,7 @@ def way(source: str) -> LoopWay | None:
         ("while True:\n    HERE\n    if self.stop and done():\n        break", POLLS),
         ("while True:\n    HERE\n    if stop and done():\n        break", ENDLESS),
         ("while True:\n    HERE\n    if stop or done():\n        break", POLLS),
+        ("while True:\n    HERE\n    x = q.recv()\n    if x and done(x):\n        break", POLLS),
         ("while left:\n    HERE\n    left -= len(q)", ENDLESS),
         ("while left:\n    HERE\n    left -= ask(q)", POLLS),
         ("while left:\n    HERE", POLLS),
