@@ -30,7 +30,7 @@ _LIBRARY: Final = lazy_re(r"/lib(?:64)?/python3[^/]*/asyncio/")
 _NOT_THE_USERS: Final = lazy_re(
     r"/lib(?:64)?/python3[^/]*/(?!(?:site|dist)-packages/)|/(?:site|dist)-packages/(?:trio|anyio|gevent)/"
 )
-_INSTALLED: Final = lazy_re(r"/(?:site|dist)-packages/")
+INSTALLED: Final = lazy_re(r"/(?:site|dist)-packages/")
 _ARGUMENTS: Final = 3
 _KINDS: Final = {"Lock": "pylock", "Semaphore": "sem", "BoundedSemaphore": "sem", "Event": "cond", "Condition": "cond"}
 _QUEUES: Final = frozenset({"Queue", "LifoQueue", "PriorityQueue"})
@@ -106,12 +106,12 @@ def awaited(heap: HeapReader, task: LoopTask) -> Await | None:
 def _with_request(heap: HeapReader, what: Await, frames: tuple[CoroutineFrame, ...]) -> Await:
     """Set `holds_up` and `client` if the user's code itself awaits something that a server's request needs."""
     user = next((frame for frame in frames if not _is_library(frame)), None)
-    if not what.kind or user is None or _INSTALLED.search(user.code.file):
+    if not what.kind or user is None or INSTALLED.search(user.code.file):
         return what
     called = next((frame.code.name for frame in reversed(frames) if _is_library(frame)), "")
     writer = next((slot for slot in frames[-1].slots[:_ARGUMENTS] if heap.type_name(slot) == "StreamWriter"), 0)
     takes = called.endswith("Queue.get")  # news, or jobs
-    by_library = _INSTALLED.search(frames[-1].code.file) is not None and not takes
+    by_library = INSTALLED.search(frames[-1].code.file) is not None and not takes
     return what._replace(
         holds_up=by_library or called.endswith("Queue.join"), client=_descriptor(heap, writer) if writer else -1
     )

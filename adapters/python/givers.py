@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
 
-from livedbg.adapters.python.awaits import LoopSample
+from livedbg.adapters.python.awaits import INSTALLED, LoopSample
 from livedbg.adapters.python.samples import Sample
 from livedbg.cpython.call_frames import FrameLocals
 from livedbg.cpython.event_loops import LoopTask
@@ -16,9 +15,6 @@ from livedbg.cpython.loop_source import STANDARD_LIBRARY
 from livedbg.cpython.objects import Code
 from livedbg.cpython.threads import ThreadReader
 from livedbg.model import ids
-from livedbg.text.patterns import lazy_re
-
-_INSTALLED: Final = lazy_re(r"/(?:site|dist)-packages/")
 
 Named = Mapping[int, tuple[str, ...]]
 """Ids of givers by the address of what they give."""
@@ -86,7 +82,7 @@ def _sleeper(entity: str, frames: Frames, names: FrameLocals) -> Sleeper:
     variables: list[tuple[str, int]] = []
     with suppress(OSError, OverflowError, ValueError):
         for code, line, slots in frames:
-            if line and STANDARD_LIBRARY.search(code.file) is None and _INSTALLED.search(code.file) is None:
+            if line and STANDARD_LIBRARY.search(code.file) is None and INSTALLED.search(code.file) is None:
                 places.append((code.file, line))
                 variables += names.named(code, slots)
     return Sleeper(entity, tuple(places), tuple(variables))

@@ -300,12 +300,12 @@ def giver_of(entity: str, state: RuleInput) -> Thread | None:
 
 
 def _loop_of(name: str, state: RuleInput) -> Thread | None:
-    """Return the thread of a task that sleeps, or got on, and goes on by itself (L18)."""
+    """Return the thread of a task that waits for nobody, and will run again by itself (L18)."""
     task = state.snapshot.tasks.get(name)
-    keys = (EdgeKey(EdgeKind.RUNS_ON, name, thread) for thread in state.snapshot.threads)
-    thread = next((state.snapshot.threads[key.target] for key in keys if key in state.snapshot.edges), None)
-    waits = state.graph.waits_of(name)
-    return thread if task is not None and thread is not None and not waits and _goes_on(task, thread, state) else None
+    if task is None or state.graph.waits_of(name):
+        return None
+    thread = next((one for at in task.where if (one := state.snapshot.threads.get(at)) is not None), None)
+    return thread if thread is not None and _goes_on(task, thread, state) else None
 
 
 def sleeping_task(thread: Thread, state: RuleInput) -> Task | None:

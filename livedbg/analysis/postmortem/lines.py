@@ -238,7 +238,7 @@ def said_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
 def lines_before(log: str, line: int, writer: str, snapshot: Snapshot, most: int) -> list[str]:
     """Return the lines of a writer right before one, the nearest first.
 
-    Of several lines, a row of a table and what has no words, "" stands for it.
+    It is "" for a record of several lines, for a row of a table, and for one without words.
     """
     found: list[str] = []
     for one in reversed(_KNOWN.records(log, snapshot)):
