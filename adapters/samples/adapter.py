@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar, Final
 
 from livedbg.adapters.samples.account import Pace, SampleAccount, Troubles
-from livedbg.adapters.samples.loop_progress import MOST_S, LoopHistory, Naps
+from livedbg.adapters.samples.loop_progress import MOST_S, Naps, Readings
 from livedbg.adapters.samples.profiling import counted, profile_python, profile_targets
 from livedbg.adapters.samples.shown import Shown
 from livedbg.model import Thread, ids
@@ -130,7 +130,7 @@ class SamplesAdapter(Adapter):
         self._account = SampleAccount()
         self._troubles = Troubles(self.name)
         self._faster = Faster()
-        self._loops: dict[tuple[str, str], LoopHistory] = {}
+        self._loops: dict[str, Readings] = {}
         self._naps = Naps()
         self._reads_naps = asyncio.Lock()
         self._shown: Shown | None = None
@@ -232,7 +232,7 @@ class SamplesAdapter(Adapter):
         since_ns = snapshot.now(context.request.host).mono_ns - int(_CALLS_APART_S * 1e9)
         if any(not activity.steps or activity.step_mono_ns < since_ns for activity in seen):
             pace = Pace(_CALLS_HZ, _PROFILE_HZ)
-            self._loops = {of: known for of, known in self._loops.items() if of[0] in snapshot.threads}
+            self._loops = {of: known for of, known in self._loops.items() if of in snapshot.threads}
             await profile_python(context, seconds=seconds, pace=pace, loops=self._loops)
 
     async def _sample_naps(self, context: Context, seconds: float = MOST_S) -> None:

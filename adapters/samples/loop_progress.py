@@ -8,6 +8,8 @@ Invariants:
         year is not there to be completed: it polls until something comes.
     loop_progress.G3. A thread that naps is read only while its loops may still prove progress: at most MOST_S, a third
         of that if none of them has moved by then, and once if only its own end ends none of them (for_loops.E1).
+    loop_progress.G4. A thread makes steps if each of its readings was in steady loops (for_loops.E3), and it was
+        elsewhere five times or more.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Final, NamedTuple
 
 from livedbg.adapters.samples.python_frames import PythonFrames
 from livedbg.cpython.for_loops import ForLoop
+from livedbg.cpython.objects import Code
 from livedbg.model import Thread, ids
 
 _RISES: Final = 5
@@ -34,10 +37,12 @@ class LoopProgress(NamedTuple):
 
     Attributes:
         per_s: iterations a second.
+        steps: it is one of steady loops (G4), of which steps were seen, rather than iterations.
     """
 
     loop: ForLoop
     per_s: float
+    steps: bool = False
 
 
 class LoopHistory:
@@ -98,6 +103,35 @@ class LoopHistory:
     def _rate(self, key: int) -> float:
         (first_ns, first), (last_ns, last) = self._readings[0], self._readings[-1]
         return (last[key] - first[key]) * 1e9 / max(last_ns - first_ns, 1)
+
+
+class StepHistory:
+    """Where a thread was, as long as it was in steady loops."""
+
+    def __init__(self) -> None:
+        self._began_ns = 0
+        self._steps = 0
+        self._at: tuple[int, ...] = ()
+
+    def add(self, mono_ns: int, seen: tuple[Code, tuple[int, ...]] | None) -> LoopProgress | None:
+        """Add a reading (ForLoopReader.steps); return that the thread makes steps (G4), or None."""
+        if seen is None or not self._at:
+            self._began_ns, self._steps, self._at = mono_ns, 0, () if seen is None else seen[1]
+            return None
+        code, at = seen
+        self._steps += at != self._at
+        self._at = at
+        if self._steps < _RISES:
+            return None
+        rate = self._steps * 1e9 / max(mono_ns - self._began_ns, 1)
+        return LoopProgress(ForLoop(code, 0, self._steps, None), rate, steps=True)
+
+
+class Readings:
+    """What was read of the loops of one running thread: of all, of those that only their own end ends, and steps."""
+
+    def __init__(self) -> None:
+        self.loops, self.ending, self.steps = LoopHistory(), LoopHistory(), StepHistory()
 
 
 MOST_S: Final = 4.0

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from livedbg.adapters.samples.account import Pace, SampleAccount
-from livedbg.adapters.samples.loop_progress import LoopHistory, LoopProgress
+from livedbg.adapters.samples.loop_progress import LoopProgress, Readings
 from livedbg.adapters.samples.python_frames import PythonFrames, with_python
 from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
 from livedbg.adapters.samples.unwinding import SampledStacks
@@ -64,14 +64,14 @@ class PythonProfile:
     Args:
         threads: tid -> process and thread identifier; may be replaced at any time.
         give: takes the samples of each round, in this thread.
-        loops: readings of each thread's loops so far, by thread and kind; None if nobody asks for them.
+        loops: readings of each thread's loops so far; None if nobody asks for them.
     """
 
     def __init__(
         self,
         threads: dict[int, tuple[int, str]],
         give: Callable[[list[PythonSample]], object],
-        loops: dict[tuple[str, str], LoopHistory] | None = None,
+        loops: dict[str, Readings] | None = None,
     ) -> None:
         self.threads = threads
         self._give = give
@@ -127,12 +127,13 @@ class PythonProfile:
         return seen
 
     def _progress(self, pid: int, tid: int, thread: str, now_ns: int) -> LoopProgress | None:
-        """Return a `for` loop that progresses, or another one that only its own end ends."""
+        """Return a `for` loop that progresses, another one that only its own end ends, or that steps are made."""
         assert self._loops is not None
-        of_for, ending = (self._loops.setdefault((thread, which), LoopHistory()) for which in ("for", "ending"))
-        progress = of_for.add(now_ns, self._python.loops(pid, tid))
+        known = self._loops.setdefault(thread, Readings())
+        progress = known.loops.add(now_ns, self._python.loops(pid, tid))
         nests = self._python.ending_loops(pid, tid, asleep=False) or {}
-        return progress or ending.add(now_ns, nests.get(0, ()))
+        steps = known.steps.add(now_ns, self._python.steps(pid, tid))
+        return progress or known.ending.add(now_ns, nests.get(0, ())) or steps
 
 
 def _used_ns(pid: int, tid: int) -> int:
@@ -260,13 +261,13 @@ async def profile_targets(
 
 
 async def profile_python(
-    context: Context, *, seconds: float, pace: Pace, loops: dict[tuple[str, str], LoopHistory] | None = None
+    context: Context, *, seconds: float, pace: Pace, loops: dict[str, Readings] | None = None
 ) -> bool:
     """Profile the Python functions of the targets' threads where the kernel takes no samples.
 
     Args:
         seconds: less if all targets end.
-        loops: readings of each thread's loops so far, by thread and kind; None if nobody asks for them.
+        loops: readings of each thread's loops so far; None if nobody asks for them.
 
     Returns:
         False if there is no readable interpreter; nothing is emitted then.
@@ -313,7 +314,8 @@ def counted(thread: str, progress: LoopProgress, stamp: Stamp) -> CounterSeen:
     """Return what a loop of a thread has done, as an event."""
     loop, total = progress.loop, progress.loop.total
     file = loop.code.file.rpartition("/")[2]
-    name = f"iterations of a loop in {file if loop.code.name == '<module>' else f'{loop.code.name} ({file})'}"
+    within = file if loop.code.name == "<module>" else f"{loop.code.name} ({file})"
+    name = f"steps or more in loops of {within}" if progress.steps else f"iterations of a loop in {within}"
     whole = None if total is None else float(total)
     return CounterSeen(entity=thread, name=name, value=float(loop.position), total=whole, per_s=progress.per_s, **stamp)
 

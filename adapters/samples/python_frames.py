@@ -13,7 +13,7 @@ from livedbg.cpython.call_frames import CallFrames, PyFrames, PyPlace
 from livedbg.cpython.for_loops import ForLoop, ForLoopReader
 from livedbg.cpython.interpreter import find_interpreter
 from livedbg.cpython.loop_source import Sources
-from livedbg.cpython.objects import ObjectReader
+from livedbg.cpython.objects import Code, ObjectReader
 from livedbg.cpython.probe_arguments import own_tid
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import procfs
@@ -87,6 +87,17 @@ class PythonFrames:
         before = procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")
         loops = reader[2].ending(state, self._sources.setdefault(pid, Sources(pid)).spans)
         return loops if procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat") == before or not asleep else None
+
+    def steps(self, pid: int, tid: int) -> tuple[Code, tuple[int, ...]] | None:
+        """Return the innermost function of a thread in steady loops, and where it is (ForLoopReader.steps).
+
+        Raises:
+            OSError: the process is gone.
+        """
+        reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
+        if reader is None or state is None:
+            return None
+        return reader[2].steps(state, self._sources.setdefault(pid, Sources(pid)).spans)
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
         """Return the frames at places read a moment ago; None if one of them was no frame."""

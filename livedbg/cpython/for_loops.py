@@ -2,8 +2,8 @@
 
 A `for` loop keeps its iterator on the value stack of its frame until it ends. The iterators of built-in types have
 their position inside, so that it can be read while the loop goes on.
-Sources: CPython Objects/{rangeobject,iterobject,listobject,tupleobject,setobject,enumobject,genobject}.c and
-Python/bltinmodule.c (zip) of 3.11 to 3.14.
+Sources: CPython Objects/{rangeobject,iterobject,listobject,tupleobject,setobject,dictobject,enumobject,genobject}.c,
+Python/bltinmodule.c (zip, map, filter) and Modules/itertoolsmodule.c of 3.11 to 3.14.
 
 A reading proves nothing: the slot may be left from an earlier loop, and the memory may have changed while it was read.
 Only several readings of the same iterator, one after the other, do.
@@ -15,12 +15,14 @@ Invariants:
         counts.
     for_loops.E2. A task of an event loop counts only if something is called at its end, other than the method of a set:
         what goes on beside a program, and nobody awaits, says nothing about it.
+    for_loops.E3. A thread makes steps if each loop that it is in is steady (loop_source.X7), and of each `for` loop the
+        iterator is of a type that ends. Not in an event loop, whose tasks may poll.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.cpython.call_frames import FrameLocals
@@ -46,7 +48,11 @@ _SEQUENCES: Final = frozenset(  # index at 16, what is walked at 24
 _ENDLESS_BY_DESIGN: Final = frozenset({"itertools.repeat", "itertools.count", "callable_iterator"})
 """A loop over one of these polls, or runs until it is stopped."""
 
-_RANGE, _ENUMERATE, _SET, _ZIP, _GENERATOR = "range_iterator", "enumerate", "set_iterator", "zip", "generator"
+_RANGE, _ENUMERATE, _SET, _GENERATOR = "range_iterator", "enumerate", "set_iterator", "generator"
+_REVERSED, _SLICE, _FILTER = "list_reverseiterator", "itertools.islice", "filter"
+_DICTS: Final = frozenset({"dict_keyiterator", "dict_valueiterator", "dict_itemiterator"})
+_TUPLES: Final = {"zip": 1, "map": 0}
+"""Which word, from 16 on, has the tuple of iterators that another one walks."""
 
 
 class ForLoop(NamedTuple):
@@ -116,6 +122,30 @@ class ForLoopReader:
             found |= {task.address: self._of_task(task, source) for task in self._tasks(state)}
         return {key: loops for key, loops in found.items() if loops}
 
+    def steps(self, state: int, source: Callable[[str], Sequence[Span] | None]) -> tuple[Code, tuple[int, ...]] | None:
+        """Return the innermost function of a thread in a steady loop, and where it is; None if it may wait (E3).
+
+        Args:
+            source: returns the source of a file.
+
+        Raises:
+            OSError: the process is gone.
+        """
+        if self._reader.layout.free_threaded:
+            return None
+        self._left = _MOST_OBJECTS
+        frames = self._reader.frames_of([state])[state]
+        if not frames or any(frame.code.name.endswith(_RUNS_LOOP) for frame in frames):
+            return None
+        places = [frames[0].code.address, frames[0].offset]
+        within: Code | None = None
+        for frame, loop, read in self._around([(one, one.code.line(one.offset)) for one in reversed(frames)], source):
+            if loop is None or not loop.steady or (loop.is_for and not read):
+                return None
+            within = frame.code
+            places += (one.position for one in read)
+        return None if within is None else (within, tuple(places))
+
     def _tasks(self, state: int) -> list[LoopTask]:
         """Return the tasks of the event loop that a thread runs; none if there are many."""
         ident = self._objects.word(state + self._reader.layout.thread.ident)
@@ -143,24 +173,34 @@ class ForLoopReader:
         self, frames: Sequence[tuple[PyFrame, int]], source: Callable[[str], Sequence[Span] | None]
     ) -> tuple[ForLoop, ...]:
         found: list[ForLoop] = []
+        for _, loop, read in self._around(frames, source):
+            if loop is None or not loop.ends:
+                break
+            found += read
+        return tuple(found)
+
+    def _around(
+        self, frames: Sequence[tuple[PyFrame, int]], source: Callable[[str], Sequence[Span] | None]
+    ) -> Iterator[tuple[PyFrame, SourceLoop | None, list[ForLoop]]]:
+        """Yield each loop that frames are in, outermost first, with what is read of it; None without a source."""
         for frame, line in frames:
             if STANDARD_LIBRARY.search(frame.code.file):
                 continue
             spans = source(frame.code.file)
             if spans is None:
-                break
+                yield frame, None, []
+                return
             around = loops_around(spans, line)
-            read = self._of_frame(frame)
+            read = self._of_frame(frame) if around else []
             if len(read) != sum(loop.is_for for loop in around):
                 read = []  # not known which is which
             for number, loop in enumerate(around):
-                if not loop.ends:
-                    return tuple(found)
-                if not loop.is_for:
-                    found += self._counted(frame, loop, frame.code.address + 2 * number + 1)
-                elif read:
-                    found.append(read.pop(0))
-        return tuple(found)
+                if loop.is_for:
+                    yield frame, loop, read[:1]
+                    read = read[1:]
+                else:
+                    key = frame.code.address + 2 * number + 1
+                    yield frame, loop, self._counted(frame, loop, key) if loop.counter else []
 
     def _counted(self, frame: PyFrame, loop: SourceLoop, key: int) -> list[ForLoop]:
         """Return a `while` loop with the value of its counter; nothing if that can't be read."""
@@ -183,7 +223,7 @@ class ForLoopReader:
 
     def _of_iterator(self, code: Code, address: int, head: bytes, depth: int) -> list[ForLoop]:
         kind = self._objects.type_name(head)
-        first, second, third, fourth = struct.unpack_from("<qqqq", head, 16)
+        words = first, second, third, fourth = struct.unpack_from("<qqqq", head, 16)
         if kind == _RANGE:
             if self._reader.layout.version < (3, 12):  # index, start, step, length
                 return [ForLoop(code, address, first, fourth)]
@@ -195,14 +235,33 @@ class ForLoopReader:
             return [ForLoop(code, address, first, self._size(second))] if is_pointer(second) else []
         if kind == _ENUMERATE:
             endless = is_pointer(second) and self._type_at(second) in _ENDLESS_BY_DESIGN
-            return [] if endless else [ForLoop(code, address, first, None)]
+            return [] if endless else [ForLoop(code, address, first, self._all_of(code, first, second, depth))]
         if kind == _SET:  # the set, how many it had, the table's index, how many are left
             return [ForLoop(code, address, second - fourth, second)] if is_pointer(first) else []
-        if depth < _INNER_FRAMES and kind == _ZIP and is_pointer(second):
-            return self._of_iterators(code, second, depth)
+        if kind in _DICTS:  # the dictionary, how many it had, the index of its table
+            return [ForLoop(code, address, third, second)] if is_pointer(first) else []
+        if kind == _REVERSED:  # the index, what is walked
+            size = self._size(second) if is_pointer(second) else None
+            return [ForLoop(code, address, size - 1 - first, size)] if size is not None and first >= 0 else []
+        if kind == _SLICE and not is_pointer(first):
+            return []
+        if kind == _SLICE:  # what is walked, the next index, the end or -1
+            endless = third < 0 and self._type_at(first) in _ENDLESS_BY_DESIGN
+            return [] if endless else [ForLoop(code, address, second, third if third > 0 else None)]
+        if depth < _INNER_FRAMES and (at := _TUPLES.get(kind)) is not None and is_pointer(words[at]):
+            return self._of_iterators(code, words[at], depth)
+        if depth < _INNER_FRAMES and kind == _FILTER and is_pointer(second):
+            (inner,) = self._objects.heads([second])
+            return self._of_iterator(code, second, inner, depth + 1) if inner is not None else []
         if depth < _INNER_FRAMES and kind == _GENERATOR:
             return self._of_generator(code, address, depth)
         return []
+
+    def _all_of(self, code: Code, done: int, inner: int, depth: int) -> int | None:
+        """Return the number of items of an iterator inside of another one that has given some; None if not known."""
+        (head,) = self._objects.heads([inner]) if is_pointer(inner) and depth < _INNER_FRAMES else (None,)
+        found = self._of_iterator(code, inner, head, depth + 1) if head is not None else []
+        return next((done + one.total - one.position for one in found if one.total is not None), None)
 
     def _of_iterators(self, code: Code, items: int, depth: int) -> list[ForLoop]:
         """Return the loop of the first iterator in a tuple whose position is known."""

@@ -21,6 +21,9 @@ Invariants:
         done only while something has not come.
     loop_source.X6. A wait with a time limit for such a flag is a rest too, and so is each wait for one in no loop: the
         thread has nothing to do until it is told to stop.
+    loop_source.X7. A loop is steady if each round brings it nearer to its own end, or if a time ends it, or an item
+        that each round takes from a queue: a thread that computes in such loops alone waits for nothing to become true.
+        One that counts under an `if`, or may `continue` before it counts, may poll for what it counts.
 """
 
 from __future__ import annotations
@@ -82,6 +85,7 @@ class SourceLoop(NamedTuple):
         pauses: the lines where such a loop waits to be told to stop.
         endless: it does not end by itself.
         works: it tells a queue of each job that it has done.
+        steady: no round of it waits for anything to become true (X7).
         yields: it is one of a generator: how it goes on its caller decides, unless it polls itself.
     """
 
@@ -95,6 +99,7 @@ class SourceLoop(NamedTuple):
     pauses: frozenset[int] = frozenset()
     endless: bool = False
     works: bool = False
+    steady: bool = False
     yields: bool = False
 
 
@@ -173,7 +178,36 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _loop(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> SourceLoop:
-    return _goes_on(node, flags)._replace(yields=_yields(node))
+    loop = _goes_on(node, flags)
+    steady = loop.ends if loop.is_for else not loop.polls and _is_steady(node, loop)
+    return loop._replace(steady=steady, yields=_yields(node))
+
+
+def _is_steady(node: ast.For | ast.AsyncFor | ast.While, loop: SourceLoop) -> bool:
+    """Return whether a loop that does not poll counts each round, ends at a time, or takes an item in each (X7)."""
+    if not isinstance(node, ast.While):
+        return False
+    if loop.counter:
+        rounds = (one for one in _each_round(node.body) if isinstance(one, ast.AugAssign))
+        counts = any(isinstance(one.target, ast.Name) and one.target.id == loop.counter for one in rounds)
+        return counts and loop.counter in _own(node) and not _skips(node.body)
+    taken = dict(_taken([one for one in node.body if isinstance(one, ast.Assign)]))
+    exits = [test for test in _exits(node.body, None, inside=False) if test is not None]
+    in_time = _has_time(node.test, ast.And) or any(_has_time(test, ast.Or) for test in exits)
+    return in_time or _is_last(node.test) or any(_of_item(test, taken) for test in exits)
+
+
+def _skips(nodes: Iterable[ast.AST]) -> bool:
+    """Return whether a `continue` may leave out the rest of a round."""
+    inner = (node for node in nodes if not isinstance(node, (*_LOOPS, *_NESTED)))
+    return any(isinstance(node, ast.Continue) or _skips(ast.iter_child_nodes(node)) for node in inner)
+
+
+def _has_time(test: ast.expr, joined: type[ast.boolop]) -> bool:
+    """Return whether a condition ends at a time, whatever else it asks."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, joined):
+        return any(_has_time(one, joined) for one in test.values)
+    return _is_time(test)
 
 
 def _goes_on(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> SourceLoop:
@@ -218,16 +252,29 @@ def _calls(node: ast.AST) -> bool:
 
 
 def _test(node: ast.expr | None) -> _Test | None:
-    """Return what a comparison of a variable with a value compares."""
-    if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.left, ast.Name):
+    """Return what a comparison of a variable, or of what rises with it (`d * d`), with a value compares."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return None
     if not isinstance(node.ops[0], (*_ORDERS, ast.Eq)):
         return None
-    right = node.comparators[0]
-    if _calls(right):
+    left, right = node.left, node.comparators[0]
+    orders = isinstance(node.ops[0], _ORDERS)
+    if _calls(right) or not isinstance(left, (ast.Name, ast.BinOp)):
         return None
+    if isinstance(left, ast.BinOp):
+        name = _name_in(left) if orders else ""
+        return _Test(name, "", orders) if name else None
     bound = right.value if isinstance(right, ast.Constant) else right.id if isinstance(right, ast.Name) else ""
-    return _Test(node.left.id, bound if isinstance(bound, (int, str)) else "", isinstance(node.ops[0], _ORDERS))
+    return _Test(left.id, bound if isinstance(bound, (int, str)) else "", orders)
+
+
+def _name_in(node: ast.expr) -> str:
+    """Return the only variable of a sum or a product, or ""."""
+    parts = [one for one in ast.walk(node) if isinstance(one, ast.expr)]
+    names = {one.id for one in parts if isinstance(one, ast.Name)}
+    simple = all(isinstance(one, (ast.Name, ast.Constant, ast.BinOp)) for one in parts)
+    rises = all(isinstance(one.op, (ast.Add, ast.Sub, ast.Mult)) for one in parts if isinstance(one, ast.BinOp))
+    return next(iter(names)) if simple and rises and len(names) == 1 else ""
 
 
 def _exits(nodes: Sequence[ast.AST], test: ast.expr | None, *, inside: bool) -> Iterator[ast.expr | None]:

@@ -8,6 +8,8 @@ import pytest
 
 from livedbg.cpython.for_loops import ForLoop, ForLoopReader
 from livedbg.cpython.interpreter import find_interpreter
+from livedbg.cpython.loop_source import Sources
+from livedbg.cpython.objects import Code
 from livedbg.cpython.threads import ThreadReader
 from tests.conftest import TARGETS, Target, eventually
 from tests.cpython.interpreters import interpreters, label
@@ -25,9 +27,13 @@ class Reading:
         assert interpreter is not None
         self._reader = ThreadReader(target.pid, interpreter)
         (self._state,) = self._reader.states().values()
+        self._sources = Sources(target.pid)
 
     def loops(self) -> tuple[ForLoop, ...]:
         return ForLoopReader(self._reader).loops(self._state)
+
+    def steps(self) -> tuple[Code, tuple[int, ...]] | None:
+        return ForLoopReader(self._reader).steps(self._state, self._sources.spans)
 
 
 @PYTHONS
@@ -39,10 +45,16 @@ class Reading:
         ("by_list", 20_000_000),
         ("by_zip", MANY),
         ("by_generator", MANY),
-        ("by_enumerate", None),
+        ("by_enumerate", MANY),
+        ("by_enumerated_list", 20_000_000),
+        ("by_dict", 4_000_000),
+        ("by_map", MANY),
+        ("by_filter", MANY),
+        ("by_slice", MANY),
+        ("by_reversed", 20_000_000),
     ],
 )
-def test_the_position_rises(python: str, word: str, total: int | None, spawn: Callable[..., Target]) -> None:
+def test_the_position_rises(python: str, word: str, total: int, spawn: Callable[..., Target]) -> None:
     reading = Reading(spawn([python, str(PROGRAM), word]))
     seen: list[ForLoop] = []
 
@@ -53,8 +65,7 @@ def test_the_position_rises(python: str, word: str, total: int | None, spawn: Ca
     eventually(rose)
     assert {loop.iterator for loop in seen} == {seen[0].iterator}
     assert [loop.position for loop in seen] == sorted(loop.position for loop in seen)
-    assert total is None or all(loop.total is not None and abs(loop.total - total) <= 2 for loop in seen)
-    assert (total is None) == (seen[0].total is None)
+    assert all(loop.total is not None and abs(loop.total - total) <= 2 for loop in seen)
 
 
 @PYTHONS
@@ -86,3 +97,38 @@ def test_a_loop_without_an_end_is_none(word: str, spawn: Callable[..., Target]) 
     reading = Reading(spawn([interpreters()[0], str(PROGRAM), word]))
     found = [reading.loops() for _ in range(50)]
     assert {tuple(loop.position for loop in loops) for loops in found} <= {(), (1,)}
+
+
+@PYTHONS
+@pytest.mark.invariant("for_loops.E3")
+@pytest.mark.parametrize("word", ["by_dict", "nested", "computes_until_a_time", "computes_short_jobs"])
+def test_who_computes_in_steady_loops_makes_steps(python: str, word: str, spawn: Callable[..., Target]) -> None:
+    reading = Reading(spawn([python, str(PROGRAM), word]))
+    seen: set[tuple[int, ...]] = set()
+
+    def moved() -> bool:
+        found = reading.steps()
+        seen.update(() if found is None else (found[1],))
+        return len(seen) > 2
+
+    eventually(moved)
+
+
+@pytest.mark.invariant("for_loops.E3")
+@pytest.mark.parametrize(
+    "word",
+    [
+        "counts_what_comes",
+        "counts_what_comes_after_it",
+        "polls_for_jobs",
+        "polls_a_flag",
+        "polls_a_short_list",
+        "counts_its_polls",
+        "counts_while_it_polls",
+        "numbers_its_polls",
+        "polls_in_an_event_loop",
+    ],
+)
+def test_who_may_wait_in_its_loops_makes_none(word: str, spawn: Callable[..., Target]) -> None:
+    reading = Reading(spawn([interpreters()[0], str(PROGRAM), word]))
+    assert {reading.steps() for _ in range(200)} == {None}

@@ -24,6 +24,10 @@ def around(source: str) -> list[SourceLoop]:
     return [loop._replace(rests=frozenset(), pauses=frozenset()) for loop in found]
 
 
+def ending(source: str) -> list[SourceLoop]:
+    return [loop._replace(steady=False) for loop in around(source)]
+
+
 @pytest.mark.invariant("loop_source.X1", "loop_source.X3")
 @pytest.mark.parametrize(
     ("source", "expected"),
@@ -65,7 +69,7 @@ def around(source: str) -> list[SourceLoop]:
     ],
 )
 def test_what_ends_a_loop(source: str, expected: SourceLoop) -> None:
-    assert around(source) == [expected]
+    assert ending(source) == [expected]
 
 
 def test_loops_are_those_of_the_function_outermost_first() -> None:
@@ -82,7 +86,7 @@ def test_loops_are_those_of_the_function_outermost_first() -> None:
     """
     assert [loop.is_for for loop in around(inner)] == [True, False]
     assert around("for i in n:\n    pass\nelse:\n    HERE") == []
-    assert around("match n:\n    case 1:\n        for i in n:\n            HERE") == [SourceLoop(True, True)]
+    assert ending("match n:\n    case 1:\n        for i in n:\n            HERE") == [SourceLoop(True, True)]
 
 
 @pytest.mark.invariant("loop_source.X2")
@@ -95,3 +99,33 @@ def test_a_file_that_was_changed_later_is_not_read(tmp_path: Path) -> None:
     assert Sources(os.getpid()).spans(str(file)) is not None
     (tmp_path / "job.txt").write_text("pass\n")
     assert Sources(os.getpid()).spans(str(tmp_path / "job.txt")) is None
+
+
+@pytest.mark.invariant("loop_source.X7")
+@pytest.mark.parametrize(
+    ("source", "steady"),
+    [
+        ("for i in range(n):\n    HERE", True),
+        ("for i in range(n):\n    HERE\n    if ready():\n        break", False),
+        ("k = 0\nwhile k * k <= n:\n    HERE\n    k += 1", True),
+        ("k = 0\nwhile k % 7 < n:\n    HERE\n    k += 1", False),
+        ("k = 0\nwhile k * self.n < n:\n    HERE\n    k += 1", False),
+        ("k = 0\nwhile k < n:\n    HERE\n    if ready:\n        k += 1", False),
+        ("k = 0\nwhile k < n:\n    HERE\n    if not ready:\n        continue\n    k += 1", False),
+        ("k = 0\nwhile k < n:\n    HERE\n    for i in n:\n        continue\n    k += 1", True),
+        ("k = 0\nwhile k < n:\n    HERE\n    k += 1\n    if ready:\n        k = 0", False),
+        ("while time.monotonic() < n:\n    HERE", True),
+        ("stop = False\nwhile not stop and time.monotonic() < n:\n    HERE", True),
+        ("stop = False\nwhile not stop or time.monotonic() < n:\n    HERE", False),
+        ("while True:\n    HERE\n    if time.time() > n:\n        break", True),
+        ("while time.monotonic() < n:\n    HERE\n    if ready():\n        return", False),
+        ("while (k := n.get()) is not None:\n    HERE", True),
+        ("while True:\n    k = n.get()\n    if k is None:\n        break\n    HERE", True),
+        ("while True:\n    k = n.get()\n    if k is None:\n        continue\n    HERE", False),
+        ("while True:\n    HERE", False),
+        ("stop = False\nwhile not stop:\n    HERE", False),
+    ],
+)
+def test_which_loops_wait_for_nothing_to_become_true(source: str, steady: bool) -> None:
+    (loop,) = around(source)
+    assert loop.steady is steady

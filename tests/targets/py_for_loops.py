@@ -66,6 +66,85 @@ def by_enumerate() -> None:
     over(enumerate(passes(range(MANY))))
 
 
+def by_enumerated_list() -> None:
+    over(enumerate([0] * 20_000_000))
+
+
+def by_dict() -> None:
+    over(dict.fromkeys(range(4_000_000)).items())
+
+
+def by_map() -> None:
+    over(map(abs, range(MANY)))
+
+
+def by_filter() -> None:
+    over(filter(None, range(MANY)))
+
+
+def by_slice() -> None:
+    over(itertools.islice(itertools.count(), MANY))
+
+
+def by_reversed() -> None:
+    over(reversed([0] * 20_000_000))
+
+
+def computes_until_a_time() -> None:
+    number, end = 0, time.monotonic() + SLEEP_S
+    while time.monotonic() < end:
+        factors(number)
+        number += 1
+
+
+def factors(number: int) -> int:
+    total, by = 0, 2
+    while by * by <= number:
+        if number % by == 0:
+            total += by
+        by += 1
+    return total
+
+
+def computes_short_jobs() -> None:
+    jobs = queue.SimpleQueue[int | None]()
+    for _ in range(1_000_000):
+        jobs.put(20)
+    while (job := jobs.get()) is not None:
+        over(range(job))
+
+
+def counts_what_comes() -> None:
+    got = 0
+    while got < MANY:
+        if FLAG:
+            got += 1
+
+
+def counts_what_comes_after_it() -> None:
+    got = 0
+    while got < MANY:
+        if not FLAG:
+            continue
+        got += 1
+
+
+def polls_for_jobs() -> None:
+    while True:
+        for job in FLAG:
+            over(range(job))
+
+
+async def looks_again() -> None:
+    while not FLAG:
+        await asyncio.sleep(0)
+
+
+def polls_in_an_event_loop() -> None:
+    for _ in range(NAPS):
+        asyncio.run(looks_again())
+
+
 def nested() -> None:
     for _ in range(100_000):
         over(range(20_000))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from livedbg.adapters.samples.loop_progress import LoopHistory, LoopProgress
+from livedbg.adapters.samples.loop_progress import LoopHistory, LoopProgress, StepHistory
 from livedbg.cpython.for_loops import ForLoop
 from livedbg.cpython.objects import Code
 
@@ -98,3 +98,26 @@ def test_without_an_end_what_is_done_counts(first: int, proves: bool) -> None:
 def test_a_range_that_falls_counts_what_is_left() -> None:
     assert proof([[loop(-50_000 + 10 * number, 0)] for number in range(6)]) is not None
     assert proof([[loop(-500 + 10 * number, 0)] for number in range(6)]) is None
+
+
+@pytest.mark.invariant("loop_progress.G4")
+def test_five_steps_in_steady_loops_are_a_proof_and_four_are_none() -> None:
+    history = StepHistory()
+    found = [history.add(number * STEP_NS, (CODE, (number // 2,))) for number in range(11)]
+    assert found[:10] == [None] * 10
+    assert found[10] is not None and found[10].steps and found[10].loop.position == 5
+
+
+@pytest.mark.invariant("loop_progress.G4")
+def test_one_reading_elsewhere_begins_anew() -> None:
+    history = StepHistory()
+    for number in range(5):
+        assert history.add(number * STEP_NS, (CODE, (number,))) is None
+    assert history.add(5 * STEP_NS, None) is None
+    assert [history.add(number * STEP_NS, (CODE, (number,))) for number in range(6, 11)] == [None] * 5
+
+
+@pytest.mark.invariant("loop_progress.G4")
+def test_who_stands_still_makes_no_step() -> None:
+    history = StepHistory()
+    assert [history.add(number * STEP_NS, (CODE, (7,))) for number in range(50)] == [None] * 50
