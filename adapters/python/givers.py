@@ -4,24 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from livedbg.adapters.python.awaits import INSTALLED, LoopSample
 from livedbg.adapters.python.samples import Sample
 from livedbg.cpython.call_frames import FrameLocals
 from livedbg.cpython.event_loops import LoopTask
-from livedbg.cpython.givers import Givers, Sleeper, Wanted, ends_of
+from livedbg.cpython.givers import Givers, Place, Sleeper, Wanted, ends_of
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_source import STANDARD_LIBRARY
 from livedbg.cpython.objects import Code
-from livedbg.cpython.threads import ThreadReader
+from livedbg.cpython.threads import PyFrame, ThreadReader
+from livedbg.linux.descriptors import describe
 from livedbg.model import ids
 
 Named = Mapping[int, tuple[str, ...]]
 """Ids of givers by the address of what they give."""
 
 
+class Given(NamedTuple):
+    """What threads will give: in their process, and ids of pipes and sockets, by thread."""
+
+    givers: Named = MappingProxyType({})
+    into: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+
 Frames = Sequence[tuple[Code, int | None, Sequence[int]]]
 """Frames of one who sleeps: code, line and slots, innermost first."""
+
+_FORKED: Final = "BaseProcess._bootstrap"
+"""The function of multiprocessing that a child begins with."""
 
 _Asleep = tuple[str, Frames]
 
@@ -45,14 +58,18 @@ class ProcessGivers:
     def of_threads(self, sample: Sample) -> Named:
         """Return the givers of what threads wait for, by the address of the condition or queue that they sleep on."""
         waits = {wait.tid: wait for wait in sample.notify_waits}
-        others = {tid: one.frames for tid, one in sample.threads.items() if tid not in waits and one.frames}
+        pauses = {tid for tid, wait in waits.items() if wait.timed}
+        others = {
+            tid: one.frames
+            for tid, one in sample.threads.items()
+            if one.frames and (tid in pauses or (tid not in waits and not _in_library(one.frames[0])))
+        }
         self._threads = [
             (
                 ids.thread(self._host, self._pid, tid),
                 [(one.code, one.code.line(one.offset), one.slots) for one in frames],
             )
             for tid, frames in others.items()
-            if STANDARD_LIBRARY.search(frames[0].code.file) is None
         ]
         said = {wait.address: (wait.of, *wait.label.partition(".")[::2]) for wait in waits.values()}
         wanted = {address: Wanted(of, ends_of(kind, call)) for address, (of, kind, call) in said.items() if of}
@@ -70,6 +87,18 @@ class ProcessGivers:
         waits = (what for what in sample.awaits.values() if what.kind in ("cond", "sem"))
         return self._found(Wanted(what.address, ends_of(what.name, what.label)) for what in waits)
 
+    def into(self) -> Mapping[str, Sequence[str]]:
+        """Return the pipes and sockets that threads will write into, as in the last `of_threads`: ids by thread."""
+        if self._givers is None or self._locals is None:
+            return {}
+        found = self._givers.into([_sleeper(*one, self._locals) for one in self._threads])
+        return {name: [one for fd in sorted(fds) if (one := self._channel(fd))] for name, fds in found.items()}
+
+    def _channel(self, fd: int) -> str:
+        found = describe(self._pid, fd)
+        of_pair = found is not None and found.kind in ("pipe", "socket")
+        return ids.fd_object(found.kind, self._host, found.number) if found is not None and of_pair else ""
+
     def _found(self, wanted: Iterable[Wanted]) -> Named:
         known = [one for one in wanted if one.ends]
         if self._givers is None or self._locals is None or not known:
@@ -77,12 +106,16 @@ class ProcessGivers:
         return self._givers.of(known, [_sleeper(*one, self._locals) for one in (*self._threads, *self._tasks)])
 
 
+def _in_library(frame: PyFrame) -> bool:
+    return STANDARD_LIBRARY.search(frame.code.file) is not None
+
+
 def _sleeper(entity: str, frames: Frames, names: FrameLocals) -> Sleeper:
-    places: list[tuple[str, int]] = []
-    variables: list[tuple[str, int]] = []
+    places: list[Place] = []
     with suppress(OSError, OverflowError, ValueError):
         for code, line, slots in frames:
+            if code.name.endswith(_FORKED):
+                break  # what is outside of it, the parent ran
             if line and STANDARD_LIBRARY.search(code.file) is None and INSTALLED.search(code.file) is None:
-                places.append((code.file, line))
-                variables += names.named(code, slots)
-    return Sleeper(entity, tuple(places), tuple(variables))
+                places.append(Place(code.file, line, tuple(names.named(code, slots))))
+    return Sleeper(entity, tuple(places))

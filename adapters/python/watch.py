@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.adapters.python.forks import Inherited
-from livedbg.adapters.python.givers import Named, ProcessGivers
+from livedbg.adapters.python.givers import Given, ProcessGivers
 from livedbg.adapters.python.loop_watch import LoopWatch
 from livedbg.adapters.python.processes import PythonProcess
 from livedbg.adapters.python.pyspy import PySpy, SpyThread, frames_of, given_name
@@ -47,19 +47,22 @@ class PythonState:
         self.edges: dict[EdgeKey, Edge] = {}
         self.resources: dict[str, Resource] = {}
 
-    def add(self, sample: Sample, inherited: Mapping[int, Inherited], givers: Named, *, semaphores: bool) -> None:
+    def add(self, sample: Sample, inherited: Mapping[int, Inherited], given: Given, *, semaphores: bool) -> None:
         """Add everything of a sample.
 
         Args:
             inherited: locks that were inherited locked from a fork, by address.
-            givers: who gives what is waited for.
+            given: who gives what is waited for.
             semaphores: locks are made of semaphores (up to 3.13).
         """
         self._gils(sample)
         for wait in sample.lock_waits:
             self._lock(wait, inherited.get(wait.lock.address), semaphores)
         for notify in sample.notify_waits:
-            self._notify(notify, givers.get(notify.address, ()))
+            self._notify(notify, given.givers.get(notify.address, ()))
+        for thread, channels in given.into.items():
+            for channel in channels:
+                self._edge(EdgeKind.GIVES, thread, channel, "code ahead of its sleep writes into it", inferred=True)
         for join in sample.join_waits:
             evidence = f"Thread.join in {join.where}"
             self._edge(
@@ -229,13 +232,14 @@ class Watch:
         if not self.process.readable:
             return
         began_ns = self._context.stamp()["mono_ns"]
-        (sample, givers), cost = await asyncio.to_thread(timed, self._sampled)
-        _, ours = timed(partial(self._emit_state, sample, began_ns, givers))
+        (sample, given), cost = await asyncio.to_thread(timed, self._sampled)
+        _, ours = timed(partial(self._emit_state, sample, began_ns, given))
         self._memory_pace.sampled(moved.signature, cost.cpu_s + ours.cpu_s, moved.still)
 
-    def _sampled(self) -> tuple[Sample, Named]:
+    def _sampled(self) -> tuple[Sample, Given]:
         sample = self.process.sample()
-        return sample, self._givers.of_threads(sample)
+        givers = self._givers.of_threads(sample)
+        return sample, Given(givers, self._givers.into())
 
     async def _sample_loops(self, moved: Movement) -> None:
         try:
@@ -258,7 +262,7 @@ class Watch:
         if not self.process.readable:
             owner = next((thread for thread in threads if thread.owns_gil), None)
             self._spy_owner = self._tid(owner) if owner is not None else None
-            self._emit_state(Sample(), self._context.stamp()["mono_ns"], {})
+            self._emit_state(Sample(), self._context.stamp()["mono_ns"], Given())
 
     def _tid(self, thread: SpyThread) -> int | None:
         known = self.process.our_tid(thread.os_thread_id)
@@ -296,12 +300,12 @@ class Watch:
             stacks = await self._sources.added(self.process.pid, changed)
             self._context.emit(StacksSeen(stacks=stacks, **stamp))
 
-    def _emit_state(self, sample: Sample, began_ns: int, givers: Named) -> None:
+    def _emit_state(self, sample: Sample, began_ns: int, given: Given) -> None:
         """Publish changed edges and resources; new edges hold since the sample began."""
         state = PythonState(self._context.request.host, self.process.pid)
         layout = self.process.interpreter.layout
         semaphores = layout is not None and not layout.lock_word
-        state.add(sample, self.process.inherited, givers, semaphores=semaphores)
+        state.add(sample, self.process.inherited, given, semaphores=semaphores)
         runtime = self.process.interpreter.runtime
         if self._spy_owner is not None and runtime is not None and not self.process.interpreter.free_threaded:
             state.owner_by_py_spy(runtime, self._spy_owner)

@@ -287,16 +287,39 @@ def _sleeping(thread: Thread, state: RuleInput) -> str | None:
 def giver_of(entity: str, state: RuleInput) -> Thread | None:
     """Return the thread that sleeps, itself or in a task, and then gives what a thread or a task waits for (L19)."""
     snapshot = state.snapshot
-    resources = (snapshot.resources.get(name) for name in state.graph.blockers_of(entity))
-    for name in (name for one in resources if one is not None for name in facts_of(one.facts, WaitedFacts).givers):
+    for name in _givers_of(entity, state):
         thread = snapshot.threads.get(name)
         if thread is None:
             thread = _loop_of(name, state)
-        elif doing(thread, state).kind is not Behaviour.SLEEPING or _loop_way(thread, state) not in _GOES_ON:
+        elif doing(thread, state).kind is not Behaviour.SLEEPING or not _sleeps_in_rounds(thread, state):
             thread = None
         if thread is not None:
             return thread
     return None
+
+
+def _givers_of(entity: str, state: RuleInput) -> Iterator[str]:
+    """Yield who may give what an entity waits for: in its process, or into the pipe or socket that it reads."""
+    into = state.once(_given_into)
+    for name in state.graph.blockers_of(entity):
+        resource = state.snapshot.resources.get(name)
+        facts = resource.facts if resource is not None else None
+        yield from facts_of(facts, WaitedFacts).givers
+        yield from into.get(name, ())
+        yield from into.get(ids.fd_object("socket", host_of(name), facts_of(facts, SocketFacts).other_end), ())
+
+
+def _given_into(snapshot: Snapshot) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for key in snapshot.edges:
+        if key.kind is EdgeKind.GIVES:
+            found.setdefault(key.target, []).append(key.source)
+    return found
+
+
+def _sleeps_in_rounds(thread: Thread, state: RuleInput) -> bool:
+    way = _loop_way(thread, state)
+    return way in _GOES_ON or (way is LoopWay.PAUSES and thread.timed is True)
 
 
 def _loop_of(name: str, state: RuleInput) -> Thread | None:
@@ -306,6 +329,14 @@ def _loop_of(name: str, state: RuleInput) -> Thread | None:
         return None
     thread = next((one for at in task.where if (one := state.snapshot.threads.get(at)) is not None), None)
     return thread if thread is not None and _goes_on(task, thread, state) else None
+
+
+def giver_for(thread: Thread, state: RuleInput) -> Thread | None:
+    """Return who sleeps and gives what a thread waits for, or a task of its event loop, if all of its tasks go on."""
+    if thread.wait is not WaitKind.POLL or not _tasks_go_on(thread, state):
+        return giver_of(thread.id, state)
+    tasks = state.once(_tasks_of_threads).get(thread.id, ())
+    return next((found for task in tasks if (found := giver_of(task.id, state)) is not None), None)
 
 
 def sleeping_task(thread: Thread, state: RuleInput) -> Task | None:
@@ -506,7 +537,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
         for other in asleep:
             if in_job(_frames(other, state), state.code.workers) or _loop_way(other, state) is LoopWay.WORKS:
                 return Standing(main, other, doing(other, state))
-    giver = giver_of(last.id, state)
+    giver = giver_for(last, state)
     return Standing(main, last, at_end) if giver is None else Standing(main, giver, doing(giver, state))
 
 

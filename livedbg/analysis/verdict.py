@@ -26,7 +26,7 @@ from livedbg.analysis.behaviour import (
     burns_for_ns,
     cpu_share,
     doing,
-    giver_of,
+    giver_for,
     held_up,
     in_users_code,
     last_waited_for,
@@ -278,7 +278,7 @@ def _briefly_waited_for(thread: Thread, state: RuleInput) -> Thread:
     joins = any(blocker.startswith("thread:") for blocker in state.graph.blockers_of(thread.id))
     brief = does.kind is Behaviour.BLOCKED and (joins or does != LONG_BLOCKED) and not thread.timed
     last = last_waited_for(thread, state) if brief else thread
-    last = giver_of(last.id, state) or last
+    last = giver_for(last, state) or last
     return last if doing(last, state).kind is Behaviour.SLEEPING else thread
 
 

@@ -12,12 +12,14 @@ Invariants:
     givers.V3. What the call is made on has the name by which the object was reached: an attribute, or a variable of the
         frame. A variable of a function that is called may be anything.
     givers.V4. That is no proof that it gives: it may ask a condition first. Nothing is called stuck because of it.
+    givers.V5. Into a pipe or a socket, which other processes read, gives who has such a call ahead on a connection, a
+        queue of multiprocessing, a socket or a file of this descriptor.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -26,6 +28,7 @@ from livedbg.cpython.loop_modules import module_variables
 from livedbg.cpython.loop_source import Sources
 from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import ThreadReader
+from livedbg.linux import memory
 
 DEPTH: Final = 4
 _MOST: Final = 400
@@ -65,6 +68,27 @@ def ends_of(kind: str, call: str) -> frozenset[str]:
     return _ENDS.get(kind.rpartition(".")[2], _ENDS.get(call.rpartition(".")[2], frozenset()))
 
 
+_PUTS: Final = frozenset({"put", "put_nowait"})
+_SENDS: Final = frozenset({"send", "send_bytes"})
+_SENDS_ALL: Final = frozenset({"send", "sendall", "sendmsg", "sendfile"})
+_WRITES: Final = frozenset({"write", "writelines"})
+_CHANNELS: Final[Mapping[str, frozenset[str]]] = {
+    "Queue": _PUTS,
+    "JoinableQueue": _PUTS,
+    "SimpleQueue": _PUTS,
+    "Connection": _SENDS,
+    "socket": _SENDS_ALL,
+    "_io.FileIO": _WRITES,
+    "_io.BufferedWriter": _WRITES,
+    "_io.TextIOWrapper": _WRITES,
+}
+"""The methods that write into a descriptor, by the type of what has it."""
+
+_WRITING: Final = frozenset().union(*_CHANNELS.values())
+_RAW_AT, _BUFFER_AT, _FD_AT = 16, 32, 16
+"""Of a BufferedWriter, a TextIOWrapper, and a FileIO or a socket (CPython Modules/_io, Modules/socketmodule.h)."""
+
+
 class Wanted(NamedTuple):
     """What is waited for, and the methods that end the wait."""
 
@@ -72,12 +96,19 @@ class Wanted(NamedTuple):
     ends: frozenset[str]
 
 
+class Place(NamedTuple):
+    """Where a frame is, and its variables by name."""
+
+    file: str
+    line: int
+    variables: tuple[tuple[str, int], ...]
+
+
 class Sleeper(NamedTuple):
-    """A thread or a task that sleeps: the file and line of each of its frames, and their variables by name."""
+    """A thread or a task that sleeps, and its frames of the user's own code."""
 
     id: str
-    places: tuple[tuple[str, int], ...]
-    variables: tuple[tuple[str, int], ...]
+    places: tuple[Place, ...]
 
 
 class Givers:
@@ -88,33 +119,76 @@ class Givers:
         self._reader = reader
         self._sources = Sources(heap.pid)
         self._known: dict[tuple[object, ...], dict[int, tuple[str, ...]]] = {}
+        self._into: dict[tuple[object, ...], dict[str, frozenset[int]]] = {}
 
     def of(self, wanted: Sequence[Wanted], sleepers: Sequence[Sleeper]) -> dict[int, tuple[str, ...]]:
         """Return the givers of each thing that is waited for, by its address."""
         if not wanted or not sleepers:
             return {}
-        key = (tuple(wanted), tuple((one.id, one.places) for one in sleepers))
+        key = (tuple(wanted), *map(_at, sleepers))
         if key not in self._known:
             self._known = {key: self._read(wanted, sleepers)}
         return self._known[key]
 
+    def into(self, sleepers: Sequence[Sleeper]) -> dict[str, frozenset[int]]:
+        """Return the descriptors into which sleepers will write (V5), by their ids."""
+        key = tuple(map(_at, sleepers))
+        if key not in self._into:
+            self._into = {key: self._channels(sleepers)}
+        return self._into[key]
+
     def _read(self, wanted: Sequence[Wanted], sleepers: Sequence[Sleeper]) -> dict[int, tuple[str, ...]]:
         found: dict[int, tuple[str, ...]] = {}
+        ends_any = frozenset().union(*(one.ends for one in wanted))
+        for sleeper, calls, variables in self._ahead(sleepers, ends_any):
+            own = {name for name, _ in variables}
+            ways = self._ways(variables, {one.address for one in wanted})
+            for address, ends in wanted:
+                if _is_called(calls, ends, ways.get(address, set()), own) and sleeper not in found.get(address, ()):
+                    found[address] = (*found.get(address, ()), sleeper)
+        return found
+
+    def _channels(self, sleepers: Sequence[Sleeper]) -> dict[str, frozenset[int]]:
+        found: dict[str, frozenset[int]] = {}
+        for sleeper, calls, variables in self._ahead(sleepers, _WRITING):
+            own = {name for name, _ in variables}
+            ways = self._ways(variables, (), _CHANNELS)
+            called = (at for at, names in ways.items() if _is_called(calls, self._writes(at), names, own))
+            if into := frozenset(fd for at in called if (fd := self._descriptor(at)) is not None):
+                found[sleeper] = into | found.get(sleeper, frozenset())
+        return found
+
+    def _ahead(
+        self, sleepers: Sequence[Sleeper], ends: Set[str]
+    ) -> Iterator[tuple[str, Set[tuple[str, str]], Sequence[tuple[str, int]]]]:
+        """Yield who has calls of some methods ahead, by the frame that has them and its variables."""
         left = _MOST_READ
         for sleeper in sleepers:
-            ahead = [self._sources.names_ahead(file, line) for file, line in sleeper.places]
-            calls = {call for one in ahead for call in one.attributes}
-            if left and any(method in one.ends for one in wanted for _, method in calls):
-                left -= 1
-                variables = [*sleeper.variables, *self._globals({name for one in ahead for name in one.variables})]
-                own = {name for name, _ in variables}
-                ways = self._ways(variables, {one.address for one in wanted})
-                for address, ends in wanted:
-                    names = ways.get(address, ())
-                    on = (before for before, method in calls if method in ends)
-                    if names and any(_is_on(before, names, own) for before in on):
-                        found[address] = (*found.get(address, ()), sleeper.id)
-        return found
+            for place in sleeper.places:
+                ahead = self._sources.names_ahead(place.file, place.line)
+                calls = {call for call in ahead.attributes if call[1] in ends}
+                if calls and left:
+                    left -= 1
+                    yield sleeper.id, calls, [*place.variables, *self._globals(ahead.variables)]
+
+    def _writes(self, at: int) -> Set[str]:
+        return _CHANNELS.get(self._heap.type_name(at), frozenset())
+
+    def _descriptor(self, at: int) -> int | None:
+        """Return the file descriptor into which an object writes; None if it can't be read."""
+        with suppress(OSError, OverflowError, ValueError):
+            kind = self._heap.type_name(at)
+            if kind in ("_io.FileIO", "socket"):
+                return int.from_bytes(memory.read(self._heap.pid, at + _FD_AT, 4), "little", signed=True)
+            if kind == "_io.BufferedWriter":
+                return self._descriptor(self._heap.words(at + _RAW_AT, 1)[0])
+            if kind == "_io.TextIOWrapper":
+                return self._descriptor(self._heap.words(at + _BUFFER_AT, 1)[0])
+            attributes = self._heap.attributes(at)
+            if (handle := attributes.get("_handle")) is not None:
+                return self._heap.integer(handle)
+            return self._descriptor(attributes["_writer"]) if "_writer" in attributes else None
+        return None
 
     def _globals(self, names: Set[str]) -> Iterable[tuple[str, int]]:
         """Return some global variables of the program."""
@@ -123,14 +197,16 @@ class Givers:
                 return module_variables(self._heap, interpreter, "__main__", names).items()
         return ()
 
-    def _ways(self, variables: Iterable[tuple[str, int]], wanted: Set[int]) -> dict[int, set[str]]:
-        """Return the names by which wanted objects are reached from some variables (V1, V3)."""
+    def _ways(
+        self, variables: Iterable[tuple[str, int]], wanted: Container[int], kinds: Container[str] = ()
+    ) -> dict[int, set[str]]:
+        """Return the names by which wanted objects, or those of some types, are reached from variables (V1, V3)."""
         found: dict[int, set[str]] = {}
         seen: set[int] = set()
         todo = deque((name, value, 0) for name, value in variables)
         while todo and len(seen) < _MOST:
             name, at, depth = todo.popleft()
-            if at in wanted:
+            if at in wanted or (kinds and self._heap.type_name(at) in kinds):
                 found.setdefault(at, set()).add(name)
             if at in seen or not is_pointer(at) or depth >= DEPTH:
                 continue
@@ -159,6 +235,15 @@ class Givers:
             yield from (("", cell) for cell in (self._heap.items(cells, _ITEMS) if is_pointer(cells) else ()))
         else:
             yield from self._heap.attributes(at).items()
+
+
+def _at(sleeper: Sleeper) -> tuple[object, ...]:
+    return (sleeper.id, *((place.file, place.line) for place in sleeper.places))
+
+
+def _is_called(calls: Iterable[tuple[str, str]], methods: Container[str], names: Set[str], own: Set[str]) -> bool:
+    """Return whether one of some methods is called on an object that some names reach."""
+    return bool(names) and any(_is_on(before, names, own) for before, method in calls if method in methods)
 
 
 def _is_on(before: str, names: Set[str], own: Set[str]) -> bool:

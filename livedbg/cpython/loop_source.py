@@ -19,8 +19,8 @@ Invariants:
         whose caller decides: of it, only polling counts.
     loop_source.X5. It rests at a line that each round comes to. What is under an `if`, or handles an exception, may be
         done only while something has not come.
-    loop_source.X6. A wait with a time limit for such a flag is a rest too, and so is each wait for one in no loop: the
-        thread has nothing to do until it is told to stop.
+    loop_source.X6. A wait with a time limit for such a flag is a rest too, and so is each wait for one in no loop,
+        unless a caller's loop polls: the thread has nothing to do until it is told to stop.
     loop_source.X7. A loop is steady if each round brings it nearer to its own end, or if a time ends it, or an item
         that each round takes from a queue: a thread that computes in such loops alone waits for nothing to become true.
         One that counts under an `if`, or may `continue` before it counts, may poll for what it counts.
@@ -32,6 +32,7 @@ import ast
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from livedbg.linux import target_files
@@ -135,7 +136,7 @@ def _spans(nodes: Sequence[ast.AST], flags: Collection[str]) -> Iterator[Span]:
         elif isinstance(node, _LOOPS):
             lines = [line for one in node.orelse for line in (one.lineno, (one.end_lineno or 0) + 1)]
             yield Span(first, last, _loop(node, flags), range(min(lines), max(lines)) if lines else range(0))
-        elif isinstance(node, ast.Expr) and _waits_to_stop(node.value):
+        elif isinstance(node, (ast.Expr, ast.Return)) and node.value is not None and _waits_to_stop(node.value):
             yield Span(first, last, pauses=True)
         yield from _spans(list(_statements(node)), flags)
 
@@ -156,7 +157,7 @@ def way_of(spans: Sequence[Span], line: int) -> LoopWay | None:
     """Return how the loops around a line go on; None without a loop."""
     around = [loop for loop in loops_around(spans, line) if loop.polls or not loop.yields]
     if not around:
-        return LoopWay.PAUSES if any(span.pauses and span.first <= line <= span.last for span in spans) else None
+        return None
     if line in around[-1].pauses:
         return LoopWay.PAUSES
     if any(loop.polls for loop in around):
@@ -166,6 +167,11 @@ def way_of(spans: Sequence[Span], line: int) -> LoopWay | None:
     if not any(loop.endless for loop in around):
         return LoopWay.ENDS
     return LoopWay.WORKS if any(loop.works for loop in around) else LoopWay.RESTS
+
+
+def pauses_at(spans: Sequence[Span], line: int) -> bool:
+    """Return whether a statement at a line only waits for a flag, or returns what that said (X6)."""
+    return any(span.pauses and span.first <= line <= span.last for span in spans)
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -193,7 +199,8 @@ def _is_steady(node: ast.For | ast.AsyncFor | ast.While, loop: SourceLoop) -> bo
         return counts and loop.counter in _own(node) and not _skips(node.body)
     taken = dict(_taken([one for one in node.body if isinstance(one, ast.Assign)]))
     exits = [test for test in _exits(node.body, None, inside=False) if test is not None]
-    in_time = _has_time(node.test, ast.And) or any(_has_time(test, ast.Or) for test in exits)
+    once = dict(_assigned_once(node))
+    in_time = _has_time(node.test, ast.And, {}) or any(_has_time(test, ast.Or, once) for test in exits)
     return in_time or _is_last(node.test) or any(_of_item(test, taken) for test in exits)
 
 
@@ -203,11 +210,11 @@ def _skips(nodes: Iterable[ast.AST]) -> bool:
     return any(isinstance(node, ast.Continue) or _skips(ast.iter_child_nodes(node)) for node in inner)
 
 
-def _has_time(test: ast.expr, joined: type[ast.boolop]) -> bool:
+def _has_time(test: ast.expr, joined: type[ast.boolop], once: Mapping[str, ast.expr]) -> bool:
     """Return whether a condition ends at a time, whatever else it asks."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, joined):
-        return any(_has_time(one, joined) for one in test.values)
-    return _is_time(test)
+        return any(_has_time(one, joined, once) for one in test.values)
+    return _is_time(test, once)
 
 
 def _goes_on(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> SourceLoop:
@@ -324,7 +331,7 @@ def _rests_of(
             return all(map(waits_for_nothing, test.values))
         if isinstance(test, ast.Name) and isinstance(once.get(test.id), ast.Compare):
             return waits_for_nothing(once[test.id])
-        return _is_flag(test, flags) or _is_of(test, own) or _is_time(test) or _is_last(test)
+        return _is_flag(test, flags) or _is_of(test, own) or _is_time(test, once) or _is_last(test)
 
     test = loop.test if isinstance(loop, ast.While) else ast.Constant(True)
     begins = (isinstance(test, ast.Constant) and bool(test.value)) or waits_for_nothing(test)
@@ -374,13 +381,19 @@ def _is_of(test: ast.expr, own: Collection[str]) -> bool:
     return compared is not None and compared.orders and compared.name in own
 
 
-def _is_time(test: ast.expr) -> bool:
-    """Return whether a condition compares the time with a bound."""
+def _is_time(test: ast.expr, once: Mapping[str, ast.expr] = MappingProxyType({})) -> bool:
+    """Return whether a condition compares the time with a bound.
+
+    Args:
+        once: the values of variables that one statement of the loop sets: `left = end - time.monotonic()`.
+    """
     if not isinstance(test, ast.Compare) or not all(isinstance(one, _ORDERS) for one in test.ops):
         return False
-    calls = [one.func for one in ast.walk(test) if isinstance(one, ast.Call)]
+    asked = {one.id for one in ast.walk(test) if isinstance(one, ast.Name)}
+    parts = (test, *(once[name] for name in sorted(asked & once.keys())))
+    calls = [one.func for part in parts for one in ast.walk(part) if isinstance(one, ast.Call)]
     names = {one.attr if isinstance(one, ast.Attribute) else getattr(one, "id", "") for one in calls}
-    return bool(names) and names <= _CLOCKS
+    return bool(names & _CLOCKS) and names <= _CLOCKS | _ARITHMETIC
 
 
 def _is_last(test: ast.expr) -> bool:
@@ -498,7 +511,7 @@ class Ahead(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """What is kept of a file: its loops, its functions (first and last line, name), and what it names in which line.
+    """What is kept of a file: its loops, functions and methods (first, last line, name), and what a line names.
 
     `rounds` are the loops by first and last line, each with the lines that each round of it comes to (X5).
     """
@@ -506,12 +519,13 @@ class SourceFile(NamedTuple):
     spans: tuple[Span, ...]
     rounds: tuple[tuple[int, int, frozenset[int]], ...]
     functions: tuple[tuple[int, int, str], ...]
+    methods: tuple[tuple[int, int, str], ...]
     attributes: tuple[tuple[int, tuple[str, str]], ...]
     variables: tuple[tuple[int, str], ...]
 
     def ahead(self, line: int) -> Collection[int]:
         """Return the lines that will run after one: in each round of the outermost loop around it, or behind it."""
-        around = [(first, last) for first, last, _ in self.functions if first <= line <= last]
+        around = [(first, last) for first, last, _ in (*self.functions, *self.methods) if first <= line <= last]
         first, last = max(around, default=(1, line))
         loops = (lines for begin, end, lines in self.rounds if first <= begin <= line <= end)
         return next(loops, range(line + 1, last + 2))
@@ -519,19 +533,23 @@ class SourceFile(NamedTuple):
     def names_ahead(self, line: int) -> Ahead:
         found = Ahead(set(), set())
         todo: list[Collection[int]] = [self.ahead(line)]
+        called = [(range(first, last + 1), name, False) for first, last, name in self.functions]
+        called += [(range(first, last + 1), name, True) for first, last, name in self.methods]
         while todo:
             lines = todo.pop()
             attributes = {name for at, name in self.attributes if at in lines} - found.attributes
             variables = {name for at, name in self.variables if at in lines} - found.variables
             found = Ahead(found.attributes | attributes, found.variables | variables)
-            named = {name for _, name in attributes} | variables
-            todo += (range(first, last + 1) for first, last, name in self.functions if name in named)
+            methods = {name for _, name in attributes}
+            todo += (inside for inside, name, of_class in called if name in (methods if of_class else variables))
         return found
 
 
 def file_of(tree: ast.Module) -> SourceFile:
     nodes = list(ast.walk(tree))
-    functions = (one for one in nodes if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    functions = [one for one in nodes if isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    of_classes = {id(one) for node in nodes if isinstance(node, ast.ClassDef) for one in node.body}
+    known = [(id(one) in of_classes, (one.lineno, one.end_lineno or one.lineno, one.name)) for one in functions]
     attributes = (one for one in nodes if isinstance(one, ast.Attribute))
     variables = (one for one in nodes if isinstance(one, ast.Name))
     blocks = [(one, item) for one in nodes if isinstance(one, _BLOCKS) for item in one.items]
@@ -542,7 +560,8 @@ def file_of(tree: ast.Module) -> SourceFile:
     return SourceFile(
         spans=spans_of(tree),
         rounds=tuple(sorted(rounds, key=lambda one: one[:2])),
-        functions=tuple((one.lineno, one.end_lineno or one.lineno, one.name) for one in functions),
+        functions=tuple(one for method, one in known if not method),
+        methods=tuple(one for method, one in known if method),
         attributes=(*((one.lineno, (_before_dot(one.value), one.attr)) for one in attributes), *leaves),
         variables=tuple((one.lineno, one.id) for one in variables),
     )

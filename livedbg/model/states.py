@@ -69,6 +69,7 @@ class EdgeKind(StrEnum):
     HOLDS = "holds"  # thread or process -> resource that it holds or serves
     RUNS_ON = "runs_on"  # task -> core, stream or thread; process -> GPU
     PART_OF = "part_of"  # member -> whole
+    GIVES = "gives"  # thread -> pipe or socket into which it writes when it has slept, perhaps
 
 
 class EdgeState(StrEnum):

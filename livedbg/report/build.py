@@ -150,7 +150,7 @@ def finding_out(name: str, finding: Finding) -> FindingOut:
 
 def _shown(edge: Edge, inside: set[str]) -> bool:
     """Return whether an edge still means something, and is between entities that the report names."""
-    wanted = edge.state is not EdgeState.SATISFIED and edge.kind is not EdgeKind.PART_OF
+    wanted = edge.state is not EdgeState.SATISFIED and edge.kind not in (EdgeKind.PART_OF, EdgeKind.GIVES)
     return wanted and edge.source in inside and edge.target in inside
 
 

@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.analysis.user_code import Inside
-from livedbg.cpython.loop_source import STANDARD_LIBRARY, Sources, way_of
+from livedbg.cpython.loop_source import STANDARD_LIBRARY, Sources, pauses_at, way_of
 from livedbg.linux import procfs
 from livedbg.model import Frame, LoopWay, Stack
 from livedbg.session.rulebook import user_code
@@ -75,6 +75,19 @@ class StackSources:
 
     def _way(self, pid: int, frames: Sequence[Frame]) -> LoopWay:
         """Return how the loop goes on in which the innermost frame is, or the user's code that called it."""
+        way = self._way_of_loops(pid, frames)
+        pauses = way is not LoopWay.POLLS and frames and self._pauses(pid, frames[0])
+        return LoopWay.PAUSES if pauses else way
+
+    def _pauses(self, pid: int, frame: Frame) -> bool:
+        """Return whether a frame of Python waits for a flag, in no loop of its own."""
+        if frame.language != "python" or not frame.file or not frame.line:
+            return False
+        if self._way_at(pid, True, frame.file, frame.line) is not None:
+            return False
+        return pauses_at(self._loops.setdefault(pid, Sources(pid)).spans(frame.file) or (), frame.line)
+
+    def _way_of_loops(self, pid: int, frames: Sequence[Frame]) -> LoopWay:
         ends = LoopWay.ONCE
         for number, frame in enumerate(frames):
             inside = Inside.USER if not number else self._code.inside(frame)

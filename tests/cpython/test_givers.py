@@ -26,6 +26,7 @@ PROGRAM = TARGETS / "py_givers.py"
         ("notifies_in_a_method", "notifies_in_a_method"),
         ("sets_once_later", "work"),
         ("a_task_feeds", "produce"),
+        ("a_thread_feeds_a_task", "work"),
     ],
 )
 def test_who_waits_for_one_that_sleeps_and_gives_is_asleep(word: str, where: str, spawn: Callable[..., Target]) -> None:
@@ -35,6 +36,30 @@ def test_who_waits_for_one_that_sleeps_and_gives_is_asleep(word: str, where: str
     assert said["exit"] == 0 and f" is in sleep() in {where} (py_givers.py:" in said["verdict"]["sentence"], said[
         "verdict"
     ]
+
+
+@pytest.mark.invariant("givers.V5", "behaviour.L19")
+@pytest.mark.parametrize(
+    ("word", "where"),
+    [
+        ("processes_feed", "put"),
+        ("processes_send", "send"),
+        ("processes_write", "write"),
+        ("processes_shout", "shout"),
+    ],
+)
+def test_who_reads_what_other_processes_will_write_is_asleep(
+    word: str, where: str, spawn: Callable[..., Target]
+) -> None:
+    target = spawn([sys.executable, str(PROGRAM), word])
+    said = report_when(target.pid, lambda one: one["verdict"]["state"] == "running")
+    assert said["exit"] == 0 and f" is in sleep() in {where} (py_givers.py:" in said["verdict"]["sentence"], said
+
+
+def test_who_waits_for_one_that_pauses_and_gives_is_asleep(spawn: Callable[..., Target]) -> None:
+    target = spawn([sys.executable, str(PROGRAM), "feeds_between_pauses"])
+    said = report_when(target.pid, lambda one: one["verdict"]["state"] == "running")
+    assert said["exit"] == 0 and "feed_between_pauses (py_givers.py:" in said["verdict"]["sentence"], said
 
 
 @pytest.mark.invariant("givers.V1", "givers.V2", "givers.V3", "behaviour.L19")
@@ -48,6 +73,10 @@ def test_who_waits_for_one_that_sleeps_and_gives_is_asleep(word: str, where: str
         "feeds_another_queue",
         "feeds_a_queue_far_away",
         "a_task_feeds_another",
+        "a_thread_looks_at_a_task",
+        "pauses_beside_a_lost_wait",
+        "processes_feed_another",
+        "processes_receive",
     ],
 )
 def test_who_only_looks_on_gives_nothing(word: str, spawn: Callable[..., Target]) -> None:
@@ -59,6 +88,10 @@ def test_who_only_looks_on_gives_nothing(word: str, spawn: Callable[..., Target]
 
 SOURCE = dedent(
     """
+    class Feeder:
+        def push(self, box):
+            make().put(2)
+
     def feed(self, box):
         self.inbox.put(0)
         while True:
@@ -69,8 +102,8 @@ SOURCE = dedent(
                 box.maybe.set()
         self.inbox.never()
 
-    def push(self, box):
-        make().put(2)
+    def maybe():
+        box.set()
 
     def once():
         early.set()

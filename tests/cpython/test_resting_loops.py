@@ -7,18 +7,23 @@ from textwrap import dedent, indent
 
 import pytest
 
-from livedbg.cpython.loop_source import spans_of, way_of
+from livedbg.cpython.loop_source import Span, pauses_at, spans_of, way_of
 from livedbg.model import LoopWay
 
 ENDLESS, ENDS, POLLS, NOTHING = LoopWay.RESTS, LoopWay.ENDS, LoopWay.POLLS, LoopWay.UNKNOWN
 FLAGS = "stop = False\nrunning = []\ndef told(self):\n    self.running = True\n"
 
 
-def way(source: str) -> LoopWay | None:
-    """How the loop around the line with `HERE` goes on, in a function."""
+def here(source: str) -> tuple[tuple[Span, ...], int]:
+    """The loops of a file with a function, and the line with `HERE`."""
     text = FLAGS + "def f(self, q, done):\n" + indent(dedent(source).strip(), "    ") + "\n"
     line = next(number for number, one in enumerate(text.splitlines(), 1) if "HERE" in one)
-    return way_of(spans_of(ast.parse(text)), line)
+    return spans_of(ast.parse(text)), line
+
+
+def way(source: str) -> LoopWay | None:
+    """How the loop around the line with `HERE` goes on, in a function."""
+    return way_of(*here(source))
 
 
 @pytest.mark.invariant("loop_source.X4", "loop_source.X3")
@@ -48,6 +53,10 @@ def way(source: str) -> LoopWay | None:
         ("while left:\n    HERE\n    left -= len(q)", ENDLESS),
         ("while left:\n    HERE\n    left -= ask(q)", POLLS),
         ("while left:\n    HERE", POLLS),
+        ("while True:\n    left = end - time.time()\n    if left <= 0:\n        break\n    HERE", ENDLESS),
+        ("while True:\n    left = max(0, end - time.time())\n    if left < 1:\n        break\n    HERE", ENDLESS),
+        ("while True:\n    left = end - done()\n    if left <= 0:\n        break\n    HERE", POLLS),
+        ("while True:\n    left = max(q, n)\n    if left <= 0:\n        break\n    HERE", POLLS),
         ("while True:\n    for x in HERE:\n        f(x)", ENDLESS),
         ("while True:\n    for x in f(HERE):\n        if x: break", POLLS),
         ("while not stop:\n    HERE", ENDLESS),
@@ -124,12 +133,6 @@ def test_X5_a_line_that_each_round_comes_to(source: str, expected: LoopWay | Non
         ("while True:\n    stop.wait(5)  # HERE", LoopWay.PAUSES),
         ("while not self.stop.wait(timeout=5):  # HERE\n    q()", LoopWay.PAUSES),
         ("while True:\n    stop.wait()  # HERE", ENDLESS),
-        ("self._stop_event.wait()  # HERE", LoopWay.PAUSES),
-        ("await shutdown.wait()  # HERE", LoopWay.PAUSES),
-        ("self.stopped.wait()  # HERE", None),  # until somebody has stopped
-        ("job.stop.wait()  # HERE", None),
-        ("done.wait()  # HERE", None),
-        ("if stop.wait(5):  # HERE\n    q()", None),
         ("while time.time() < end and not self.stopping.wait(9):  # HERE\n    q()", LoopWay.PAUSES),
         ("while not done.wait(5):  # HERE\n    q()", POLLS),
         ("while not done:\n    stop.wait(5)  # HERE", POLLS),
@@ -137,3 +140,21 @@ def test_X5_a_line_that_each_round_comes_to(source: str, expected: LoopWay | Non
 )
 def test_X6_a_wait_to_be_told_to_stop(source: str, expected: LoopWay | None) -> None:
     assert way(source) is expected
+
+
+@pytest.mark.invariant("loop_source.X6")
+@pytest.mark.parametrize(
+    ("source", "pauses"),
+    [
+        ("self._stop_event.wait()  # HERE", True),
+        ("await shutdown.wait()  # HERE", True),
+        ("return self.stop.wait(q)  # HERE", True),
+        ("self.stopped.wait()  # HERE", False),  # until somebody has stopped
+        ("job.stop.wait()  # HERE", False),
+        ("done.wait()  # HERE", False),
+        ("return done.wait(5)  # HERE", False),
+        ("if stop.wait(5):  # HERE\n    q()", False),
+    ],
+)
+def test_X6_a_statement_that_only_waits_to_be_told_to_stop(source: str, pauses: bool) -> None:
+    assert way(source) is None and pauses_at(*here(source)) is pauses

@@ -85,6 +85,8 @@ def test_who_polls_and_naps_shows_no_progress(word: str, spawn: Callable[..., Ta
         ("rests_between_rounds", "running", "and will wake by itself"),
         ("rests_until_told_to_stop", "running", "and will wake by itself"),
         ("pauses_until_told_to_stop", "running", "and will wake by itself"),
+        ("pauses_in_a_helper", "running", "and will wake by itself"),
+        ("polls_with_a_helper_that_pauses", "unknown", "Inconclusive: "),
         ("a_scheduler_sleeps", "running", "and will wake by itself"),
         ("takes_one_after_the_other", "running", "and will wake by itself"),
         ("naps_if_nothing_has_come", "unknown", "it polls for something, or works in small steps"),

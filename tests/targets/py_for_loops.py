@@ -264,6 +264,21 @@ def pauses_until_told_to_stop() -> None:
         sum(FEW)
 
 
+def rest() -> bool:
+    return STOP.wait(NAP_S)
+
+
+def pauses_in_a_helper() -> None:
+    while not STOP.is_set():
+        sum(FEW)
+        rest()
+
+
+def polls_with_a_helper_that_pauses() -> None:
+    while not FLAG:
+        rest()
+
+
 def takes_one_after_the_other() -> None:
     items = queue.SimpleQueue[int]()
     for number in range(NAPS):

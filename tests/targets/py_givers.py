@@ -1,12 +1,16 @@
 """Somebody waits for a queue, an event or a condition, and another one sleeps: who gives, and who only looks on."""
 
 import asyncio
+import multiprocessing
+import os
 import queue
+import socket
 import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 inbox: "queue.Queue[int]" = queue.Queue()
 _RESTS = 300.0
@@ -173,6 +177,154 @@ def a_task_feeds() -> None:
 
 def a_task_feeds_another() -> None:
     asyncio.run(tasks_of_another())
+
+
+def feed_between_pauses(box: "queue.Queue[int]", stop: threading.Event) -> None:
+    while not stop.wait(_RESTS):
+        box.put(1)
+
+
+def feeds_between_pauses() -> None:
+    box: queue.Queue[int] = queue.Queue()
+    beside(feed_between_pauses, box, threading.Event())
+    consume(box)
+
+
+def pauses_and_looks_on(box: "queue.Queue[int]", stop: threading.Event) -> None:
+    while not stop.wait(_RESTS):
+        print(box.qsize())
+
+
+def pauses_beside_a_lost_wait() -> None:
+    box: queue.Queue[int] = queue.Queue()
+    beside(pauses_and_looks_on, box, threading.Event())
+    consume(box)
+
+
+async def tasks_and_a_thread() -> None:
+    box: asyncio.Queue[int] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def work() -> NoReturn:
+        while True:
+            time.sleep(_RESTS)
+            loop.call_soon_threadsafe(box.put_nowait, 1)
+
+    beside(work)
+    while True:
+        await box.get()
+
+
+def a_thread_feeds_a_task() -> None:
+    asyncio.run(tasks_and_a_thread())
+
+
+async def tasks_and_a_thread_that_looks_on() -> None:
+    box: asyncio.Queue[int] = asyncio.Queue()
+    loop = asyncio.get_running_loop()
+
+    def work() -> NoReturn:
+        while True:
+            time.sleep(_RESTS)
+            print(box.qsize(), loop.time())
+
+    beside(work)
+    while True:
+        await box.get()
+
+
+def a_thread_looks_at_a_task() -> None:
+    asyncio.run(tasks_and_a_thread_that_looks_on())
+
+
+def child(work: object, *given: object) -> None:
+    context = multiprocessing.get_context("fork")
+    context.Process(target=work, args=given, daemon=True).start()  # type: ignore[arg-type]
+
+
+def put(box: "multiprocessing.Queue[int]", many: float) -> NoReturn:
+    while True:
+        time.sleep(_RESTS + many)
+        box.put(1)
+
+
+def get(box: "multiprocessing.Queue[int]") -> NoReturn:
+    while True:
+        box.get()
+
+
+def processes_feed() -> None:
+    box: multiprocessing.Queue[int] = multiprocessing.Queue()
+    for many in range(2):
+        child(put, box, many)
+    get(box)
+
+
+def processes_feed_another() -> None:
+    box: multiprocessing.Queue[int] = multiprocessing.Queue()
+    other: multiprocessing.Queue[int] = multiprocessing.Queue()
+    for many in range(2):
+        child(put, other, many)
+    get(box)
+
+
+def send(link: Connection, many: float) -> NoReturn:
+    while True:
+        time.sleep(_RESTS + many)
+        link.send(1)
+
+
+def receive(link: Connection, many: float) -> NoReturn:
+    while True:
+        time.sleep(_RESTS + many)
+        link.recv()
+
+
+def processes_send() -> None:
+    near, far = multiprocessing.Pipe()
+    for many in range(2):
+        child(send, far, many)
+    while True:
+        near.recv()
+
+
+def processes_receive() -> None:
+    near, far = multiprocessing.Pipe()
+    for many in range(2):
+        child(receive, far, many)
+    while True:
+        near.recv()
+
+
+def write(file: TextIO, many: float) -> NoReturn:
+    while True:
+        time.sleep(_RESTS + many)
+        file.write("x\n")
+        file.flush()
+
+
+def processes_write() -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading) as source, os.fdopen(writing, "w") as sink:
+        for many in range(2):
+            child(write, sink, many)
+        for _ in source:
+            pass
+
+
+def shout(link: socket.socket, many: float) -> NoReturn:
+    while True:
+        time.sleep(_RESTS + many)
+        link.sendall(b"x")
+
+
+def processes_shout() -> None:
+    near, far = socket.socketpair()
+    for many in range(2):
+        child(shout, far, many)
+    far.close()
+    while near.recv(1):
+        pass
 
 
 if __name__ == "__main__":
