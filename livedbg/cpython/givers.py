@@ -184,10 +184,10 @@ class Givers:
                 return self._descriptor(self._heap.words(at + _RAW_AT, 1)[0])
             if kind == "_io.TextIOWrapper":
                 return self._descriptor(self._heap.words(at + _BUFFER_AT, 1)[0])
-            attributes = self._heap.attributes(at)
-            if (handle := attributes.get("_handle")) is not None:
+            own = self._heap.attributes(at)
+            if (handle := own.get("_handle")) is not None:
                 return self._heap.integer(handle)
-            return self._descriptor(attributes["_writer"]) if "_writer" in attributes else None
+            return self._descriptor(own["_writer"]) if "_writer" in own else None
         return None
 
     def _globals(self, names: Set[str]) -> Iterable[tuple[str, int]]:
