@@ -35,7 +35,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from livedbg.linux import target_files
+from livedbg.linux import procfs, target_files
 from livedbg.model import LoopWay
 from livedbg.text.patterns import lazy_re
 
@@ -497,6 +497,24 @@ def _each_round(nodes: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 
 _LARGEST: Final = 1 << 20
+_COMMAND: Final = "<string>"
+"""The file that Python names for `-c` (and for `exec` of a string, which is as rare in such a program)."""
+
+_WITH_VALUE: Final = frozenset({"-W", "-X", "--check-hash-based-pycs"})
+
+
+def command_of(words: Sequence[str]) -> str | None:
+    """Return the program that a command line of Python has behind `-c`; None if it has none."""
+    rest = iter(words[1:])
+    for word in rest:
+        if word in _WITH_VALUE:
+            next(rest, None)
+        elif word.startswith("-") and not word.startswith("--") and "c" in word:
+            inside = word.partition("c")[2]
+            return inside or next(rest, None)
+        elif not word.startswith("-") or word in ("-", "-m"):
+            return None
+    return None
 
 
 class Ahead(NamedTuple):
@@ -601,5 +619,8 @@ class Sources:
         return self._files[file]
 
     def _read(self, file: str) -> SourceFile | None:
-        text = target_files.read_since_start(self._pid, file, _LARGEST) if file.endswith(".py") else None
+        if file == _COMMAND:
+            text: str | bytes | None = command_of(procfs.command_line(self._pid))
+        else:
+            text = target_files.read_since_start(self._pid, file, _LARGEST) if file.endswith(".py") else None
         return file_of(ast.parse(text)) if text is not None else None

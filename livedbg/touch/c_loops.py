@@ -11,15 +11,18 @@ Invariants:
     c_loops.K3. A loop that only goes on with a sleep or a wait that a signal broke (`while (nanosleep(&left, &left))`)
         is none, nor is one that does nothing but wait for a condition variable: that is how one waits for it.
     c_loops.K4. It works if it waits for nothing, and takes an item from a queue in each round, at the line or behind
-        it, if the line waits for that. It may also end when that queue is empty, or by any bool of this file. A wait
-        with a time limit in a loop that waits for nothing is a pause.
+        it, if the line waits for that; or if each round begins with the wait. It may also end when that queue is
+        empty, or by any bool of this file. A wait with a time limit in a loop that waits for nothing is a pause.
+    c_loops.K5. That something could not be read, or not be written, is no news that somebody may wait for: a way out
+        under `!read_line(file)` or `write(...) < 0` is no poll, also if a function of this file reads or writes. Nor
+        is `exit` under such a condition. But what has been read may be news.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -50,12 +53,20 @@ _TAKES: Final = frozenset({"pop", "take", "recv", "receive", "dequeue", "wait_an
 _LIMITED: Final = frozenset({"wait_for", "wait_until", "pthread_cond_timedwait", "cnd_timedwait"})
 
 _READS: Final = frozenset({"read", "recv", "recvfrom", "recvmsg", "fread", "fgets", "getline", "accept", "mq_receive"})
+_POLLS: Final = frozenset({"select", "pselect", "poll", "ppoll", "epoll_wait", "epoll_pwait"})
+_WRITES: Final = frozenset(
+    {
+        *("write", "send", "sendto", "sendmsg", "writev", "fwrite", "fputs", "fputc", "fprintf", "printf", "fflush"),
+        *("mq_send", "sem_post", "dprintf", "flush"),
+    }
+)
 _NOTHING: Final = ("0", "-1", "NULL", "nullptr")
 _AT_MOST: Final = ("==", "<=", "<")
 _JOBS: Final = frozenset({"pop", "pop_front", "pop_back", "dequeue", "take"})
 _WAITS: Final = frozenset({"wait", "pthread_cond_wait", "cnd_wait"})
 _BRACKETS: Final = ("condition_clause", "parenthesized_expression")
 _EXITS: Final = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate"})
+_OUT: Final = frozenset({"break_statement", "return_statement", "goto_statement"})
 _ORDERS: Final = ("<", ">", "<=", ">=")
 _CLOCKS: Final = frozenset({"now", "time", "clock", "difftime", "omp_get_wtime", "MPI_Wtime", "elapsed"})
 _UNITS: Final = frozenset(
@@ -125,12 +136,11 @@ def _sleeps_on(loop: Node) -> bool:
 
 def _way(loop: Node, line: int, root: Node) -> LoopWay:
     inside = list(_nodes(loop))
-    if any(_name(one.child_by_field_name("function")) in _EXITS for one in inside if one.type == "call_expression"):
-        return LoopWay.UNKNOWN
-    if any(one.type.startswith("co_") for one in inside):
+    body, test = loop.child_by_field_name("body"), loop.child_by_field_name("condition")
+    exits = _ways_out(body, exits=True) if body is not None else ()
+    if any(one.type.startswith("co_") for one in inside) or not all(_fails(one, root) for one in exits):
         return LoopWay.UNKNOWN
     own = _own(inside)
-    body, test = loop.child_by_field_name("body"), loop.child_by_field_name("condition")
     goes_on = LoopWay.ENDS if loop.type == "for_range_loop" else _goes_on(test, own, root)
     goes_on = LoopWay.RESTS if goes_on is None and _takes(test) else goes_on
     if goes_on is None or body is None:
@@ -139,16 +149,70 @@ def _way(loop: Node, line: int, root: Node) -> LoopWay:
     pops = [one.start_point[0] for one in each if not _called(one).isdisjoint(_JOBS)]
     here = [one for one in each if one.start_point[0] < line <= one.end_point[0] + 1]
     waits = any(not _called(one).isdisjoint(_WAITS | _JOBS | {"sem_wait"}) for one in here)
-    takes = goes_on is LoopWay.RESTS and bool(pops) and waits
+    begins = waits and _begins_with(body, line)
+    takes = goes_on is LoopWay.RESTS and waits and (begins or bool(pops))
     for way_out in map(_bare, _ways_out(body)):
-        at_end = way_out is not None and (_takes(_denied(way_out)) or _is_end(way_out, taken))
+        at_end = _fails(way_out, root, taken) or (way_out is not None and _takes(_denied(way_out)))
         if not (at_end or (takes and _is_closed(way_out, root)) or (way_out and _is_told(way_out, own, root))):
             return LoopWay.POLLS
     if not here:
         return LoopWay.UNKNOWN
     if goes_on is LoopWay.RESTS and any(not _called(one).isdisjoint(_LIMITED) for one in here):
         return LoopWay.PAUSES
-    return LoopWay.WORKS if takes and line <= min(pops) + 1 else goes_on
+    return LoopWay.WORKS if takes and (begins or line <= min(pops) + 1) else goes_on
+
+
+def _begins_with(body: Node, line: int) -> bool:
+    """Return whether a line is the first that a round does, but for declarations, of a lock for instance."""
+    does = (one for one in body.named_children if one.type not in ("declaration", "comment"))
+    first = next(does, None)
+    return first is not None and first.start_point[0] < line <= first.end_point[0] + 1
+
+
+def _fails(test: Node | None, root: Node, taken: Container[str] = ()) -> bool:
+    """Return whether a condition asks whether something could not be read or written (K5).
+
+    Args:
+        taken: the variables that get what a call has read.
+    """
+    test = _bare(test)
+    if test is None:
+        return False
+    if test.type == "binary_expression" and (joined := _text(test.child_by_field_name("operator"))) in ("&&", "||"):
+        sides = [_fails(test.child_by_field_name(side), root, taken) for side in ("left", "right")]
+        return any(sides) if joined == "&&" else all(sides)
+    denied = _denied(test)
+    asked = _bare(denied if denied is not None else test.child_by_field_name("left"))
+    if asked is None or asked.type != "call_expression":
+        return _is_end(test, taken)
+    moves = _moves(asked, root)
+    if denied is not None or moves == "writes":
+        return bool(moves)
+    at_most = _text(test.child_by_field_name("operator")) in _AT_MOST
+    return bool(moves) and at_most and _text(test.child_by_field_name("right")) in _NOTHING
+
+
+def _moves(call: Node, root: Node) -> str:
+    """Return whether a call `reads` or only `writes`, itself or in a function of the file; "" for others."""
+    name = _name(call.child_by_field_name("function"))
+    calls = {name}
+    if name not in _READS | _WRITES:
+        named = (one for one in _all(root) if one.type == "function_definition" and _declares(one, name))
+        calls = set().union(*(_called(one.child_by_field_name("body")) for one in named))
+    return "reads" if not calls.isdisjoint(_READS) else "writes" if not calls.isdisjoint(_WRITES) else ""
+
+
+def _all(node: Node) -> Iterator[Node]:
+    yield node
+    for one in node.named_children:
+        yield from _all(one)
+
+
+def _declares(function: Node, name: str) -> bool:
+    declarator = function.child_by_field_name("declarator")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.child_by_field_name("declarator")
+    return declarator is not None and _name(declarator.child_by_field_name("declarator")) == name
 
 
 def _is_closed(test: Node | None, root: Node) -> bool:
@@ -171,11 +235,15 @@ def _taken(inside: list[Node]) -> Iterator[str]:
             name, value = _text(node.child_by_field_name("declarator")), node.child_by_field_name("value")
         elif node.type == "assignment_expression":
             name, value = _text(node.child_by_field_name("left")), node.child_by_field_name("right")
-        if value is not None and value.type == "call_expression" and not _called(value).isdisjoint(_READS | _JOBS):
+        if (
+            value is not None
+            and value.type == "call_expression"
+            and not _called(value).isdisjoint(_READS | _JOBS | _POLLS)
+        ):
             yield name.lstrip("*")
 
 
-def _is_end(test: Node, taken: set[str]) -> bool:
+def _is_end(test: Node, taken: Container[str]) -> bool:
     """Return whether a condition asks whether what was read or taken is the end: `n <= 0`, `!line`, `job.size == 0`."""
     if test.type == "binary_expression":
         left, right = test.child_by_field_name("left"), test.child_by_field_name("right")
@@ -267,28 +335,36 @@ def _own(inside: list[Node]) -> set[str]:
     return {name for name, times in by_itself.items() if times == changed[name]}
 
 
-def _ways_out(node: Node, test: Node | None = None, *, nested: bool = False) -> Iterator[Node | None]:
-    """Yield for each way out of a loop the condition of the `if` right around it, or None."""
+def _ways_out(
+    node: Node, test: Node | None = None, *, nested: bool = False, exits: bool = False
+) -> Iterator[Node | None]:
+    """Yield for each way out of a loop, or for each end of the program, the condition right around it, or None."""
     for one in node.named_children:
-        if one.type in ("return_statement", "goto_statement") or (one.type == "break_statement" and not nested):
+        if _leaves(one, nested, exits):
             yield test
         elif one.type == "if_statement":
             condition = one.child_by_field_name("condition")
             branch, other = one.child_by_field_name("consequence"), one.child_by_field_name("alternative")
             if branch is not None:
-                yield from _of_branch(branch, condition, nested=nested)
+                yield from _of_branch(branch, condition, nested=nested, exits=exits)
             if other is not None:
-                yield from _of_branch(other, None, nested=nested)
+                yield from _of_branch(other, None, nested=nested, exits=exits)
         elif one.type not in _FUNCTIONS:
-            yield from _ways_out(one, nested=nested or one.type in _LOOPS or one.type == "switch_statement")
+            inner = nested or one.type in _LOOPS or one.type == "switch_statement"
+            yield from _ways_out(one, nested=inner, exits=exits)
 
 
-def _of_branch(branch: Node, test: Node | None, *, nested: bool) -> Iterator[Node | None]:
-    if branch.type in ("break_statement", "return_statement", "goto_statement"):
-        if branch.type != "break_statement" or not nested:
-            yield test
-    else:
-        yield from _ways_out(branch, test, nested=nested)
+def _of_branch(branch: Node, test: Node | None, *, nested: bool, exits: bool) -> Iterator[Node | None]:
+    if _leaves(branch, nested, exits):
+        yield test
+    elif branch.type not in _OUT:
+        yield from _ways_out(branch, test, nested=nested, exits=exits)
+
+
+def _leaves(node: Node, nested: bool, exits: bool) -> bool:
+    if exits:
+        return node.type == "expression_statement" and not _called(node).isdisjoint(_EXITS)
+    return node.type in _OUT and (node.type != "break_statement" or not nested)
 
 
 def _each_round(node: Node) -> Iterator[Node]:
@@ -301,7 +377,10 @@ def _each_round(node: Node) -> Iterator[Node]:
         for one in node.named_children:
             yield from _each_round(one)
     elif node.type == "if_statement" and (condition := node.child_by_field_name("condition")) is not None:
-        yield condition
+        branch = node.child_by_field_name("consequence")
+        beside = branch is not None and branch.start_point[0] == condition.end_point[0]
+        if not beside or _called(condition) or not _called(branch):
+            yield condition  # else what its line calls is in the branch
     elif node.type not in _BRANCHES:
         yield node
 

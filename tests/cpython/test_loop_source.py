@@ -10,7 +10,7 @@ from textwrap import dedent, indent
 
 import pytest
 
-from livedbg.cpython.loop_source import SourceLoop, Sources, loops_around, spans_of
+from livedbg.cpython.loop_source import SourceLoop, Sources, command_of, loops_around, spans_of
 
 POLLS = SourceLoop(True, False, polls=True)
 COUNTS = SourceLoop(False, False, "k", "n", polls=True)
@@ -129,3 +129,20 @@ def test_a_file_that_was_changed_later_is_not_read(tmp_path: Path) -> None:
 def test_which_loops_wait_for_nothing_to_become_true(source: str, steady: bool) -> None:
     (loop,) = around(source)
     assert loop.steady is steady
+
+
+@pytest.mark.parametrize(
+    ("words", "program"),
+    [
+        (("python", "-c", "x = 1"), "x = 1"),
+        (("python", "-u", "-Wd", "-X", "dev", "-cx = 1", "a"), "x = 1"),
+        (("python", "-uBc", "x = 1"), "x = 1"),
+        (("python", "-m", "cmd", "-c", "x"), None),
+        (("python", "job.py", "-c", "x"), None),
+        (("python", "-"), None),
+        (("python", "-c"), None),
+        ((), None),
+    ],
+)
+def test_the_program_of_a_command_line(words: tuple[str, ...], program: str | None) -> None:
+    assert command_of(words) == program

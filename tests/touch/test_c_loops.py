@@ -14,14 +14,14 @@ from livedbg.touch.c_loops import CSources
 ENDLESS, ENDS, POLLS, NOTHING = LoopWay.RESTS, LoopWay.ENDS, LoopWay.POLLS, LoopWay.UNKNOWN
 DECLARED = "static volatile sig_atomic_t g_stop;\nstd::vector<int> running_;\nstd::atomic<bool> quit_{false};\n"
 
-Way = Callable[[str], LoopWay | None]
+Way = Callable[..., LoopWay | None]
 
 
 @pytest.fixture
 def way(tmp_path: Path) -> Way:
-    def of(body: str) -> LoopWay | None:
+    def of(body: str, before: str = "") -> LoopWay | None:
         file = tmp_path / "job.cpp"
-        text = DECLARED + "void Job::run(Queue &q) {\n" + body + "\n}\n"
+        text = DECLARED + before + "void Job::run(Queue &q) {\n" + body + "\n}\n"
         file.write_text(text)
         os.utime(file, (1, 1))
         line = next(number for number, one in enumerate(text.splitlines(), 1) if "HERE" in one)
@@ -155,12 +155,48 @@ WAITS = "while (true) {\n cv.wait(l, [&] { return x || !q.empty(); });\n if (q.e
         ("for (;;) {\n sleep(HERE);\n if (q.empty()) return;\n q.pop_front();\n}", POLLS),  # it asks again and again
         ("for (;;) {\n while (sem_wait(HERE) != 0) {\n }\n q.pop();\n}", LoopWay.WORKS),
         ("while (!g_stop) {\n HERE.wait_for(l, t);\n}", LoopWay.PAUSES),
+        ("for (;;) {\n cv.wait(HERE, [&] { return quit_ || many(); });\n if (quit_) return;\n f();\n}", LoopWay.WORKS),
+        ("for (;;) {\n std::unique_lock l(m);\n cv.wait(HERE);\n if (quit_) return;\n f();\n}", LoopWay.WORKS),
+        ("for (;;) {\n ask();\n cv.wait(HERE, [&] { return quit_ || many(); });\n if (quit_) return;\n}", ENDLESS),
+        ("for (;;) {\n cv.wait(HERE);\n if (many()) return;\n f();\n}", POLLS),
+        ("for (;;) {\n if (quit_) cv.wait(HERE);\n f();\n}", NOTHING),
         ("while (!g_stop) {\n if (HERE.wait_until(l, t) == late) fire();\n}", LoopWay.PAUSES),
         ("while (!ready) {\n HERE.wait_for(l, t);\n f();\n}", POLLS),
     ],
 )
 def test_K4_who_takes_from_a_queue_works(body: str, expected: LoopWay | None, way: Way) -> None:
     assert way(body) is expected
+
+
+OF_THIS_FILE = """
+static bool read_line(int fd) { char c; while (read(fd, &c, 1) == 1) { if (c == 10) return true; } return false; }
+static int say(int fd) { return write(fd, "x", 1); }
+static bool still_busy(void) { return jobs > 0; }
+"""
+
+
+@pytest.mark.invariant("c_loops.K5")
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("while (true) {\n if (!read_line(fd)) break;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (read_line(fd)) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (!still_busy()) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (!unknown(fd)) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (say(fd) != 1) return 1;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (still_busy() != 1) return 1;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (write(fd, x, 2) != 2) _exit(1);\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (ready()) _exit(1);\n HERE;\n}", NOTHING),
+        ("while (true) {\n if (write(fd, x, 2) != 2 || ready()) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n n = poll(p, 1, 9);\n if (n < 0 && errno != EINTR) break;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n n = poll(p, 1, 9);\n if (n > 0) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (read(fd, x, 9) <= 0) break;\n HERE;\n}", ENDLESS),
+        ("while (true) {\n if (read(fd, x, 9) > 0) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (read(fd, x, 9) != 0) break;\n HERE;\n}", POLLS),
+    ],
+)
+def test_K5_what_could_not_be_read_or_written_is_no_news(body: str, expected: LoopWay, way: Way) -> None:
+    assert way(body, OF_THIS_FILE) is expected
 
 
 @pytest.mark.parametrize(
