@@ -11,7 +11,8 @@ Invariants:
     behaviour.L3. In a runtime that livedbg does not inspect, a little CPU time of any thread is no progress, and in one
         that polls none is.
     behaviour.L4. CPU time of a thread that shows nothing else is no observed progress, unless a count of completed work
-        has risen, or a loop of the thread progresses (livedbg.adapters.samples.loop_progress).
+        has risen, or a loop of the thread progresses (livedbg.adapters.samples.loop_progress), or it computes in loops
+        of C or C++ that only their own end ends, itself or in functions of mathematics: no library, which may spin.
     behaviour.L5. An idle program waits for a key or a change of a file only if it waits for nothing else that another
         process or device may owe it.
     behaviour.L6. A thread that repeatedly wakes from waits with a time limit, uses little CPU time and moves no bytes
@@ -115,7 +116,7 @@ ORDER: Final = "an order to stop"
 _LONG_S: Final = 600.0
 _NAP_S: Final = 1.0
 """Who asks to sleep for so long says himself for how long; a shorter sleep again and again is a poll."""
-_RESTING: Final = (LoopWay.RESTS, LoopWay.WORKS)
+_RESTING: Final = (LoopWay.RESTS, LoopWay.WORKS, LoopWay.ENDS)
 _GOES_ON: Final = (*_RESTING, LoopWay.ONCE)
 """Loops in which a task that sleeps goes on then; a thread that sleeps for moments may be called again and again."""
 _HALF: Final = 0.5
@@ -137,6 +138,14 @@ _INTERPRETER: Final = (
     "vdso",
 )
 """Files of Python's interpreter and of the C library."""
+
+_MEETS: Final = (
+    *("atomic", "mutex", "lock", "wait", "barrier", "semaphore", "condition", "future", "promise", "thread", "latch"),
+    *("once", "stop_token", "execution"),
+)
+"""Words in the names of what C++ has for threads to meet."""
+
+_MATHEMATICS: Final = ("libm.", "libm-", "libmvec")
 
 _SLEEPS_OF_CPP: Final = tuple(
     f"{returned}{name}"
@@ -429,6 +438,30 @@ def _computing(thread: Thread, state: RuleInput) -> str | None:
     return "CPU time alone was seen" if burns_for_ns(thread, state) is not None and not _completes(state) else None
 
 
+def _computes_to_an_end(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a thread was only seen in native code, in loops that only their own end ends (L4)."""
+    place = state.code.frame(state.snapshot.stacks.get(thread.id))
+    if place is None or place.language != "native" or place.loop is not LoopWay.ENDS or not place.module:
+        return False
+    stacks = [_frames(thread, state)]
+    stacks += [stack.frames for one in state.snapshot.profiles.get(thread.id, ()) for stack in one.stacks]
+    return all(_in_own_code(frames, place, state) for frames in stacks)
+
+
+def _in_own_code(frames: Sequence[Frame], place: Frame, state: RuleInput) -> bool:
+    user = state.code.frame_of(frames)
+    inside = takewhile(lambda frame: frame is not user, frames)
+    return user is not None and user.module == place.module and all(map(_only_computes, inside))
+
+
+def _only_computes(frame: Frame) -> bool:
+    """Return whether a function is one of mathematics, or a template of C++ that waits for nothing."""
+    if (frame.module or "").startswith(_MATHEMATICS):
+        return True
+    template = frame.function.startswith(("std::", "__gnu_cxx::"))
+    return template and not any(word in frame.function for word in _MEETS)
+
+
 def _progressing(thread: Thread, state: RuleInput) -> str | None:
     return "it got on" if _has_run(thread, state.snapshot) or thread.state is ThreadState.RUNNING else None
 
@@ -669,7 +702,8 @@ def burns_for_ns(thread: Thread, state: RuleInput) -> int | None:
     usual_ns = (activity.step_mono_ns - activity.first_mono_ns) / activity.steps if activity.steps else 0.0
     if activity.steps and quiet_ns < max(state.settings.thread_stall_ns, _STEPS * usual_ns):
         return None
-    return quiet_ns if calls_seen(thread, state) is None and loop_of(thread, state) is None else None
+    shows = calls_seen(thread, state) is not None or loop_of(thread, state) is not None
+    return None if shows or _computes_to_an_end(thread, state) else quiet_ns
 
 
 def progressing(threads: Iterable[Thread], state: RuleInput) -> list[Thread]:

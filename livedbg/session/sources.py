@@ -96,7 +96,7 @@ class StackSources:
                 return LoopWay.UNKNOWN if unsure and ends is LoopWay.ONCE else ends
             way = self._way_at(pid, frame.language == "python", frame.file, frame.line)
             if way is LoopWay.ENDS:
-                ends = LoopWay.RESTS
+                ends = way
             elif way is not None:
                 return way
         return ends

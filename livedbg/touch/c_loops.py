@@ -69,6 +69,7 @@ _EXITS: Final = frozenset({"exit", "_exit", "abort", "quick_exit", "terminate"})
 _OUT: Final = frozenset({"break_statement", "return_statement", "goto_statement"})
 _ORDERS: Final = ("<", ">", "<=", ">=")
 _CLOCKS: Final = frozenset({"now", "time", "clock", "difftime", "omp_get_wtime", "MPI_Wtime", "elapsed"})
+_SIZES: Final = frozenset({"size", "length", "ssize", "rows", "cols", "numel", "strlen"})
 _UNITS: Final = frozenset(
     {"hours", "minutes", "seconds", "milliseconds", "microseconds", "nanoseconds", "count", "time_since_epoch"}
 )
@@ -271,7 +272,7 @@ def _goes_on(test: Node | None, own: set[str], root: Node) -> LoopWay | None:
         names = [_text(side) for side in sides if side is not None and side.type == "identifier"]
         calls = {_name(one.child_by_field_name("function")) for one in _nodes(test) if one.type == "call_expression"}
         of_time = not calls.isdisjoint(_CLOCKS) and calls <= _CLOCKS | _UNITS
-        return LoopWay.ENDS if of_time or (not calls and not own.isdisjoint(names)) else None
+        return LoopWay.ENDS if of_time or (calls <= _SIZES and not own.isdisjoint(names)) else None
     if test.type == "binary_expression" and _text(test.child_by_field_name("operator")) in ("&&", "||"):
         ways = [_goes_on(test.child_by_field_name(side), own, root) for side in ("left", "right")]
         return None if None in ways else LoopWay.RESTS if LoopWay.RESTS in ways else LoopWay.ENDS

@@ -56,7 +56,7 @@ async def test_Y2_how_a_loop_goes_on_is_told_of_the_place_and_of_the_innermost_f
     [
         ("while True:\n        f()", LoopWay.RESTS),
         ("while not ready:\n        f()", LoopWay.POLLS),
-        ("if ready:\n        f()", LoopWay.RESTS),
+        ("if ready:\n        f()", LoopWay.ENDS),
         ("while True:\n      if ready: \n         f()", LoopWay.UNKNOWN),
     ],
 )

@@ -1,8 +1,10 @@
 // A thread that spins or computes: loops MODE. Prints READY PID. The names of the functions say nothing, or lie.
+#include <pthread.h>
 #include <sched.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -57,6 +59,24 @@ APART static void poll_and_count() {
         if (turns == UINT64_MAX) sink = turns;
     sink = 3;
 }
+APART static void add_up(uint64_t many) {
+    double sum = 0;
+    for (uint64_t n = 0; n < many; n++) {
+        if (n % 3) sum += 0.5;
+        sum += std::cos(sum);  // @ends
+    }
+    real = sum;
+}
+APART static void back_off() {
+    for (volatile int n = 0; n < 2000; n = n + 1) {}  // @backs off
+}
+APART static void poll_and_back_off() {
+    while (!flag.load()) back_off();
+    sink = 4;
+}
+APART static void lock_again_and_again(pthread_spinlock_t *held) {
+    for (uint64_t n = 0; n < UINT64_MAX; n++) pthread_spin_lock(held);  // @library
+}
 
 static unsigned char bytes[4096];
 static char room[1 << 16];
@@ -76,4 +96,11 @@ int main(int, char **argv) {
     if (mode == "matrix") wait_for_product(a, b, c);
     if (mode == "fill") wait_for_room(room, sizeof room);
     if (mode == "counts") poll_and_count();
+    if (mode == "ends") add_up(UINT64_MAX);
+    if (mode == "backs_off") poll_and_back_off();
+    if (mode == "in_a_library") {
+        pthread_spinlock_t held;
+        pthread_spin_init(&held, 0);
+        lock_again_and_again(&held);
+    }
 }

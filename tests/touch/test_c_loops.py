@@ -46,6 +46,8 @@ def way(tmp_path: Path) -> Way:
         ("for (int i = 0; i < n; i = done()) {\n HERE;\n}", POLLS),
         ("for (int i = 0; i < n; ++i) {\n HERE;\n count(&i);\n}", POLLS),
         ("for (int i = 0; i < done(); ++i) {\n HERE;\n}", POLLS),
+        ("for (size_t i = 0; i < xs.size(); ++i) {\n HERE;\n}", ENDS),
+        ("while (xs.size() < n) {\n HERE;\n}", POLLS),
         ("double e = 1; while (e > 1e-9) {\n e *= 0.9;\n HERE;\n}", ENDS),
         ("double e = 1; while (e > 1e-9) {\n e = step();\n HERE;\n}", POLLS),
         ("while (!ready) {\n HERE;\n}", POLLS),
