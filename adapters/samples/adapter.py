@@ -18,7 +18,7 @@ from itertools import zip_longest
 from typing import Any, ClassVar, Final
 
 from livedbg.adapters.samples.account import Pace, SampleAccount, Troubles
-from livedbg.adapters.samples.loop_progress import MOST_S, Naps, Readings
+from livedbg.adapters.samples.loop_progress import MOST_S, LoopReadings, Naps
 from livedbg.adapters.samples.profiling import counted, profile_python, profile_targets
 from livedbg.adapters.samples.shown import Shown
 from livedbg.model import Thread, ids
@@ -100,7 +100,8 @@ _SOON_NS: Final = 5 * _MS  # the same for the first stack
 _SOON_S: Final = 0.3  # how long the first stacks are waited for
 _CALLS_S: Final = 0.4  # how long a thread of which nothing but CPU time is seen is looked at ...
 _CALLS_HZ: Final = 100  # ... and how often in a second ...
-_CALLS_APART_S: Final = 8.0  # ... and after which pause again ...
+_CALLS_SOON_S: Final = 1.0  # ... and again after this, and after twice that, up to ...
+_CALLS_APART_S: Final = 8.0  # ... this pause ...
 _AGAIN_S: Final = 0.1  # ... for how long: what was read before still counts
 _POLL_S: Final = 0.02
 _TASKS: Final = 4  # threads that execute tasks of which the place is looked for ...
@@ -130,7 +131,7 @@ class SamplesAdapter(Adapter):
         self._account = SampleAccount()
         self._troubles = Troubles(self.name)
         self._faster = Faster()
-        self._loops: dict[str, Readings] = {}
+        self._loops = LoopReadings()
         self._naps = Naps()
         self._reads_naps = asyncio.Lock()
         self._shown: Shown | None = None
@@ -232,7 +233,7 @@ class SamplesAdapter(Adapter):
         since_ns = snapshot.now(context.request.host).mono_ns - int(_CALLS_APART_S * 1e9)
         if any(not activity.steps or activity.step_mono_ns < since_ns for activity in seen):
             pace = Pace(_CALLS_HZ, _PROFILE_HZ)
-            self._loops = {of: known for of, known in self._loops.items() if of in snapshot.threads}
+            self._loops.keep(snapshot.threads)
             await profile_python(context, seconds=seconds, pace=pace, loops=self._loops)
 
     async def _sample_naps(self, context: Context, seconds: float = MOST_S) -> None:
@@ -284,7 +285,8 @@ class SamplesAdapter(Adapter):
 
     async def _watch(self, context: Context) -> None:
         """Sample running threads periodically until the targets have ended."""
-        pause_s, tasks_s, calls_s = _LIMIT.least_s, 0.0, time.monotonic() + _CALLS_APART_S
+        pause_s, tasks_s, apart_s = _LIMIT.least_s, 0.0, _CALLS_SOON_S
+        calls_s = time.monotonic() + apart_s
         with ClockSamples() as clocks:
             while not targets_ended(context):
                 snapshot = context.snapshot()
@@ -300,9 +302,10 @@ class SamplesAdapter(Adapter):
                     await self._sample_tasks(context)
                     tasks_s = time.monotonic() + _TASKS_APART_S
                 if time.monotonic() >= calls_s:
-                    await self._sample_calls(context, _AGAIN_S)
+                    await self._sample_calls(context, _CALLS_S if apart_s < _CALLS_APART_S else _AGAIN_S)
                     await self._sample_naps(context, _AGAIN_S)
-                    calls_s = time.monotonic() + _CALLS_APART_S
+                    apart_s = min(2 * apart_s, _CALLS_APART_S)
+                    calls_s = time.monotonic() + apart_s
                 await context.sleep(pause_s)
 
     async def _turn(

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -132,6 +132,18 @@ class Readings:
 
     def __init__(self) -> None:
         self.loops, self.ending, self.steps = LoopHistory(), LoopHistory(), StepHistory()
+
+
+class LoopReadings:
+    """What was read of the loops of running threads, with the reader, which is kept: to find an interpreter costs."""
+
+    def __init__(self) -> None:
+        self.frames = PythonFrames()
+        self.of: dict[str, Readings] = {}
+
+    def keep(self, threads: Container[str]) -> None:
+        """Forget other threads."""
+        self.of = {name: known for name, known in self.of.items() if name in threads}
 
 
 MOST_S: Final = 4.0

@@ -10,7 +10,7 @@ Invariants:
     samples_profiling.R2. Every sample taken is in the profile and in the ledger; samples that the kernel dropped of a
         thread that has others are in the profile.
     samples_profiling.P1. A thread that waits when it is sampled has no sample, whatever it has used since.
-    samples_profiling.P2. Sampling Python takes at most a tenth of a core.
+    samples_profiling.P2. Sampling Python takes at most a tenth of a core, once its interpreters and sources have been read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from livedbg.adapters.samples.account import Pace, SampleAccount
-from livedbg.adapters.samples.loop_progress import LoopProgress, Readings
+from livedbg.adapters.samples.loop_progress import LoopProgress, LoopReadings, Readings
 from livedbg.adapters.samples.python_frames import PythonFrames, with_python
 from livedbg.adapters.samples.sampling import Batch, Followed, Sampling, Taken
 from livedbg.adapters.samples.unwinding import SampledStacks
@@ -71,13 +71,13 @@ class PythonProfile:
         self,
         threads: dict[int, tuple[int, str]],
         give: Callable[[list[PythonSample]], object],
-        loops: dict[str, Readings] | None = None,
+        loops: LoopReadings | None = None,
     ) -> None:
         self.threads = threads
         self._give = give
         self._loops = loops
         self._stop = threading.Event()
-        self._python = PythonFrames()
+        self._python = PythonFrames() if loops is None else loops.frames
         self._used_ns: dict[int, int] = {}
 
     def stop(self) -> None:
@@ -94,8 +94,9 @@ class PythonProfile:
         Returns:
             False, at once, if there is no readable interpreter.
         """
-        end_s = time.monotonic() + seconds
-        refresh_s = 0.0
+        self._python.refresh({pid for pid, _ in self.threads.values()})
+        now_s = time.monotonic()
+        end_s, refresh_s, warm = now_s + seconds, now_s, False
         while (now_s := time.monotonic()) < end_s and not self._stop.is_set():
             before_s = time.thread_time()
             if now_s >= refresh_s:
@@ -105,7 +106,9 @@ class PythonProfile:
                     return False
             if seen := self._look():
                 self._give(seen)
-            self._stop.wait(max(period_s, _PYTHON_PROFILE_REST * (time.thread_time() - before_s)))  # P2
+            rest_s = _PYTHON_PROFILE_REST * (time.thread_time() - before_s) if warm else 0.0  # P2
+            warm = True
+            self._stop.wait(max(period_s, rest_s))
         return True
 
     def _look(self) -> list[PythonSample]:
@@ -129,7 +132,7 @@ class PythonProfile:
     def _progress(self, pid: int, tid: int, thread: str, now_ns: int) -> LoopProgress | None:
         """Return a `for` loop that progresses, another one that only its own end ends, or that steps are made."""
         assert self._loops is not None
-        known = self._loops.setdefault(thread, Readings())
+        known = self._loops.of.setdefault(thread, Readings())
         progress = known.loops.add(now_ns, self._python.loops(pid, tid))
         nests = self._python.ending_loops(pid, tid, asleep=False) or {}
         steps = known.steps.add(now_ns, self._python.steps(pid, tid))
@@ -260,9 +263,7 @@ async def profile_targets(
         profile.cancel()
 
 
-async def profile_python(
-    context: Context, *, seconds: float, pace: Pace, loops: dict[str, Readings] | None = None
-) -> bool:
+async def profile_python(context: Context, *, seconds: float, pace: Pace, loops: LoopReadings | None = None) -> bool:
     """Profile the Python functions of the targets' threads where the kernel takes no samples.
 
     Args:

@@ -67,6 +67,7 @@ _CLOCKS: Final = frozenset(
 )
 _TAKES: Final = frozenset({"get", "recv", "recv_bytes", "recv_json", "recv_pyobj", "recv_string", "receive", "accept"})
 _GETTER: Final = "get"
+_READS: Final = frozenset({"read", "readline", "read1", "recv", "recv_bytes", "receive_bytes"})
 _ARITHMETIC: Final = frozenset({"len", "min", "max", "abs", "int", "round"})
 _EXITS: Final = ("sys.exit", "os._exit", "exit", "quit")
 _BLOCKS: Final = (ast.With, ast.AsyncWith)
@@ -397,12 +398,23 @@ def _is_time(test: ast.expr, once: Mapping[str, ast.expr] = MappingProxyType({})
 
 
 def _is_last(test: ast.expr) -> bool:
-    """Return whether a condition takes an item and asks whether it is the last: `(item := q.get()) is not END`."""
-    if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+    """Return whether a condition takes an item and asks whether it is the last: `(item := q.get()) is not END`.
+
+    Of a stream, what is empty is the end: `data := file.read(9)`.
+    """
+    compared = isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot))
+    asked = test.left if isinstance(test, ast.Compare) and compared else test
+    if not isinstance(asked, ast.NamedExpr):
         return False
-    item = test.left.value if isinstance(test.left, ast.NamedExpr) else None
-    called = item.func if isinstance(item, ast.Call) and not item.args else None
-    return isinstance(called, ast.Attribute) and called.attr in _TAKES
+    awaited = isinstance(asked.value, ast.Await)
+    item = asked.value.value if isinstance(asked.value, ast.Await) else asked.value
+    called = item.func if isinstance(item, ast.Call) else None
+    if not isinstance(item, ast.Call) or not isinstance(called, ast.Attribute):
+        return False
+    if called.attr in _READS:
+        return True
+    may_be_getter = called.attr == _GETTER and not awaited and not compared
+    return called.attr in _TAKES and not item.args and not may_be_getter
 
 
 def _is_flag(node: ast.expr, flags: Collection[str]) -> bool:
