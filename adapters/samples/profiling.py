@@ -10,7 +10,7 @@ Invariants:
     samples_profiling.R2. Every sample taken is in the profile and in the ledger; samples that the kernel dropped of a
         thread that has others are in the profile.
     samples_profiling.P1. A thread that waits when it is sampled has no sample, whatever it has used since.
-    samples_profiling.P2. Sampling Python takes at most a tenth of a core, once its interpreters and sources have been read.
+    samples_profiling.P2. Sampling Python takes at most a tenth of a core, once interpreters and sources have been read.
 """
 
 from __future__ import annotations
