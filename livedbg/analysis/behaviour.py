@@ -60,6 +60,9 @@ Invariants:
     behaviour.L19. Who waits for what a sleeping thread or task will give (livedbg.cpython.givers) goes on as that one
         does: it sleeps in a loop that waits for nothing, at a line that each round comes to, or in none; or it is a
         task that goes on (L18). Who sleeps since something failed may never come to give.
+    behaviour.L20. A helper thread whose whole stack is of libraries waits for a job of its library, if it waits for a
+        condition, a semaphore or a futex: OpenBLAS, OpenMP and others keep such threads. Who waits for what it does
+        waits himself.
 """
 
 from __future__ import annotations
@@ -79,6 +82,7 @@ from livedbg.analysis.python_calls import (
     is_timer,
     sleeps_in_task,
     takes_item,
+    waits_for_child,
     waits_for_job,
     waits_for_semaphore,
     waits_to_be_stopped,
@@ -103,6 +107,7 @@ from livedbg.model import (
 )
 from livedbg.model.facts import RequestFacts, SocketFacts, WaitedFacts, facts_of
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.patterns import lazy_re
 
 TICK_SHARE: Final = 0.05
 """Of a core: a helper thread that uses less does nothing but tick. gloo's loop takes 0.13 %, a JVM's timer 0.2 %."""
@@ -158,6 +163,7 @@ _SLEEPS_OF_CPP: Final = tuple(
     )
 )
 
+_BEGINS: Final = lazy_re(r"_*(?:start_thread|clone3?|thread_start|pthread_create)\b")
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:")
 _HELD: Final = (*_LOCKS, "barrier:")
 
@@ -183,6 +189,7 @@ class Doing(NamedTuple):
     reason: str = ""
 
 
+_IDLE_WORKER: Final = Doing(Behaviour.SERVING, JOB)
 LONG_BLOCKED: Final = Doing(Behaviour.BLOCKED, "for the threshold")
 
 
@@ -240,9 +247,26 @@ def _serving(thread: Thread, state: RuleInput) -> str | None:
         return None
     if thread.wait is WaitKind.SIGNAL:
         return "a signal"
-    if _takes_jobs(thread, state):
+    if _takes_jobs(thread, state) or _helps_library(thread, state):
         return JOB
     return _serves(thread, state) or ("connections" if _until_stopped(thread, state) else None)
+
+
+def _helps_library(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a helper thread, which a library has begun, waits for a job of it (L20)."""
+    if thread.wait not in _FOR_ITEMS or _is_main(thread, state.snapshot):
+        return False
+    frames = _frames(thread, state)
+    whole = any(_BEGINS.match(frame.function) for frame in frames)
+    library = any(map(state.code.of_library, frames))
+    return whole and library and all(_is_of_library(frame, state) for frame in frames)
+
+
+def _is_of_library(frame: Frame, state: RuleInput) -> bool:
+    if frame.language != "native" or state.code.inside(frame) < Inside.FRAMEWORK:
+        return False
+    nameless = frame.function.startswith("0x") and not (frame.module or "").startswith(_INTERPRETER)
+    return not nameless or state.code.of_library(frame)
 
 
 def _until_stopped(thread: Thread, state: RuleInput) -> bool:
@@ -794,11 +818,18 @@ def _leaves_a_connection(process: str, state: RuleInput) -> bool:
 
 
 def awaits_children(thread: Thread, state: RuleInput) -> bool:
-    """Return whether a thread waits for child processes that are watched too, as a shell does."""
-    if thread.wait is not WaitKind.CHILD:
-        return False
-    children = state.graph.blockers_of(thread.id)
+    """Return whether a thread waits for the end of child processes that are watched too, as a shell does."""
+    children: Collection[str] = ()
+    if thread.wait is WaitKind.CHILD:
+        children = state.graph.blockers_of(thread.id)
+    elif waits_for_child(_frames(thread, state)):
+        own = state.snapshot.processes.get(thread.process)
+        children = [one.id for one in state.snapshot.processes.values() if own is not None and _is_child(one, own)]
     return bool(children) and all(_judged_itself(child, state.snapshot) for child in children)
+
+
+def _is_child(process: Process, parent: Process) -> bool:
+    return process.ppid == parent.pid and process.host == parent.host and not process.exited
 
 
 def _judged_itself(entity: str, snapshot: Snapshot) -> bool:
@@ -832,6 +863,8 @@ def _end_of(chain: Sequence[str], state: RuleInput) -> Thread | None:
 def _shows(does: Doing) -> int:
     if does.kind in (Behaviour.PROGRESSING, Behaviour.COMPUTING):
         return 1
+    if does == _IDLE_WORKER:
+        return 3  # it ends nobody's wait (L11)
     return 2 if does.kind in (Behaviour.SERVING, Behaviour.SLEEPING) else 0
 
 

@@ -133,6 +133,20 @@ _TAKES: Final = frozenset({"Queue.get", "SimpleQueue.get", "get"})
 _ANYIO: Final = ("anyio/_backends/_asyncio.py", "WorkerThread.run")
 
 
+_FOR_CHILD: Final = frozenset(
+    {
+        *(("subprocess.py", name) for name in ("Popen._wait", "_wait")),
+        *(("multiprocessing/popen_fork.py", name) for name in ("Popen.wait", "wait")),
+    }
+)
+"""They wait for the end of a child with a time limit: by naps, or at a pipe that the child has open."""
+
+
+def waits_for_child(frames: Sequence[Frame]) -> bool:
+    """Return whether a thread of Python waits for a child process to end, by its frames."""
+    return any(_is_one_of(frame, _FOR_CHILD) for frame in frames if frame.language == "python")
+
+
 def in_job(frames: Sequence[Frame], workers: Workers = ()) -> bool:
     """Return whether a thread of a pool does a job, and doesn't wait for the next item of a queue in it."""
     if takes_item(frames):

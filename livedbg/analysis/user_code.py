@@ -110,7 +110,9 @@ _MODULES: Final = (
         lazy_re(
             r"lib(?:gomp|omp|iomp5|mpi\w{0,40}|open-(?:pal|rte)|pmix|prrte|uc[mpst]|fabric|ibverbs|rdmacm|mlx\d|numa|hwloc|event\w{0,40}"
             r"|uv|ev|zmq|ssl|crypto|curl|z|zstd|lz4|glib-2|gio-2|gobject-2|tbb\w{0,40}|stdbuf|jemalloc|tcmalloc\w{0,40}|mimalloc"
-            r"|boost_\w{1,60}|absl_\w{1,60}|grpc\w{0,40}|protobuf)[.-]"
+            r"|boost_\w{1,60}|absl_\w{1,60}|grpc\w{0,40}|protobuf"
+            r"|(?:scipy_)?openblas\w{0,40}|mkl_\w{1,40}|blis\w{0,20}|onnxruntime\w{0,40}|tensorflow\w{0,40}|arrow\w{0,40}"
+            r"|rdkafka\w{0,20}|rocksdb|opencv_\w{1,40})[.-]|(?:cygrpc|xla_extension|_raylet|cv2)\.(?:cpython-|abi3\.|so$)"
         ),
     ),
 )
@@ -243,6 +245,12 @@ class UserCode:
                 self._frames.clear()
             found = self._frames[key] = self._python(frame) if frame.language == "python" else self._native(frame)
         return found
+
+    def of_library(self, frame: Placed) -> bool:
+        """Return whether a frame is in the file of a library or a framework; its function may have no name."""
+        module = frame.module or ""
+        named = next((inside for inside, modules in _MODULES if modules.match(module)), Inside.USER)
+        return named is Inside.LIBRARY or _found(self._modules, module)
 
     def _python(self, frame: Placed) -> Inside:
         file = frame.file or ""
