@@ -107,7 +107,6 @@ from livedbg.model import (
 )
 from livedbg.model.facts import RequestFacts, SocketFacts, WaitedFacts, facts_of
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.patterns import lazy_re
 
 TICK_SHARE: Final = 0.05
 """Of a core: a helper thread that uses less does nothing but tick. gloo's loop takes 0.13 %, a JVM's timer 0.2 %."""
@@ -163,7 +162,8 @@ _SLEEPS_OF_CPP: Final = tuple(
     )
 )
 
-_BEGINS: Final = lazy_re(r"_*(?:start_thread|clone3?|thread_start|pthread_create)\b")
+_BEGINS: Final = frozenset({"start_thread", "clone", "clone3", "__clone", "__clone3", "thread_start"})
+"""Functions of libc that are outermost in a thread's stack."""
 _LOCKS: Final = ("mutex:", "rwlock:", "pylock:")
 _HELD: Final = (*_LOCKS, "barrier:")
 
@@ -257,7 +257,7 @@ def _helps_library(thread: Thread, state: RuleInput) -> bool:
     if thread.wait not in _FOR_ITEMS or _is_main(thread, state.snapshot):
         return False
     frames = _frames(thread, state)
-    whole = any(_BEGINS.match(frame.function) for frame in frames)
+    whole = any(frame.function in _BEGINS for frame in frames)
     library = any(map(state.code.of_library, frames))
     return whole and library and all(_is_of_library(frame, state) for frame in frames)
 
