@@ -269,7 +269,8 @@ async def profile_targets(
 _KEPT_LOOK_S: Final = 0.1
 _FILES_S: Final = 1.0  # between two searches for libraries that were loaded meanwhile
 _YOUNG_NS: Final = 1_000_000_000  # how long a block lives at least that is kept ...
-_YOUNG_SHARE: Final = 0.1  # ... or for which part of the time, if that is less
+_YOUNG_SHARE: Final = 0.05  # ... or for which part of the time, if that is less
+_PEAK_NS: Final = 20_000_000
 _KeptStack = tuple[tuple[Frame, ...], bool]
 """Frames, and whether they are whole."""
 
@@ -320,8 +321,9 @@ async def _follow_calls(
     calls: AllocationProbes, kept: KeptBlocks[_KeptStack], stacks: SampledStacks, since_ns: int
 ) -> None:
     """Read the calls since the last time; raise LivedbgError if stacks can't be unwound."""
-    bits, dropped = calls.bits, calls.lost_frees
+    bits, before = calls.bits, calls.lost_frees
     blocks, frees = await asyncio.to_thread(calls.read)
+    dropped = calls.lost_frees > before
     try:
         unwound = await stacks.unwind([sample for sample, _, _ in blocks], _UNWIND_S) if blocks else []
     except OSError:  # it has ended
@@ -330,16 +332,24 @@ async def _follow_calls(
     for (sample, address, size), found in zip(blocks, unwound, strict=True):
         frames = (found.frames, found.whole) if found is not None else ((), False)
         told.append((sample.mono_ns, address, size, frames))
+    noted_ns = 0
     for at_ns, address, size, stack in sorted(told, key=lambda one: one[0]):
+        if not dropped and at_ns > noted_ns + _PEAK_NS:  # also within one batch: unwinding takes long at first
+            noted_ns = at_ns
+            kept.note_peak(_old_since(at_ns, since_ns))
         if stack is None:
             kept.gave(address, at_ns)
         else:
             kept.took(address, size, at_ns, stack, weight_of(size, bits))
-    if calls.lost_frees > dropped:
+    if dropped:
         kept.forget()
-    now_ns = time.monotonic_ns()
-    kept.note_peak(now_ns - min(_YOUNG_NS, int(_YOUNG_SHARE * (now_ns - since_ns))))
+    kept.note_peak(_old_since(time.monotonic_ns(), since_ns))
     await asyncio.to_thread(calls.adapt, kept, [size for _, _, size in blocks])
+
+
+def _old_since(now_ns: int, since_ns: int) -> int:
+    """Return the time before which a block was taken that is kept now."""
+    return now_ns - min(_YOUNG_NS, int(_YOUNG_SHARE * (now_ns - since_ns)))
 
 
 def _own_bytes(pid: int) -> int:

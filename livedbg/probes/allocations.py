@@ -11,7 +11,7 @@ Invariants:
     allocations.K2. A block that stands for others weighs as many as the kernel's test took it from.
     allocations.K3. Where the kernel dropped frees, what was taken until then is no longer said to be kept.
     allocations.K4. A program that would spend more than `_SHARE` of its time in our traps can be left alone.
-    allocations.K5. What does not live for a second, or a tenth of the time, is not kept.
+    allocations.K5. What does not live for a second, or a small part of the time, is not kept.
 """
 
 from __future__ import annotations
