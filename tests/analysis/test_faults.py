@@ -117,15 +117,35 @@ def test_a_child_that_nobody_had_listed_is_named_by_the_signal_that_ended_it() -
     point = Catchpoint(id="C9", process=ONE, pattern="signals", moment=Moment.SIGNAL, state=CatchpointState.DONE)
     world.store.apply(ev.CatchpointSeen(catchpoint=point, **world.stamp()))
     world.store.apply(ev.ExceptionSeen(hit=structs.replace(hit, catchpoint="C9"), **world.stamp()))
-    assert sorted(found.sentence for found in crashes(world)) == [
-        "Process 1 (prog1) ended with status 1.",
-        "Process 77 was ended by SIGFPE in scale (ops.cpp:12).",
-    ]
+    [found] = crashes(world)
+    assert found.sentence == (
+        "Process 1 (prog1) ended with status 1 after child process 77 was ended by SIGFPE in scale (ops.cpp:12)."
+    )
+    assert [one.kind for one in found.evidence] == ["proc", "signal", "stack"]
     handled = over(1)
     handled.store.apply(ev.CatchpointSeen(catchpoint=point, **handled.stamp()))
     quiet = structs.replace(hit, catchpoint="C9", fatal=False)
     handled.store.apply(ev.ExceptionSeen(hit=quiet, **handled.stamp()))
     assert said(handled) == "Process 1 (prog1) ended with status 1."
+
+
+def test_of_many_short_children_that_crashed_none_is_said_to_have_ended_the_job() -> None:
+    """Tests that want a crash, and probes of a machine, end so too."""
+    world = over(1)
+    point = Catchpoint(id="C9", process=ONE, pattern="signals", moment=Moment.SIGNAL, state=CatchpointState.DONE)
+    world.store.apply(ev.CatchpointSeen(catchpoint=point, **world.stamp()))
+    for pid in range(70, 80):
+        hit = ExceptionHit(
+            id=f"h{pid}",
+            type="SIGABRT",
+            message="",
+            process=f"process:box/{pid}",
+            stack=SCALE,
+            fatal=True,
+            catchpoint="C9",
+        )
+        world.store.apply(ev.ExceptionSeen(hit=hit, **world.stamp()))
+    assert said(world) == "Process 1 (prog1) ended with status 1."
 
 
 def test_a_short_child_that_crashed_is_no_crash_of_a_job_that_ended_well() -> None:

@@ -6,7 +6,7 @@ The exception that a runtime's error was raised as is evidence of that error's f
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
@@ -32,6 +32,7 @@ _SAID: Final = 300
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
 _CALLERS: Final = 12
 _PASSED_ON_NS: Final = 5_000_000_000  # from a fault to its end by a handler that writes of it
+_SHORT: Final = 3  # processes of which each end is told though they lived too shortly to be listed
 _MOST: Final = 200  # exceptions of logs among which is looked
 
 
@@ -105,13 +106,18 @@ def fault_place(fault: ExceptionHit, code: UserCode) -> str:
     return "" if frame is None or fault.sent else place_text(frame)
 
 
-def unseen_faults(snapshot: Snapshot) -> Iterator[Process]:
-    """Yield the processes that a signal was seen to end before anybody had listed them."""
+def unseen_faults(snapshot: Snapshot) -> Sequence[Process]:
+    """Return the processes that a signal was seen to end before anybody had listed them.
+
+    Of many none is returned: tests that want a crash, and probes of a machine, end so.
+    """
+    found = []
     for hit in snapshot.exceptions.values():
         if hit.fatal and not hit.sent and hit.process and hit.process not in snapshot.processes:
             host, pid = ids.parse(hit.process).parts
             status = -int(signal.Signals[hit.type])
-            yield Process(id=hit.process, host=host, pid=int(pid), exited=True, exit_status=status)
+            found.append(Process(id=hit.process, host=host, pid=int(pid), exited=True, exit_status=status))
+    return found if len(found) <= _SHORT else ()
 
 
 def overflow_text(fault: ExceptionHit, code: UserCode) -> str:

@@ -71,13 +71,19 @@ class Crash:
             if finding.state is not None:
                 explained.add(hit.process)
             yield finding
-        for process in (*snapshot.processes.values(), *unseen_faults(snapshot)):
+        short = unseen_faults(snapshot)
+        told = False
+        for process in snapshot.processes.values():
             status = process.exit_status
             if not process.exited or not status or process.id in explained or (explained and not _by_signal(status)):
                 continue
             crashed = is_crash(process, state)
             if crashed or _by_signal(status):
-                yield self._ended(process, status, crashed, state)
+                child = short[0] if len(short) == 1 and process in heads(snapshot) and status > 0 else None
+                told = told or child is not None
+                yield self._ended(process, status, crashed, state, child)
+        for process in () if told else short:
+            yield self._ended(process, process.exit_status or 0, False, state)
 
     def _logged(self, hit: ExceptionHit, state: RuleInput) -> Finding:
         snapshot = state.snapshot
@@ -127,7 +133,10 @@ class Crash:
             writer=hit.writer,
         )
 
-    def _ended(self, process: Process, status: int, crashed: bool, state: RuleInput) -> Finding:
+    def _ended(
+        self, process: Process, status: int, crashed: bool, state: RuleInput, child: Process | None = None
+    ) -> Finding:
+        """Return how a process ended; `child` is the one that a signal ended before anybody had listed it."""
         how = how_ended(status)
         name = sentence_case(name_of(process.id, state.snapshot))
         fault = fault_of(process, state.snapshot)
@@ -143,7 +152,12 @@ class Crash:
             hint = "gdb -batch -ex run -ex 'bt -20' --args COMMAND   shows what calls itself"
         elif status == -signal.SIGKILL:
             hint = "dmesg | grep -i oom   tells whether the OOM killer did it"
-        said = last_error(process.id, state.snapshot) if status > 0 else None
+        if child is not None and (fault := fault_of(child, state.snapshot)) is not None:
+            place = fault_place(fault, state.code)
+            where = overflow_text(fault, state.code)
+            where = f": {where}" if where else f" in {place}" if place else ""
+            where = f" after child process {child.pid} was ended {how_ended(child.exit_status)}{where}"
+        said = last_error(process.id, state.snapshot) if status > 0 and child is None else None
         if said is not None:
             text = said[1].text[said[1].head :].strip().partition("\n")[0]
             where = f' after "{clean_line(text, _SAID).rstrip(".")}"'
