@@ -286,6 +286,7 @@ async def _kept_by(context: Context, pool: UnwinderPool, pid: int, over: asyncio
     first = most = _own_bytes(pid)
     stacks, why, ends = SampledStacks(pid, pool), "", False
     calls: AllocationProbes | None = None
+    ended = asyncio.ensure_future(over.wait())
     try:
         calls = await asyncio.to_thread(AllocationProbes, pid)
         while not ends and not why:
@@ -297,7 +298,7 @@ async def _kept_by(context: Context, pool: UnwinderPool, pid: int, over: asyncio
                 why = "it allocates too often to be followed" if calls.too_many() else ""
             await _follow_calls(calls, kept, stacks, start_ns)
             if not ends:
-                await asyncio.wait([asyncio.ensure_future(over.wait())], timeout=_KEPT_LOOK_S)
+                await asyncio.wait([ended], timeout=_KEPT_LOOK_S)
         why = why or ("" if calls.armed else "no malloc of glibc was seen")
     except OSError as error:
         why = f"probes on malloc and free are not allowed here ({error.strerror})"
@@ -306,7 +307,7 @@ async def _kept_by(context: Context, pool: UnwinderPool, pid: int, over: asyncio
     finally:
         if calls is not None:
             await asyncio.to_thread(calls.close)
-    await over.wait()
+    await ended
     one = ProfileSlice(
         thread=ids.thread(context.request.host, pid, pid),
         start_mono_ns=start_ns,
