@@ -134,6 +134,8 @@ class Call:
         type_info: address; 0 for none.
         words: key of its Python frames; () for none.
         sent: another process sent the signal.
+        fatal: nothing handles the signal, and it ends the process.
+        overflow: bytes of the stack that the thread has overflowed; 0: it has not.
     """
 
     names: tuple[str, ...]
@@ -141,6 +143,8 @@ class Call:
     type_info: int = 0
     words: tuple[int, ...] = ()
     sent: bool = False
+    fatal: bool = False
+    overflow: int = 0
 
 
 @dataclass(frozen=True, slots=True)

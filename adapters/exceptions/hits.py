@@ -106,6 +106,8 @@ class _Hit:
     messages: set[int] | None = None
     from_several: bool = False
     sent: bool = False
+    fatal: bool = False
+    deep: int = 0
 
     @property
     def text(self) -> str:
@@ -145,9 +147,10 @@ class Hits:
             hit.first_wall_ns = wall_ns
             hit.messages = set() if key.message is None else None
             hit.from_several = key.shape is None
-            hit.sent = call.call.sent
+            hit.sent, hit.fatal = call.call.sent, call.call.fatal
             if stack is not None and key.shape is not None:
                 hit.frames, hit.partial = stack[0], not stack[1]
+                hit.deep = _deep(call, stack[0])
         hit.count += 1
         hit.thread, hit.process = thread, process
         if hit.messages is not None:
@@ -206,4 +209,12 @@ class Hits:
             count=hit.count,
             partial=hit.partial,
             sent=hit.sent,
+            fatal=hit.fatal,
+            deep=hit.deep,
         )
+
+
+def _deep(call: TracedCall, frames: tuple[Frame, ...]) -> int:
+    """Return about how many frames a stack has that was overflowed, by those in the part that was copied."""
+    copied = len(call.sample.stack)
+    return max(1, len(frames), call.call.overflow * len(frames) // max(1, copied)) if call.call.overflow else 0

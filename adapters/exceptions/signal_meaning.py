@@ -98,6 +98,11 @@ def origin(number: int, code: int) -> str:
     return known or f"code {code}"
 
 
+def is_fatal(number: int, handler: int) -> bool:
+    """Return whether a signal ends the process; `handler` as for `effect`."""
+    return handler == _DEFAULT and number not in _HARMLESS and number not in _STOPPING
+
+
 def effect(number: int, handler: int, mappings: Sequence[maps.Mapping]) -> str:
     """Return the effect of a signal.
 

@@ -19,18 +19,20 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import resource
 import signal
 import time
 from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from livedbg.adapters.exceptions.calls import Call, TracedCall
-from livedbg.adapters.exceptions.signal_meaning import QUIET_WHERE_HANDLED, effect, origin
+from livedbg.adapters.exceptions.signal_meaning import QUIET_WHERE_HANDLED, effect, is_fatal, origin
 from livedbg.linux import procfs
 from livedbg.linux.ending import Ending
-from livedbg.linux.maps import Mapping
+from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import process_exists, read_stat, signal_name
-from livedbg.linux.registers import PC
+from livedbg.linux.registers import PC, SP
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
@@ -160,6 +162,8 @@ class SignalTracer(Tracer):
         self._senders = Senders(self._numbers, None if follow else pid)
         self._fault: TraceEvent | None = None
         self._touched: Newest[int, tuple[int, int]] = Newest(_PROCESSES)  # by thread: its instruction and the address
+        self._exec = -1  # number of the source
+        self._stack_ends: Newest[int, int] = Newest(_PROCESSES)  # of main threads, by process
         self._end: Ending | None = None
         self._dying: dict[int, Sample] = {}
         self._ended: Newest[int, None] = Newest(_PROCESSES)  # of which it is reported what ended them
@@ -172,6 +176,9 @@ class SignalTracer(Tracer):
             with contextlib.suppress(NoTracefs):  # not on this machine
                 self._fault = kernel_event("exceptions", "page_fault_user")
                 sources.append(Source(TRACEPOINT, self._fault.number, wanted=f"address < {_NULL}"))
+            with contextlib.suppress(NoTracefs):  # it may lack the rights
+                sources.append(Source(TRACEPOINT, kernel_event("sched", "sched_process_exec").number))
+                self._exec = len(sources) - 1
         self._events = PerfEvents.in_threads(sources, self._tree.threads, follow=self._tree.follow, ring_bytes=_RINGS)
         if not self._events.threads and not process_exists(self._pid):
             raise ProcessLookupError
@@ -196,6 +203,9 @@ class SignalTracer(Tracer):
         self._senders.update()
         traced = []
         for sample in samples:
+            if sample.source == self._exec:
+                self._note_stack(sample.pid)
+                continue
             if sample.source:
                 assert self._fault is not None
                 self._touched[sample.tid] = (sample.registers[PC], int(self._fault.fields["address"].read(sample.raw)))
@@ -203,7 +213,8 @@ class SignalTracer(Tracer):
             number, code, handler = self._fields(sample)
             if number != signal.SIGKILL:
                 sent = self._senders.take(number, (sample.tid, sample.pid))
-                traced.append(TracedCall(sample, self._call(sample, number, code, handler, sent)))
+                call = self._call(sample, number, code, handler, sent)
+                traced.append(TracedCall(sample, call))
             elif sample.pid not in self._ended:
                 self._dying.setdefault(sample.pid, sample)
         traced += self._dead()
@@ -249,7 +260,17 @@ class SignalTracer(Tracer):
         pc, address = self._touched.pop(sample.tid, (0, 0))
         at = f", at address {address:#x}" if pc == sample.registers[PC] and number == signal.SIGSEGV else ""
         message = f"{origin(number, code)}{at}{by}; {effect(number, handler, self._mappings(sample.pid))}"
-        return Call((signal_name(number),), message, sent=others)
+        overflow = 0
+        if number in _BY_STACK:
+            end = self._stack_ends.get(sample.pid) or self._stack_ends.get(self._pid) or 0
+            overflow = stack_overflow(sample, self._mappings(sample.pid), end)
+        return Call((signal_name(number),), message, sent=others, fatal=is_fatal(number, handler), overflow=overflow)
+
+    def _note_stack(self, pid: int) -> None:
+        """Keep where the stack of a program ends that a process has just begun to execute."""
+        with contextlib.suppress(OSError):  # it has ended
+            end = next((one.end for one in parse_maps(pid) if one.path == "[stack]"), 0)
+            self._stack_ends[pid] = end
 
     def _disarm(self) -> None:
         self._senders.close()
@@ -269,6 +290,38 @@ _THEMSELVES: Final = (
 _BY_SOMEBODY: Final = (0, -1, -6)  # SI_USER, SI_QUEUE, SI_TKILL: of others the sender is whoever ran just then
 _FROM_OUTSIDE: Final = (0, -1)  # of those: as a rule, where the sender is not known
 _FIELDS: Final = ("sig", "code", "sa_handler")
+_BY_STACK: Final = (signal.SIGSEGV, signal.SIGBUS)
+_STACK_PAGE: Final = 4096
+_BEYOND: Final = 64 << 20  # bytes below its stack that one frame may reach
+
+
+def stack_overflow(sample: Sample, mappings: Sequence[Mapping], main_end: int = 0) -> int:
+    """Return the bytes of the stack that a thread has used up, or 0 if it has not, or that is not seen.
+
+    The main thread's stack grows up to RLIMIT_STACK (mm/mmap.c, acct_stack_growth); glibc maps that of another one with
+    a guard without rights below it.
+
+    Args:
+        main_end: the end of the main thread's stack, if it is not that of the mappings.
+    """
+    pointer = sample.registers[SP]
+    main_end = main_end or next((one.end for one in mappings if one.path == "[stack]"), 0)
+    limit = _stack_limit(sample.pid)
+    if limit - _STACK_PAGE <= main_end - pointer <= limit + _BEYOND:
+        return main_end - pointer
+    for guard, stack in pairwise(mappings):
+        guarded = guard.end == stack.start and (guard.permissions[:3], stack.permissions[:2]) == ("---", "rw")
+        if guarded and guard.start <= pointer < stack.start + _STACK_PAGE:
+            return stack.end - pointer
+    return 0
+
+
+def _stack_limit(pid: int) -> int:
+    try:
+        limit, _ = resource.prlimit(pid, resource.RLIMIT_STACK)
+    except OSError:  # it is gone: it has ours, as a rule
+        limit, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return limit if limit != resource.RLIM_INFINITY else 1 << 62
 
 
 def _filter(numbers: Collection[int]) -> str:

@@ -127,6 +127,7 @@ _RECEIVES: Final = "a time-out of the socket, SO_RCVTIMEO or SO_SNDTIMEO, can't 
 _OPENS: Final = "any process that opens the other end"
 _UNREAD: Final = "the descriptors that it waits for can't be read"
 _MOST: Final = 256
+_LONGEST_S: Final = 1 << 40  # nobody sleeps for so long
 """How many descriptors of one poll are followed."""
 
 
@@ -263,6 +264,8 @@ class SyscallWaits:
         try:
             seconds, nanoseconds = struct.unpack("<qq", memory.read(self._pid, address, 16))
         except OSError:
+            return Wait("sleep", True, kind=WaitKind.SLEEP)
+        if not (0 <= nanoseconds < 10**9 and 0 <= seconds < _LONGEST_S):  # it has gone on, and its stack is reused
             return Wait("sleep", True, kind=WaitKind.SLEEP)
         asked_s = seconds + nanoseconds / 1e9
         if until is None:

@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from livedbg.linux import access, procfs
-from livedbg.linux.family import let_go
+from livedbg.linux.family import begun, let_go
 from livedbg.linux.owner_rights import as_owner
 from livedbg.model import Frame, ThreadState
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
@@ -176,7 +176,7 @@ async def _run(before: Sequence[str], argv: Sequence[str]) -> tuple[int, bytes, 
     opened = [os.open(argv[0], os.O_PATH | os.O_CLOEXEC)] if before else []
     program = f"/proc/self/fd/{opened[0]}" if opened else argv[0]
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await begun(
             *(*before, program, *argv[1:]),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,

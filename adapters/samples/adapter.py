@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final
 
 from livedbg.adapters.samples.account import Pace, SampleAccount, Troubles
 from livedbg.adapters.samples.loop_progress import MOST_S, LoopReadings, Naps
-from livedbg.adapters.samples.profiling import counted, profile_python, profile_targets
+from livedbg.adapters.samples.profiling import counted, follow_kept, profile_python, profile_targets
 from livedbg.adapters.samples.shown import Shown
 from livedbg.model import Thread, ids
 from livedbg.model.errors import LivedbgError
@@ -206,6 +206,8 @@ class SamplesAdapter(Adapter):
         pages = options.get(SAMPLES_OF) == PAGES
         pace = Pace(1e9 / SAMPLED_PAGES, math.inf) if pages else Pace(rate_hz, _PROFILE_HZ)
         counted = Counted.PAGE_FAULTS if pages else Counted.CPU_CLOCK
+        over = asyncio.Event()
+        beside = [asyncio.ensure_future(follow_kept(context, self._pool, over))] if pages else []
         try:
             await profile_targets(context, self._pool, self._account, seconds=seconds, pace=pace, counted=counted)
         except NoPerf as error:
@@ -213,6 +215,9 @@ class SamplesAdapter(Adapter):
             self._troubles.deny(context, error, _PYTHON_ONLY if python else "")
         except LivedbgError as error:
             self._troubles.report(context, "", error)
+        finally:
+            over.set()
+            await asyncio.gather(*beside)
         context.settled()
 
     async def _sample_often(self, context: Context) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import mmap
 import threading
 import time
 from collections.abc import Callable
@@ -31,8 +32,10 @@ from livedbg.adapters.samples.unwinding import SampledStacks
 from livedbg.cpython.call_frames import PyFrames
 from livedbg.linux import procfs
 from livedbg.model import Frame, ThreadState, ids
+from livedbg.model.errors import LivedbgError
 from livedbg.model.events import CounterSeen, SamplesSeen, Stamp
-from livedbg.model.launches import ProfileSlice, SampledStack
+from livedbg.model.launches import Kept, ProfileSlice, SampledStack
+from livedbg.probes.allocations import AllocationProbes, KeptBlocks, weight_of
 from livedbg.probes.perf_event import Counted
 from livedbg.session.adapter import Context, targets_ended
 from livedbg.session.running import share_of
@@ -261,6 +264,102 @@ async def profile_targets(
         await profile.finish()
     finally:
         profile.cancel()
+
+
+_KEPT_LOOK_S: Final = 0.1
+_FILES_S: Final = 1.0  # between two searches for libraries that were loaded meanwhile
+_YOUNG_NS: Final = 1_000_000_000  # how long a block lives at least that is kept ...
+_YOUNG_SHARE: Final = 0.05  # ... or for which part of the time, if that is less
+_PEAK_NS: Final = 20_000_000
+_KeptStack = tuple[tuple[Frame, ...], bool]
+"""Frames, and whether they are whole."""
+
+
+async def follow_kept(context: Context, pool: UnwinderPool, over: asyncio.Event) -> None:
+    """Follow the blocks that malloc gives the targets until `over`; put what they kept at the peak on the stream."""
+    await asyncio.gather(*(_kept_by(context, pool, one.pid, over) for one in context.request.processes))
+
+
+async def _kept_by(context: Context, pool: UnwinderPool, pid: int, over: asyncio.Event) -> None:
+    kept: KeptBlocks[_KeptStack] = KeptBlocks()
+    start_ns, files_s = time.monotonic_ns(), 0.0
+    first = most = _own_bytes(pid)
+    stacks, why, ends = SampledStacks(pid, pool), "", False
+    calls: AllocationProbes | None = None
+    ended = asyncio.ensure_future(over.wait())
+    try:
+        calls = await asyncio.to_thread(AllocationProbes, pid)
+        while not ends and not why:
+            ends = over.is_set()
+            most = max(most, _own_bytes(pid))
+            if time.monotonic() >= files_s:
+                files_s = time.monotonic() + _FILES_S
+                await asyncio.to_thread(calls.find)
+                why = "it allocates too often to be followed" if calls.too_many() else ""
+            await _follow_calls(calls, kept, stacks, start_ns)
+            if not ends:
+                await asyncio.wait([ended], timeout=_KEPT_LOOK_S)
+        why = why or ("" if calls.armed else "no malloc of glibc was seen")
+    except OSError as error:
+        why = f"probes on malloc and free are not allowed here ({error.strerror})"
+    except LivedbgError as error:
+        why = error.message.rstrip(".")
+    finally:
+        if calls is not None:
+            await asyncio.to_thread(calls.close)
+    await ended
+    one = ProfileSlice(
+        thread=ids.thread(context.request.host, pid, pid),
+        start_mono_ns=start_ns,
+        end_mono_ns=time.monotonic_ns(),
+        stacks=tuple(SampledStack(frames, size, count, whole) for (frames, whole), (size, count) in kept.peak.items()),
+        kept=Kept(growth_bytes=max(0, most - first), unknown=why),
+    )
+    context.emit(SamplesSeen(slices=(one,), **context.stamp()))
+
+
+async def _follow_calls(
+    calls: AllocationProbes, kept: KeptBlocks[_KeptStack], stacks: SampledStacks, since_ns: int
+) -> None:
+    """Read the calls since the last time; raise LivedbgError if stacks can't be unwound."""
+    bits, before = calls.bits, calls.lost_frees
+    blocks, frees = await asyncio.to_thread(calls.read)
+    dropped = calls.lost_frees > before
+    try:
+        unwound = await stacks.unwind([sample for sample, _, _ in blocks], _UNWIND_S) if blocks else []
+    except OSError:  # it has ended
+        unwound = [None] * len(blocks)
+    told: list[tuple[int, int, int, _KeptStack | None]] = [(at_ns, address, 0, None) for address, at_ns in frees]
+    for (sample, address, size), found in zip(blocks, unwound, strict=True):
+        frames = (found.frames, found.whole) if found is not None else ((), False)
+        told.append((sample.mono_ns, address, size, frames))
+    noted_ns = 0
+    for at_ns, address, size, stack in sorted(told, key=lambda one: one[0]):
+        if not dropped and at_ns > noted_ns + _PEAK_NS:  # also within one batch: unwinding takes long at first
+            noted_ns = at_ns
+            kept.note_peak(_old_since(at_ns, since_ns))
+        if stack is None:
+            kept.gave(address, at_ns)
+        else:
+            kept.took(address, size, at_ns, stack, weight_of(size, bits))
+    if dropped:
+        kept.forget()
+    kept.note_peak(_old_since(time.monotonic_ns(), since_ns))
+    await asyncio.to_thread(calls.adapt, kept, [size for _, _, size in blocks])
+
+
+def _old_since(now_ns: int, since_ns: int) -> int:
+    """Return the time before which a block was taken that is kept now."""
+    return now_ns - min(_YOUNG_NS, int(_YOUNG_SHARE * (now_ns - since_ns)))
+
+
+def _own_bytes(pid: int) -> int:
+    """Return the resident memory of a process that is no file's; 0 if it is gone."""
+    try:
+        words = procfs.read_file(f"/proc/{pid}/statm").split()
+    except OSError:
+        return 0
+    return (int(words[1]) - int(words[2])) * mmap.PAGESIZE
 
 
 async def profile_python(context: Context, *, seconds: float, pace: Pace, loops: LoopReadings | None = None) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
+from livedbg.model import Frame
 from livedbg.text.demangling import short_symbol
 from livedbg.text.patterns import lazy_re
 
@@ -16,6 +17,8 @@ _POINTER: Final = lazy_re(r"(?:&|\*const |\*mut |mut |dyn |'\w+ )+")
 _PATH: Final = lazy_re(r"[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*(?=$|[<+ ])")
 _NO_TYPE: Final = frozenset({"fn", "for", "unsafe", "extern", "impl"})
 _DEEPEST: Final = 8
+_PERIOD: Final = 8  # functions that call each other in a circle, at most
+_TIMES: Final = 4  # how often they must come to be a circle
 
 
 def plain_path(name: str, depth: int = 0) -> str:
@@ -221,3 +224,28 @@ def _without_arguments(name: str) -> str:
         if depth < 0:
             return name.partition("(")[0]
     return "".join(kept) if not depth else name.partition("(")[0]
+
+
+class FrameRun(NamedTuple):
+    """Frames that come again and again: `period` of them, `times` times, from `start` on."""
+
+    start: int
+    period: int
+    times: int
+
+
+def repeated_frames(frames: Sequence[Frame]) -> FrameRun | None:
+    """Return the longest run of repeated frames in a stack, of functions that call themselves or each other."""
+    shown = [(frame.function, frame.file, frame.line) for frame in frames]
+    found: FrameRun | None = None
+    for period in range(1, _PERIOD + 1):
+        start = 0
+        while start + 2 * period <= len(shown):
+            end = start + period
+            while end < len(shown) and shown[end] == shown[end - period]:
+                end += 1
+            run = FrameRun(start, period, (end - start) // period)
+            if run.times >= _TIMES and (found is None or run.times * period > found.times * found.period):
+                found = run
+            start = max(start + 1, end - period + 1)
+    return found

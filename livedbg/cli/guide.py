@@ -154,10 +154,12 @@ def _headless(course: Course, only: int | None) -> int:
             click.echo(f"The other steps need what is not known: {_again(course, found.lacks)}")
             undone = True
             break
+        if ran.found.futile and only is None:
+            break
         if ran.found.cause and only is None and number < len(course.steps):
             click.echo("The cause is found; the other steps would add nothing.")
             break
-    if only is not None and only < len(course.steps) and not ran.found.cause:
+    if only is not None and only < len(course.steps) and not (ran.found.cause or ran.found.futile):
         click.echo(f"Next: {next_line(course, only + 1, ran.found.lacks)}")
     return _WRONG if wrong else _HUNG if hung else _FAILED if failed else _UNDONE if undone else 0
 

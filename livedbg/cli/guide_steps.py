@@ -30,6 +30,7 @@ from livedbg.model import SAMPLED, ThreadState
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import WantStacks
 from livedbg.model.snapshot import Snapshot
+from livedbg.probes.tracefs import may_trace
 from livedbg.recipes import Ended
 from livedbg.session.guide import GuideStep, StepAsk, StepFound, StepRun
 from livedbg.session.hostinfo import host_name
@@ -41,6 +42,7 @@ from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.secrets import mask_command
 from livedbg.text.shell import shell_word
+from livedbg.touch.config import ban_of
 
 _LOOK_S: Final = 0.1
 _STACKS_S: Final = 20.0  # at most, until stacks are taken
@@ -141,7 +143,10 @@ def job_for(course: Course, order: StepOrder, say: Callable[[str], None]) -> Job
     """
     picked = picked_recipes(order.recipes)
     folder = course.step_folder(order.number)
-    job = job_of(Order(course.command(order.number, folder), recipes=picked, redact=course.redact), say, folder)
+    allowed = order.step.catches and ban_of() is None and may_trace("signal", "signal_deliver")
+    catches = order.step.catches if allowed else ()
+    command = course.command(order.number, folder)
+    job = job_of(Order(command, catches=catches, recipes=picked, redact=course.redact), say, folder)
     for log in map(Path, job.plan.logs):
         if log.parent == job.folder:
             log.touch()  # a log that comes later is no source that fails

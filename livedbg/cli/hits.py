@@ -12,7 +12,8 @@ import click
 from msgspec import structs
 
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
-from livedbg.analysis.postmortem.exceptions import fault_of
+from livedbg.analysis.place_names import repeated_frames
+from livedbg.analysis.postmortem.exceptions import fault_of, unseen_faults
 from livedbg.commands.output import is_unread, warn
 from livedbg.model import ExceptionHit, Frame
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
@@ -21,6 +22,7 @@ from livedbg.report.build import exception_out, finding_line, verdict_line
 from livedbg.session.view import Update
 from livedbg.text.json_text import json_line
 from livedbg.text.quantities import clock, milliseconds
+from livedbg.text.wording import many
 
 
 def frame_text(frame: Frame) -> str:
@@ -86,7 +88,7 @@ class HitPrinter:
 
     def show_faults(self, snapshot: Snapshot) -> None:
         """Print the signals that ended processes, where they were caught unasked."""
-        for process in snapshot.processes.values():
+        for process in (*snapshot.processes.values(), *unseen_faults(snapshot)):
             hit = fault_of(process, snapshot) if process.exited and (process.exit_status or 0) < 0 else None
             for line in self._lines(hit, 0, snapshot) if hit is not None else ():
                 click.echo(line, err=self._error)
@@ -103,7 +105,13 @@ class HitPrinter:
             return
         again = f" ({hit.count} times)" if hit.count > 1 else ""
         yield f"{stamp} thread {where}: {text}{again}"
+        run = repeated_frames(hit.stack)
+        repeats = range(run.start + run.period, run.start + run.period * run.times) if run is not None else range(0)
         for number, frame in enumerate(hit.stack):
+            if run is not None and number in repeats:
+                if number == repeats.start:
+                    yield f"    … {many(len(repeats), 'frame')}: the same again and again"
+                continue
             yield f"    #{number:<3}{frame_text(structs.replace(frame, local_variables=()))}"
             for text in frame.local_variables:
                 yield f"          {text}"
@@ -152,12 +160,15 @@ class FindingsPrinter:
 
     Args:
         error: to standard error instead of standard output.
+        profiled: a profile is taken beside, which answers at the end what would tell more than `unknown`.
     """
 
-    def __init__(self, as_json: bool, *, error: bool = False) -> None:
+    def __init__(self, as_json: bool, *, error: bool = False, profiled: bool = False) -> None:
         self._as_json = as_json
+        self._profiled = profiled
         self._file = sys.stderr if error else sys.stdout
         self._said: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self._sentences: set[tuple[str, str]] = set()
         self._verdict: tuple[str, frozenset[str]] | None = None
         self._next: tuple[str, frozenset[str]] | None = None
         self._next_ns = 0
@@ -199,7 +210,9 @@ class FindingsPrinter:
             alike[key] += 1  # several of one process: recompilations of different functions
             if alike[key] > self._said[key]:
                 self._said[key] = alike[key]
-                if self._as_json or finding.sentence != self._told:
+                again = (finding.rule, finding.sentence) in self._sentences  # its process is known by now
+                self._sentences.add((finding.rule, finding.sentence))
+                if not again and (self._as_json or finding.sentence != self._told):
                     yield self._finding_line(name, finding, at_ns)
 
     def _awaits_last_words(self, update: Update) -> bool:
@@ -215,6 +228,8 @@ class FindingsPrinter:
     def _changes(self, verdict: Verdict, mono_ns: int, last: bool, begins: bool) -> bool:
         """Return whether the verdict is to be printed; `begins`: nothing is known yet of what has just been started."""
         bad = verdict.state in _BAD
+        if self._profiled and verdict.state is VerdictState.UNKNOWN and not last:
+            return False
         now = (verdict.state.value, frozenset(verdict.roots) if bad else frozenset())
         if now == self._verdict:
             self._next = None

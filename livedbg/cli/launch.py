@@ -309,10 +309,11 @@ def _headless(job: Job, timeout: float | None, report_file: Path | None, on_stal
             with started(view):
                 if job.plan.catch:
                     view.subscribe(lambda update: hits.show(update.snapshot))
+                printer = FindingsPrinter(False, error=True, profiled=any(part.beside for part in job.plan.parts))
                 waiter = threading.Thread(target=child.wait, daemon=True)
                 waiter.start()
                 try:
-                    update, in_time = follow(view, FindingsPrinter(False, error=True), None, timeout, on_stall)
+                    update, in_time = follow(view, printer, None, timeout, on_stall)
                 except KeyboardInterrupt:
                     update, in_time, interrupted = view.latest(), True, True
                 if not job.plan.catch:

@@ -102,7 +102,7 @@ def _watched(
         if cause is not None:
             _end(child, order)
         else:
-            view.wait_ended(_AFTER_S if job.plan.catch else _QUIET_S)
+            view.wait_ended(_AFTER_S if job.catches else _QUIET_S)
             update = view.latest()
     _end(child, order)  # and processes that it left behind
     return update.snapshot, update.diagnosis.verdict.sentence, cause, seconds

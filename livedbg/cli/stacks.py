@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from dataclasses import replace as with_options
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,6 +47,7 @@ _BLIND: Final = 3
 _ROWS: Final = 25
 _STACKS: Final = 3
 _OWN: Final = 4  # functions of the user's ...
+_ACCOUNTED: Final = 0.5  # share of a growth of memory that must be known to be kept by the user's code
 _LEAST: Final = 0.005  # ... and the share of each, at least; of a library's function its own
 _NAMES: Final = 6
 _ADAPTERS: Final = ("proc", "samples")
@@ -63,6 +65,8 @@ class ProfileOptions:
         per_thread: each thread by itself.
         as_json: print JSON.
         pages: not of CPU time but of memory that was touched first: `cpu_ns` counts pages then.
+        kept: of memory that was allocated and not freed: `cpu_ns` counts bytes then, and samples are blocks.
+        note: what to say in place of the user's functions, where these are no answer.
     """
 
     seconds: float = 0.0
@@ -72,6 +76,8 @@ class ProfileOptions:
     per_thread: bool = False
     as_json: bool = False
     pages: bool = False
+    kept: bool = False
+    note: str = ""
 
     def check(self) -> None:
         """Check the combination of options.
@@ -131,7 +137,10 @@ def adapter_names(request: Request) -> set[str]:
     return {name for name, cls in adapter_classes(once=True).items() if cls.applies(request)}
 
 
-def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileOptions) -> None:
+def _print(snapshot: Snapshot, taken: Sequence[ProfileSlice], options: ProfileOptions) -> None:
+    slices = [one for one in taken if one.kept is None]
+    if options.pages:
+        slices, options = _kept(taken, slices, options)
     whole = profile_of(slices)
     if not whole.samples:
         none = "touched new memory" if options.pages else "ran in user space"
@@ -157,6 +166,25 @@ def _print(snapshot: Snapshot, slices: Sequence[ProfileSlice], options: ProfileO
             _table(name, profile, slices, options)
 
 
+def _kept(
+    taken: Sequence[ProfileSlice], touched: Sequence[ProfileSlice], options: ProfileOptions
+) -> tuple[list[ProfileSlice], ProfileOptions]:
+    """Return what is to be printed of memory: who keeps it, or who touched it first, with a note on why not more."""
+    followed = [one for one in taken if one.kept is not None]
+    kept = profile_of(followed)
+    growth = sum(one.kept.growth_bytes for one in followed if one.kept is not None)
+    why = next((one.kept.unknown for one in followed if one.kept is not None and one.kept.unknown), "")
+    own = sum(share for _, share in own_code(kept, user_code())) * kept.cpu_ns
+    if not why and own < _ACCOUNTED * growth:
+        little = f"malloc gave {byte_size(kept.cpu_ns)} of the {byte_size(growth)} by which it grew"
+        why = little if kept.cpu_ns < _ACCOUNTED * growth else "no stack of an allocation names your code"
+    if followed and not why:
+        return followed, with_options(options, kept=True)
+    told = f": {why}" if why else ""
+    note = f"Who keeps the memory is not known{told}. This is who touched it first, and what is freed is touched again."
+    return list(touched), with_options(options, note=note)
+
+
 def _sampled_s(slices: Sequence[ProfileSlice], most_s: float) -> float:
     """Return for how long samples came: a target may end before the time is over."""
     first_ns, last_ns = min(one.start_mono_ns for one in slices), max(one.end_mono_ns for one in slices)
@@ -177,6 +205,8 @@ def _short_name(snapshot: Snapshot, thread: str) -> str:
 
 
 def _amount(profile: Profile, options: ProfileOptions) -> str:
+    if options.kept:
+        return "allocated and not freed at the peak"
     if options.pages:
         return f"{byte_size(profile.cpu_ns * mmap.PAGESIZE)} of memory touched first"
     return f"{profile.cpu_ns / 1e9:.2f} s of CPU time"
@@ -188,9 +218,13 @@ def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], options:
     of = f"thread {name}" if name else many(threads, "running thread")
     code = user_code()
     mine = [(frame, share) for frame, share in own_code(profile, code)[:_OWN] if share >= _LEAST]
-    if mine:
-        click.echo(f"Your code: {', '.join(f'{share:.0%} in {place_text(frame)}' for frame, share in mine)}.")
-    click.echo(f"{many(profile.samples, 'sample')} of {of} in {seconds:.3g} s, {_amount(profile, options)}")
+    if options.note:
+        click.echo(options.note)
+    elif mine:
+        what = f"Your code keeps {byte_size(profile.cpu_ns)} at the peak" if options.kept else "Your code"
+        click.echo(f"{what}: {', '.join(f'{share:.0%} in {place_text(frame)}' for frame, share in mine)}.")
+    counted = many(profile.samples, "block") if options.kept else f"{many(profile.samples, 'sample')} of {of}"
+    click.echo(f"{counted} in {seconds:.3g} s, {_amount(profile, options)}")
     click.echo()
     shares = function_shares(profile)
     telling = [one for one in shares if one.own >= _LEAST or code.inside(one) < Inside.LIBRARY][:_ROWS]
@@ -204,7 +238,10 @@ def _table(name: str, profile: Profile, slices: Sequence[ProfileSlice], options:
         click.echo(f"{many(len(shares) - len(rows), 'more function')}; --json has all of them")
     click.echo()
     for stack in profile.stacks[:_STACKS]:
-        click.echo(f"{stack.samples / profile.samples:.1%} of the samples{'' if stack.whole else ' (partial stack)'}:")
+        share, of = stack.samples / profile.samples, "samples"
+        if options.kept:
+            share, of = stack.cpu_ns / profile.cpu_ns, "memory"
+        click.echo(f"{share:.1%} of the {of}{'' if stack.whole else ' (partial stack)'}:")
         texts = [f"#{number:<3}{frame_text(frame)}" for number, frame in enumerate(stack.frames)]
         for line in folded_frames(stack.frames, texts):
             click.echo(f"    {line}")
@@ -291,7 +328,9 @@ _SHOWN: Final = frozenset({"python", "native", "samples", "glance"})
     metavar="HZ",
     help="With --for: samples per second of a thread's CPU time.  [default: 99]",
 )
-@click.option("--pages", is_flag=True, help="With --for: who takes memory (pages touched first), not CPU time.")
+@click.option(
+    "--pages", is_flag=True, help="With --for: who keeps memory (malloc's, less what is freed), or touches it first."
+)
 @click.option(
     "--flame",
     type=FILE,

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from livedbg.gdbmi.errors import GdbCommandError, GdbGone, GdbTimeout
 from livedbg.gdbmi.records import Record, c_string, parse_line
-from livedbg.linux.family import exited, let_go
+from livedbg.linux.family import begun, exited, let_go
 from livedbg.linux.owner_rights import as_owner
 from livedbg.model.errors import ToolMissing
 from livedbg.text.patterns import lazy_re
@@ -186,7 +186,7 @@ class GdbEngine:
         environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBUGINFOD_URLS": ""}
         try:
             before = as_owner(self._target) if self._target else []
-            self._process = await asyncio.create_subprocess_exec(
+            self._process = await begun(
                 *before,
                 *self._argv,
                 f"--interpreter={interpreter}",

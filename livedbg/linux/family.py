@@ -10,6 +10,7 @@ the process's end is cancelled.
 Invariants:
     family.F1. A signal goes only to a process that was seen to be one of them: each is held by a pidfd (pidfd_open(2)),
         so one that has its number later is another, and so are that one's children.
+    family.F3. A process whose start is cancelled is ended, and its transport closed.
     family.F2. A process that is no longer a descendant at a scan, and in another session, is none of them: that is how
         a daemon leaves.
 """
@@ -22,7 +23,7 @@ import os
 import select
 import signal
 import time
-from typing import Final
+from typing import Any, Final
 
 from livedbg.linux.procfs import child_pids, process_ids, read_stat
 
@@ -101,6 +102,27 @@ def _ended(pidfd: int) -> bool:
 
 
 _REAPED_S: Final = 0.01  # from its end until asyncio's thread has its exit status
+
+
+async def begun(*argv: str, **options: Any) -> asyncio.subprocess.Process:
+    """Start a process as asyncio.create_subprocess_exec does; if this is cancelled meanwhile, end it.
+
+    asyncio itself would leave it, and its transport open, if it had begun by then.
+
+    Raises:
+        OSError: it can't be started.
+    """
+    starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, **options))
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        with contextlib.suppress(OSError):
+            process = await starting
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await exited(process)
+            let_go(process)
+        raise
 
 
 def let_go(process: asyncio.subprocess.Process) -> None:

@@ -99,11 +99,27 @@ class SampledStack(Struct, frozen=True, omit_defaults=True):
     whole: bool = True
 
 
+class Kept(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a process kept of the memory that malloc gave it.
+
+    Attributes:
+        growth_bytes: by how much its memory grew at most, whoever gave it.
+        unknown: why it is not known who keeps it, or "".
+    """
+
+    growth_bytes: int
+    unknown: str = ""
+
+
 class ProfileSlice(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Samples of one thread over a short time, equal stacks merged; `unknown` is the number without a stack."""
+    """Samples of one thread over a short time, equal stacks merged; `unknown` is the number without a stack.
+
+    With `kept` it is of a process: `cpu_ns` counts bytes that it had not freed at the peak, and samples count blocks.
+    """
 
     thread: str
     start_mono_ns: int
     end_mono_ns: int
     stacks: tuple[SampledStack, ...]
     unknown: int = 0
+    kept: Kept | None = None

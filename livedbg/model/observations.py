@@ -228,6 +228,8 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
         rank: of the process, in the job that its runtime knows.
         operation: operation of a runtime that the thread was in: `all_reduce #5 of group 0`; "" for none.
         sent: for a signal: another process sent it.
+        fatal: for a signal: nothing handles it, and it ends the process.
+        deep: for a signal: about so many frames were on the stack that it overflowed; 0: it did not overflow.
         logged: a logger wrote it, with a header: the program caught it.
     """
 
@@ -256,6 +258,8 @@ class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     operation: str = ""
     logged: bool = False
     sent: bool = False
+    fatal: bool = False
+    deep: int = 0
 
 
 class Intrusion(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -110,13 +110,14 @@ class TraceEvents:
     ) -> None:
         self.close()
 
-    def define(self, file: str, offset: int, arguments: Sequence[str]) -> TraceEvent:
+    def define(self, file: str, offset: int, arguments: Sequence[str], *, returns: bool = False) -> TraceEvent:
         """Define an event for a function.
 
         Args:
             file: a path of ours to the file that holds its code.
             offset: of its first instruction in that file.
             arguments: values to read at a call, as `NAME=FETCHARG:TYPE`.
+            returns: the event comes when the function returns, in its caller.
 
         Raises:
             OSError: the kernel refuses it.
@@ -125,7 +126,7 @@ class TraceEvents:
         opened = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
         try:  # by its descriptor: a path may hold blanks and colons
             place = f"/proc/self/fd/{opened}:{offset:#x}"
-            self._write(f"p:{self._group}/{name} {place} {' '.join(arguments)}")
+            self._write(f"{'r' if returns else 'p'}:{self._group}/{name} {place} {' '.join(arguments)}")
         finally:
             os.close(opened)
         self._names.append(name)
@@ -148,7 +149,7 @@ class TraceEvents:
         os.close(self._folder)
 
     def _drop_stale(self) -> None:
-        for group, name in re.findall(rf"^p:({_GROUP}\d+)/(\w+) ", self.defined(), re.MULTILINE):
+        for group, name in re.findall(rf"^[pr]:({_GROUP}\d+)/(\w+) ", self.defined(), re.MULTILINE):
             if name in _left if group == self._group else not process_exists(int(group.removeprefix(_GROUP))):
                 with contextlib.suppress(OSError):
                     self._write(f"-:{group}/{name}")

@@ -20,11 +20,13 @@ class GuideStep(Struct, frozen=True, kw_only=True):
         recipes: CMD is launched with these, as after `launch --recipe`. `{NAME}` is a value from an earlier step. A
             guide with a plan of its own needs none.
         without: recipes to use if such a value is not known; () if the step then can't be done.
+        catches: patterns of exceptions of which the place of the throw is wanted, where probes are allowed.
     """
 
     title: str
     recipes: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    catches: tuple[str, ...] = ()
 
 
 class GuideOption(Struct, frozen=True, kw_only=True):
@@ -93,6 +95,7 @@ class StepFound(Struct, frozen=True, kw_only=True):
         lines: label and sentence.
         hands: values for the next steps, by name.
         cause: the cause is found: the other steps would add nothing.
+        futile: the cause is not found, and the other steps would add nothing either.
         wrong_value: a wrong value was seen (exit code 12).
         hung: a run did not end, although CMD did (exit code 10).
         failed: a run failed, although CMD did not (exit code 11).
@@ -103,6 +106,7 @@ class StepFound(Struct, frozen=True, kw_only=True):
     lines: tuple[tuple[str, str], ...] = ()
     hands: Mapping[str, str] = field(default_factory=dict)
     cause: bool = False
+    futile: bool = False
     wrong_value: bool = False
     hung: bool = False
     failed: bool = False

@@ -369,7 +369,7 @@ class Store:
 
     def _samples_seen(self, event: ev.SamplesSeen) -> None:
         profiles = self._dirty("profiles")
-        for one in event.slices:
+        for one in (one for one in event.slices if one.kept is None):
             profiles[one.thread] = profile_after(profiles.get(one.thread, ()), one)
 
     def _name_thread(self, stack: Stack) -> None:

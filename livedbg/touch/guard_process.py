@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from livedbg.linux.family import begun
 from livedbg.linux.procfs import command_line, read_stat
 from livedbg.model.errors import LivedbgError
 from livedbg.touch.config import refuse_touch
@@ -99,7 +100,7 @@ class Guard:
             refuse_touch(None, "This attaches a debugger")
         words = [str(number) for number in (target, start_ticks, gdb, os.getpid(), since_ticks)]
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await begun(
                 *_ARGV,
                 *words,
                 stdin=asyncio.subprocess.PIPE,

@@ -25,7 +25,7 @@ from typing import Final
 import msgspec
 
 from livedbg.linux import procfs
-from livedbg.linux.family import exited, let_go
+from livedbg.linux.family import begun, exited, let_go
 from livedbg.linux.registers import MACHINE
 from livedbg.model.errors import LivedbgError
 from livedbg.text.typed import ready
@@ -95,7 +95,7 @@ class HelperProcess:
         """
         argv = (sys.executable, "-P", "-m", _MODULE, str(os.getpid()))
         try:
-            self._process = await asyncio.create_subprocess_exec(
+            self._process = await begun(
                 *argv,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,

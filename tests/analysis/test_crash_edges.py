@@ -11,7 +11,17 @@ from livedbg.analysis.rules import Judged
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.crashes import Crash
 from livedbg.logs.sanitizers import ENDED, WARNED
-from livedbg.model import HANG_SEEN, Diagnostic, ExceptionHit, Frame, Process, Severity, ThreadState
+from livedbg.model import (
+    HANG_SEEN,
+    Diagnostic,
+    ExceptionHit,
+    Frame,
+    LogRecord,
+    LogSource,
+    Process,
+    Severity,
+    ThreadState,
+)
 from livedbg.model import events as ev
 from livedbg.session.rulebook import all_rules
 from tests.analysis.world import SECOND, World
@@ -249,3 +259,31 @@ def test_a_child_of_a_head_of_which_no_progress_is_known_crashes_unless_it_was_a
     world.store.apply(ev.Tick(**world.stamp()))
     [found] = crashes(world)
     assert (found.state, found.severity) == (state, severity)
+
+
+def _printed(world: World, *lines: tuple[str, Severity]) -> World:
+    """Process 1 printed these lines to its standard error."""
+    errors = [text for text, severity in lines if severity is Severity.ERROR]
+    source = LogSource(
+        id="log:box/1/stderr", name="stderr", process=ONE, lines=len(lines), errors=len(errors), last_error=errors[-1]
+    )
+    world.store.apply(ev.LogSourceSeen(source=source, **world.stamp()))
+    records = tuple(
+        LogRecord(source=source.id, text=text, severity=severity, line=number)
+        for number, (text, severity) in enumerate(lines, 1)
+    )
+    world.store.apply(ev.LogsSeen(records=records, **world.stamp()))
+    return world
+
+
+def test_a_status_is_said_with_the_error_that_the_output_ends_with() -> None:
+    error = ("error: 12 is not a multiple of 8", Severity.ERROR)
+    world = _printed(over(3), ("begins", Severity.INFO), error, ("see the manual", Severity.INFO))
+    findings = Diagnostician(all_rules()).diagnose(world.snapshot()).findings.values()
+    assert [finding.sentence for finding in findings] == [
+        'Process 1 (prog1) ended with status 3 after "error: 12 is not a multiple of 8".'
+    ]
+    goes_on = [(f"step {number}", Severity.INFO) for number in range(9)]
+    [found] = crashes(_printed(over(3), error, *goes_on))
+    assert found.sentence == "Process 1 (prog1) ended with status 3."
+    assert not crashes(_printed(over(0), error))

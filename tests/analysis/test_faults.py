@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from livedbg.logs.sanitizers import ENDED
 from livedbg.model import ExceptionHit, Frame
@@ -100,3 +101,92 @@ def test_what_the_log_tells_gets_the_place_in_native_code() -> None:
         == "Crashed in scale (ops.cpp:12): app::Error: boom."
     )
     assert crashes(caught(python, "SIGSEGV", SCALE))[0].evidence[-1].kind == "stack"
+
+
+def test_a_child_that_nobody_had_listed_is_named_by_the_signal_that_ended_it() -> None:
+    world = over(1)
+    hit = ExceptionHit(
+        id="short",
+        type="SIGFPE",
+        message="",
+        process="process:box/77",
+        thread="thread:box/77/77",
+        stack=SCALE,
+        fatal=True,
+    )
+    point = Catchpoint(id="C9", process=ONE, pattern="signals", moment=Moment.SIGNAL, state=CatchpointState.DONE)
+    world.store.apply(ev.CatchpointSeen(catchpoint=point, **world.stamp()))
+    world.store.apply(ev.ExceptionSeen(hit=structs.replace(hit, catchpoint="C9"), **world.stamp()))
+    [found] = crashes(world)
+    assert found.sentence == (
+        "Process 1 (prog1) ended with status 1 after child process 77 was ended by SIGFPE in scale (ops.cpp:12)."
+    )
+    assert [one.kind for one in found.evidence] == ["proc", "signal", "stack"]
+    handled = over(1)
+    handled.store.apply(ev.CatchpointSeen(catchpoint=point, **handled.stamp()))
+    quiet = structs.replace(hit, catchpoint="C9", fatal=False)
+    handled.store.apply(ev.ExceptionSeen(hit=quiet, **handled.stamp()))
+    assert said(handled) == "Process 1 (prog1) ended with status 1."
+
+
+def test_of_many_short_children_that_crashed_none_is_said_to_have_ended_the_job() -> None:
+    """Tests that want a crash, and probes of a machine, end so too."""
+    world = over(1)
+    point = Catchpoint(id="C9", process=ONE, pattern="signals", moment=Moment.SIGNAL, state=CatchpointState.DONE)
+    world.store.apply(ev.CatchpointSeen(catchpoint=point, **world.stamp()))
+    for pid in range(70, 80):
+        hit = ExceptionHit(
+            id=f"h{pid}",
+            type="SIGABRT",
+            message="",
+            process=f"process:box/{pid}",
+            stack=SCALE,
+            fatal=True,
+            catchpoint="C9",
+        )
+        world.store.apply(ev.ExceptionSeen(hit=hit, **world.stamp()))
+    assert said(world) == "Process 1 (prog1) ended with status 1."
+
+
+def test_a_short_child_that_crashed_is_no_crash_of_a_job_that_ended_well() -> None:
+    world = over(0)
+    point = Catchpoint(id="C9", process=ONE, pattern="signals", moment=Moment.SIGNAL, state=CatchpointState.DONE)
+    hit = ExceptionHit(
+        id="short", type="SIGFPE", message="", process="process:box/77", stack=SCALE, fatal=True, catchpoint="C9"
+    )
+    world.store.apply(ev.CatchpointSeen(catchpoint=point, **world.stamp()))
+    world.store.apply(ev.ExceptionSeen(hit=hit, **world.stamp()))
+    assert [found.state for found in crashes(world)] == [None]
+
+
+WEIGH = Frame(function="weigh", file="/home/me/tree.cpp", line=13)
+PRINT = Frame(function="vsnprintf", module="libc.so.6")
+
+
+@pytest.mark.parametrize(
+    ("stack", "deep", "ending"),
+    [
+        (
+            (PRINT, *[WEIGH] * 20),
+            14_000,
+            "its stack overflowed: weigh (tree.cpp:13) calls itself, about 14,000 frames deep.",
+        ),
+        (
+            (PRINT, *[WEIGH, SCALE[0]] * 9),
+            900,
+            "its stack overflowed: weigh (tree.cpp:13) calls itself through 1 other function, about 900 frames deep.",
+        ),
+        ((PRINT, *SCALE), 3, "its stack overflowed in scale (ops.cpp:12)."),
+        ((PRINT,), 1, "its stack overflowed, in calls of a function by itself, or by large local variables."),
+    ],
+)
+def test_a_stack_overflow_is_said_as_such(stack: tuple[Frame, ...], deep: int, ending: str) -> None:
+    world = caught(over(-11), "SIGSEGV", stack)
+    [hit] = world.store.snapshot().exceptions.values()
+    world.store.apply(ev.ExceptionSeen(hit=structs.replace(hit, deep=deep), **world.stamp()))
+    assert said(world) == f"Process 1 (prog1) was ended by SIGSEGV: {ending}"
+
+
+def test_a_fault_in_a_deep_recursion_is_no_overflow() -> None:
+    world = caught(over(-11), "SIGSEGV", (SCALE[0], *[WEIGH] * 30))
+    assert said(world) == "Process 1 (prog1) was ended by SIGSEGV in scale (ops.cpp:12)."

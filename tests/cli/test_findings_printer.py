@@ -77,6 +77,25 @@ def test_a_finding_that_the_verdict_says_is_not_said_twice() -> None:
     assert len(list(FindingsPrinter(True).lines(update))) == 3
 
 
+def test_a_finding_whose_process_becomes_known_is_not_said_again() -> None:
+    printer = FindingsPrinter(False)
+    said: list[str] = []
+    for entities in ((), ("p",), ("p", "t")):
+        found = {"F1": Finding(rule="crash", severity=Severity.WARNING, sentence="A race.", entities=entities)}
+        snapshot = Snapshot(revision=1, clocks={"box": Clock(1, 1)})
+        said += printer.lines(Update(snapshot, Diagnosis(Verdict(state=STATES.RUNNING, sentence="r."), found)))
+    assert [line.split(None, 2)[2] for line in said] == ["r.", "A race. [crash]"]
+
+
+def test_while_a_profile_is_taken_what_is_unknown_midway_is_not_printed() -> None:
+    printer = FindingsPrinter(False, profiled=True)
+    said: list[str] = []
+    for at_s, state in ((0, STATES.UNKNOWN), (9, STATES.UNKNOWN), (19, STATES.STALLED), (29, STATES.UNKNOWN)):
+        snapshot = Snapshot(revision=1, clocks={"box": Clock(at_s * 10**9, at_s * 10**9)})
+        said += printer.lines(Update(snapshot, Diagnosis(Verdict(state=state, sentence="s."))))
+    assert [line.split()[1] for line in said] == ["STALLED"]
+
+
 def test_that_nothing_is_known_yet_is_printed_once_it_holds_or_nothing_else_comes() -> None:
     unknown = [(n / 4, STATES.UNKNOWN, "t") for n in range(10)]
     assert printed(*unknown) == []

@@ -89,3 +89,21 @@ def test_nothing_is_probed_where_touching_is_forbidden(program: Path, tmp_path: 
     (config / "config.toml").write_text("read_only = true\n")
     said = launched(program, "fault", PYTHONFAULTHANDLER="", XDG_CONFIG_HOME=str(config.parent))
     assert "was ended by SIGSEGV." in said.err and os.fspath(program) not in said.err
+
+
+@pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("child", "ended with status 1 after child process "),
+        ("deep", "was ended by SIGSEGV: its stack overflowed"),
+    ],
+)
+def test_what_lives_for_milliseconds_is_said_too(
+    case: str, words: str, build_target: Callable[..., Path], tmp_path: Path
+) -> None:
+    said = livedbg("launch", "--", build_target("short_lives"), case, env={"XDG_STATE_HOME": str(tmp_path / "state")})
+    [verdict] = [line for line in said.err.splitlines() if " CRASHED " in line]
+    assert words in verdict, said.everything
+    if case == "child":
+        assert "was ended by SIGFPE in divide (short_lives.cpp:6). [crash]" in verdict

@@ -11,6 +11,7 @@ import pytest
 
 from livedbg.linux import procfs
 from livedbg.probes.clock_samples import refused_here
+from livedbg.probes.tracefs import may_trace
 from livedbg.session.adapter import Request
 from livedbg.session.tools import no_unwinder
 from tests.cli.conftest import livedbg, longer, running
@@ -97,18 +98,34 @@ def test_where_gperftools_is_not_installed_the_samples_of_livedbg_answer(
 
 
 @needs_samples
-def test_who_touches_memory_first(tmp_path: Path) -> None:
+def test_who_touches_memory_first_is_not_said_to_keep_it(tmp_path: Path) -> None:
     program = tmp_path / "grows.py"
     program.write_text(
-        "import mmap, time\nprint('READY', flush=True)\ntext = b'x' * (1 << 20)\n"
-        "def keep():\n    with mmap.mmap(-1, 1 << 20) as kept:\n        kept[:] = text\n"
-        "while True:\n    keep()\n    time.sleep(0.01)\n"
+        "import mmap, time\nprint('READY', flush=True)\ntext = b'x' * (1 << 20)\nkept = []\n"
+        "def keep():\n    kept.append(mmap.mmap(-1, 1 << 20))\n    kept[-1][:] = text\n"
+        "for _ in range(1 << 16):\n    keep()\n    time.sleep(0.05)\n"
     )
     with running(sys.executable, str(program), busy=True) as target:
 
         def holds(seconds: float) -> bool:
             said = livedbg("stacks", target.pid, "--for", seconds, "--pages")
             first, second = [*said.out.splitlines(), "", ""][:2]
-            return " in keep (grows.py:6)" in first and second.endswith(" of memory touched first")
+            assert not first.startswith("Your code"), said.everything
+            known = first.startswith("Who keeps the memory is not known: ") and "keep (" not in first
+            return known and second.endswith(" of memory touched first") and "  keep  " in said.out
 
         longer(1.0, holds)
+
+
+@needs_samples
+@pytest.mark.skipif(not may_trace("signal", "signal_deliver"), reason="no probes here")
+def test_memory_is_credited_to_who_keeps_it_and_not_to_who_touched_it_first(build_target: Callable[..., Path]) -> None:
+    with running(build_target("keeper"), busy=True) as target:
+
+        def holds(seconds: float) -> bool:
+            said = livedbg("stacks", target.pid, "--for", seconds, "--pages")
+            first, *_ = [*said.out.splitlines(), ""]
+            assert "% in answer (" not in first, said.everything
+            return first.startswith("Your code keeps ") and "100% in remember (keeper.cpp:10)" in first
+
+        longer(3.0, holds)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import os
+import warnings
 from pathlib import Path
 
 import pytest
 
-from livedbg.linux.family import Family
+from livedbg.linux.family import Family, begun, exited, let_go
 from livedbg.linux.procfs import process_exists, read_stat
 from livedbg.model import ThreadState
 from livedbg.session.launch import launch
@@ -119,3 +122,29 @@ def test_F2_a_daemon_that_has_left_is_none_of_them(tmp_path: Path) -> None:
         child.end()
         if daemon:
             os.killpg(os.getsid(daemon), 9)
+
+
+@pytest.mark.invariant("family.F3")
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8])
+def test_F3_a_process_whose_start_is_cancelled_is_ended(turns: int, tmp_path: Path) -> None:
+    async def cancel() -> None:
+        words = ("sh", "-c", f"echo $$ > {tmp_path}/pid; exec sleep 600")
+        starting = asyncio.ensure_future(begun(*words, stdin=asyncio.subprocess.PIPE))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if not starting.done():
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            return
+        process = starting.result()
+        process.kill()
+        await exited(process)
+        let_go(process)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        asyncio.run(cancel())
+        gc.collect()
+    if (tmp_path / "pid").exists() and (text := (tmp_path / "pid").read_text()):
+        assert not process_exists(int(text))

@@ -39,6 +39,7 @@ _ATEN: Final = lazy_re(r"Original ATen: \[(.{0,4000}?)\]")
 _HANDLE: Final = lazy_re(r"\[Provenance debug handles\] (\S+)")
 _MOVED: Final = lazy_re(r"\bauto (\w+) = std::move\((\w+)\);")
 _VIEWED: Final = lazy_re(r"\bauto (\w+) = wrap_with_raii_handle_if_needed\(reinterpret_tensor_wrapper\((\w+),")
+_ALLOCATED: Final = lazy_re(r"aoti_torch_empty_strided\w{0,20}\([^;\n]{0,400}&(\w{1,100})_handle\b")
 _INPUT: Final = lazy_re(r"\bauto (\w+) = std::move\(inputs\[(\d+)\]\)")
 _CONSTANT: Final = lazy_re(r"auto& (\w+) = constants_->at\(")
 _FULL_NAME: Final = lazy_re(r'constants_info_\[\d{1,40}\]\.(name|original_fqn) = "(.{0,4000})";')
@@ -101,6 +102,8 @@ class Generated(Struct, frozen=True, kw_only=True):
         constants: name in the code -> the model's own name (`a.weight`).
         expected: by input: what it was compiled for, such as `float32 [4, 32]`.
         checks_nan: it checks for NaN and infinity.
+        allocated: buffers that were only allocated: their memory has no values before a call writes it.
+        printers: it prints values or launches.
         signature: by input: its path in the model's arguments, such as `scale`, or `[1][0]` for a positional one.
     """
 
@@ -110,6 +113,8 @@ class Generated(Struct, frozen=True, kw_only=True):
     constants: Mapping[str, str] = field(default_factory=dict)
     expected: Mapping[int, str] = field(default_factory=dict)
     checks_nan: bool = False
+    allocated: frozenset[str] = frozenset()
+    printers: bool = False
     signature: Mapping[int, str] = field(default_factory=dict)
 
     def at_line(self, line: int) -> Call | None:
@@ -139,6 +144,8 @@ def generated(path: str, text: str, nodes: bytes = b"") -> Generated:
         },
         expected=_expected(text, inputs),
         checks_nan="aoti_torch_check_inf_and_nan(" in body,
+        allocated=frozenset(match[1] for match in _ALLOCATED.finditer(body)),
+        printers="aoti_torch_print_tensor_handle(" in body or _PRINTED.search(body) is not None,
         signature=_signature(text, len(inputs)),
     )
 

@@ -17,6 +17,7 @@ Invariants:
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import lru_cache
 from itertools import pairwise
@@ -46,6 +47,18 @@ _DOMAIN: Final = frozenset(
 """Operators that are defined for some numbers only, and give NaN for the others."""
 _QUOTIENT: Final = frozenset(("div", "remainder", "fmod", "xlogy"))
 """Operators that give NaN where both operands are zero, or the second one is."""
+_OF_INFINITY: Final = ("sub", "div", "mul", "addmm", "mm", "bmm", "matmul", "remainder", "fmod", "sin", "cos", "tan")
+"""Operators that give NaN of two infinities, of infinity and zero, or of one: the likeliest first."""
+_LOOKING_UP: Final = (
+    *("embedding", "embedding_bag", "gather", "index_select", "take", "take_along_dim", "index_put", "index_add"),
+    *("index_copy", "scatter", "scatter_add", "scatter_reduce", "index", "select_scatter"),
+)
+_SIGNS: Final[Mapping[str, re.Pattern[str]]] = {
+    "sub": lazy_re(r"[\w)\]]\s{0,4}(?<!\d[eE])-=?\s{0,4}(?=[\w(\[])"),
+    "mul": lazy_re(r"[\w)\]]\s{0,4}(?<!\*)\*(?!\*)=?\s{0,4}(?=[\w(\[-])"),
+    "matmul": lazy_re(r"[\w)\]]\s{0,4}@"),
+    "index": lazy_re(r"\w\[[A-Za-z_]"),
+}
 _SAME: Final[Mapping[str, str]] = {
     **{"**": "pow", "float_power": "pow", "/": "div", "//": "div", "%": "remainder"},
     **{"divide": "div", "true_divide": "div", "floor_divide": "div", "reciprocal": "div"},
@@ -65,6 +78,8 @@ class Line(Struct, frozen=True, kw_only=True):
     Attributes:
         function: its function, with the class if known.
         maker: an operator in it that can make NaN of finite numbers, or "".
+        of_infinity: one that can make NaN of infinity, or "".
+        looks_up: one that takes an index, or "".
         module: path of the module that it ran for, from the model (`encoder.norm`), or "" (O2).
     """
 
@@ -73,6 +88,8 @@ class Line(Struct, frozen=True, kw_only=True):
     function: str
     source: str
     maker: str = ""
+    of_infinity: str = ""
+    looks_up: str = ""
     module: str = ""
 
     @property
@@ -88,13 +105,40 @@ def attributes_at(line: Line) -> Set[str]:
     return {name for name, _ in _assigned_classes(within)} if within is not None else set()
 
 
-def rows_of(lines: Sequence[Line], value: str = "") -> Iterator[tuple[str, str]]:
-    """Yield labelled lines for display; `value` is the bad value that their kernel made."""
+def rows_of(lines: Sequence[Line], about: str = "") -> Iterator[tuple[str, str]]:
+    """Yield labelled lines for display, those first that may have done what it is about.
+
+    Args:
+        about: `NaN` that their kernel made, `NaN of infinity`, or `index`, which was out of range.
+    """
+    of = {"NaN": _maker_of, "NaN of infinity": _of_infinity, "index": _looks_up}.get(about, _nothing)
+    can = {"NaN": "can make NaN of finite numbers", "NaN of infinity": "can make NaN of infinity"}.get(about, "")
+    if about in _REORDERED:
+        lines = sorted(lines, key=lambda line: not of(line))
     for number, line in enumerate(lines[:_MOST]):
-        why = f" ({line.maker} can make NaN of finite numbers)" if value == "NaN" and line.maker else ""
+        why = f" ({of(line)} {can})" if can and of(line) else ""
         yield "also" if number else "model", f"{line.told}{why}"
     if len(lines) > _MOST:
         yield "also", f"{len(lines) - _MOST} more lines"
+
+
+_REORDERED: Final = ("NaN of infinity", "index")
+
+
+def _maker_of(line: Line) -> str:
+    return line.maker
+
+
+def _of_infinity(line: Line) -> str:
+    return line.of_infinity
+
+
+def _looks_up(line: Line) -> str:
+    return line.looks_up
+
+
+def _nothing(_line: Line) -> str:
+    return ""
 
 
 def lines_by_kernel(information: bytes) -> dict[str, tuple[Line, ...]]:
@@ -132,8 +176,11 @@ def _ordered(known: Mapping[str, Any]) -> Iterator[Line]:
         frames = _TRACE.findall(str(text))
         for frame in _own_frames(frames)[-1:]:
             file = frame[0]
-            line = _line(
-                frame, _maker([each[3] for each in frames], operators), _module(frames[: frames.index(frame)], frame)
+            sources = [each[3] for each in frames]
+            line = msgspec.structs.replace(
+                _line(frame, _maker(sources, operators), _module(frames[: frames.index(frame)], frame)),
+                of_infinity=_named(sources, operators, _OF_INFINITY),
+                looks_up=_named(sources, operators, _LOOKING_UP),
             )
             if not places.get((file, line.number), line).maker:
                 places[file, line.number] = line
@@ -189,6 +236,13 @@ def _maker(sources: Sequence[str], operators: Set[str]) -> str:
         for word in sorted(words & kind & operators):
             return word
     return ""
+
+
+def _named(sources: Sequence[str], operators: Set[str], wanted: Sequence[str]) -> str:
+    """Return the first of some operators that is in the kernel and that the source lines name, also by a sign."""
+    words = {_base_operator(word) for source in sources for word in _WORD.findall(source)}
+    words |= {name for name, sign in _SIGNS.items() if any(sign.search(source) for source in sources)}
+    return next((name for name in wanted if name in words & operators), "")
 
 
 def _base_operator(word: str) -> str:

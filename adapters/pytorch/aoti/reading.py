@@ -28,7 +28,11 @@ from livedbg.adapters.pytorch.aoti.settings import unknown_settings
 from livedbg.adapters.pytorch.aoti.sources import Model, compiled_here, model_of, models
 from livedbg.adapters.pytorch.aoti.tasks import compiling, crashed_at, in_model, model_threads
 from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad, written
+from livedbg.analysis.place_names import place_text
+from livedbg.analysis.user_code import NO_FRAMEWORKS, Inside
 from livedbg.model import Frame
+from livedbg.model.catchpoints import Moment
+from livedbg.model.snapshot import EMPTY, Snapshot
 from livedbg.session.guide import StepFound, StepRun
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
@@ -45,6 +49,8 @@ _RAISED: Final = lazy_re(r"^Exception raised from (\w+) at \S+:\d+")
 _NAN: Final = lazy_re(r"At least one (NaN|INF) in (\S+)")
 _ASSERT: Final = lazy_re(r"^\s+assert not (\w+)\.is(nan|inf)\(\)\.any\(\)\.item\(\)$")
 _CALL: Final = lazy_re(r"^Error: (.+) API call failed at (\S+), line (\d+)")
+_NUMBER_NAN: Final = lazy_re(r"(?<![\w.-])-?nan(?![\w.(-])", re.IGNORECASE)
+_CALLERS: Final = 2
 _THROWN: Final = lazy_re(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
 
 _OF_DEVICE: Final = lazy_re(r"\b(?:CUDA|HIP|XPU) |[Cc]u(?:da|DNN|BLAS)")
@@ -94,7 +100,8 @@ def failures(lines: Iterable[str]) -> list[Failure]:
         elif match := _COUNT.search(line):
             found[Failure(kind="input", sentence=_count(match[1], match[2]))] = None
         elif match := _INDEX.search(line):
-            index = Failure(kind="index", sentence=_index(clean_line(match[1], 300)))
+            text = clean_line(match[1], 300)
+            index = Failure(kind="index", sentence=_index(text), message=text)
             if index.sentence not in {failure.sentence for failure in found}:
                 found[index] = None
         elif match := _RAISED.search(line):
@@ -211,15 +218,42 @@ def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
         lines.append(("inputs", _no_code("AOTI_RUNTIME_CHECK_INPUTS acts at run time")))
     lines.append(("NaN", _nan_checks(run, code)))
     found = failures(_output(run))
-    told = [*_error_rows(found, code), *_ended(run, code, found)]
-    lines += told or [("found", _nothing(run, code))]
+    told = [*_error_rows(found, code, run.snapshot), *_ended(run, code, found)]
+    blind = not told and _is_blind(run, code)
+    lines += told or (_blind_rows(run) if blind else [("found", _nothing(run, code))])
     hands = next((hand for failure in found if (hand := _hand(failure, code))), {})
     return StepFound(
         lines=tuple(lines),
         hands=hands,
         cause=any(_is_cause(failure, code) for failure in found) or _end_is_told(run, code),
         wrong_value=any(failure.kind in ("nan", "result") for failure in found),
+        undone=blind,
+        futile=blind,
     )
+
+
+def _is_blind(run: StepRun, code: Sequence[Model]) -> bool:
+    """Return whether nothing of a model's values can be seen: it was compiled before, without checks and printers."""
+    seen = any(model.code.checks_nan or model.code.printers for model in code)
+    return bool(code) and run.code == 0 and not seen and not compiled_here(run)
+
+
+def _blind_rows(run: StepRun) -> _Lines:
+    """Return what that means, the output's own NaN, and the one step that would tell."""
+    lines: _Lines = [
+        (
+            "found",
+            "Its values can't be seen: the model was compiled before, without the checks and printers of these steps.",
+        )
+    ]
+    for path in run.output:
+        bad = next(((at, line) for at, line in enumerate(lines_of(path), 1) if _NUMBER_NAN.search(line)), None)
+        if bad is not None:
+            text = clean_line(bad[1].strip(), 200)
+            lines.append(("printed", f"It printed NaN, at {path.stem}:{bad[0]}: {text}"))
+            break
+    lines.append(("next", "livedbg aoti -- COMMAND   with the command that compiles the model and runs it"))
+    return lines
 
 
 def _is_cause(failure: Failure, code: Sequence[Model]) -> bool:
@@ -322,25 +356,49 @@ def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
 def _of_trail(trail: Trail) -> Iterator[tuple[str, str]]:
     yield "found", trail.sentence
     if trail.call is not None and trail.model is not None:
-        yield from _places(trail.call, trail.model, value=trail.value.bad)
+        about = f"{trail.value.bad} of infinity" if trail.infinite else trail.value.bad
+        yield from _places(trail.call, trail.model, about=about)
+        if trail.source is not None and (line := trail.model.model_line(trail.source[0])):
+            yield "infinity", f"{line} ({trail.source[0].shown})"
     yield "value", trail.value.told
     for read in trail.reads:
         yield "read", read.told
 
 
-def _error_rows(found: Sequence[Failure], code: Sequence[Model]) -> list[tuple[str, str]]:
-    """Return errors as text, with details from the generated code."""
+def _error_rows(found: Sequence[Failure], code: Sequence[Model], snapshot: Snapshot = EMPTY) -> list[tuple[str, str]]:
+    """Return errors as text, with details from the generated code, and from what was seen to be thrown."""
     lines: _Lines = []
     for failure in found:
         if failure.kind == "call":
-            lines += _of_call(failure, code)
+            lines += _of_call(failure, code, snapshot)
             continue
-        expected = _expected(failure, code)
-        lines.append(("found", f"{failure.sentence}{expected}"))
+        given = _as_input(failure, code)
+        lines.append(("found", given or f"{failure.sentence}{_expected(failure, code)}"))
         if failure.kind == "index" and failure.name:
             made = [(call, model) for model in code for call in model.code.named(failure.name)]
-            lines += _places(*made[0]) if len(made) == 1 else [("kernel", failure.name)]
+            lines += (
+                _places(*made[0], about="index", text=failure.message) if len(made) == 1 else [("kernel", failure.name)]
+            )
     return lines
+
+
+def _as_input(failure: Failure, code: Sequence[Model]) -> str:
+    """Return that a bad value came in with an input of the model; "" if it was not in one."""
+    if failure.kind not in ("nan", "infinity"):
+        return ""
+    known = [(model, n) for model in code for n, name in model.code.inputs.items() if name == failure.name]
+    if not known:
+        return ""
+    model, number = known[0]
+    given = f"{theirs}, " if (theirs := model.input_name(number)) else ""
+    what = "NaN" if failure.kind == "nan" else "infinity"
+    which = (
+        f"Input {number} (counted from 0; {given}{failure.name} of the generated code)"
+        if len(known) == 1
+        else (f"An input ({failure.name} of the generated code)")
+    )
+    meant = "" if what == "NaN" else " If it is meant (a mask of -inf), only this check ended the run."
+    return f"{which} comes with {what}: the model did not make it.{meant}"
 
 
 def _expected(failure: Failure, code: Sequence[Model]) -> str:
@@ -354,15 +412,27 @@ def _expected(failure: Failure, code: Sequence[Model]) -> str:
     return f" It expects {known[0].code.expected[failure.number]} there ({theirs}{name} of the generated code)."
 
 
-def _of_call(failure: Failure, code: Sequence[Model]) -> Iterator[tuple[str, str]]:
+def _of_call(failure: Failure, code: Sequence[Model], snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     model = model_of(code, failure.file)
     call = model.code.at_line(failure.line) if model is not None else None
-    why = f": {failure.message}" if failure.message else ""
+    why = f"{_thrown(failure.message, snapshot)}: {failure.message}" if failure.message else ""
     if call is None or model is None:
         yield "found", f"A call of the generated code failed at {Path(failure.file).name}:{failure.line}{why}"
         return
     yield "found", f"{_described(call, model)} failed{why}"
     yield from _places(call, model)
+
+
+def _thrown(message: str, snapshot: Snapshot) -> str:
+    """Return ` by std::length_error in check (ops.cpp:11), called by prune (ops.cpp:14)`, by the throw of a message."""
+    for hit in snapshot.exceptions.values():
+        point = snapshot.catchpoints.get(hit.catchpoint or "")
+        if point is None or point.moment is not Moment.THROW or not hit.message or not message.startswith(hit.message):
+            continue
+        own = [frame for frame in hit.stack if NO_FRAMEWORKS.inside(frame) is Inside.USER]
+        if own:
+            return f" by {hit.type} in {', called by '.join(place_text(frame) for frame in own[:_CALLERS])}"
+    return ""
 
 
 def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Iterator[tuple[str, str]]:
@@ -467,13 +537,18 @@ def _described(call: Call, model: Model) -> str:
     return f"{call.shown} (call {call.index + 1} of {len(model.code.calls)}, {Path(model.code.path).name}:{call.line})"
 
 
-def _places(call: Call, model: Model, value: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the model lines and the generated source of a call; `value` is the bad value that it made."""
+def _places(call: Call, model: Model, about: str = "", text: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the model lines and the generated source of a call.
+
+    Args:
+        about: as for `rows_of`.
+        text: in the line of the kernel that is meant; the head of the kernel without.
+    """
     own = model.model_lines(call)
-    yield from rows_of(own, value)
+    yield from rows_of(own, about)
     if module := model.module_of(call):
         yield "module", module
-    if source := model.source_of(call):
+    if source := model.source_of(call, text):
         yield "source", source
     if call.aten:
         yield "operators", call.aten

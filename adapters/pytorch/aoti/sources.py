@@ -69,16 +69,22 @@ class Model(Struct, frozen=True, kw_only=True):
     lines: Mapping[str, tuple[Line, ...]]
     parameters: tuple[str, ...] = ()
 
-    def source_of(self, call: Call) -> str:
-        """Return where a call's kernel is defined in generated code: `FILE:LINE (C++)`, or ""."""
+    def source_of(self, call: Call, text: str = "") -> str:
+        """Return where a call's kernel is defined in generated code: `FILE:LINE (C++)`, or "".
+
+        Args:
+            text: the line of the kernel that has this text is meant, if there is one.
+        """
         cpp = re.compile(rf"\b{re.escape(call.kernel)}\s*\(")
         triton = re.compile(rf"^(?://|#)?\s*def {re.escape(call.kernel)}\s*\(")
-        for path, text in self.kernels.items():
-            for number, line in enumerate(text.splitlines(), 1):
+        for path, code in self.kernels.items():
+            for number, line in enumerate(code.splitlines(), 1):
                 if triton.search(line):
                     return f"{path}:{number} (Triton)"
                 if line.startswith(_DEFINED) and cpp.search(line):
-                    return f"{path}:{number} (C++)"
+                    below = enumerate(code.splitlines()[number:], number + 1)
+                    meant = next((at for at, one in below if text and text in one), number)
+                    return f"{path}:{meant} (C++)"
         return ""
 
     def input_name(self, number: int) -> str:

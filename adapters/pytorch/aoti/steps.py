@@ -11,7 +11,7 @@ from typing import Final
 from livedbg.session.guide import GuideStep
 
 STEPS: Final = (
-    GuideStep(title="check the inputs, and for NaN", recipes=("aoti-inputs", "aoti-nan")),
+    GuideStep(title="check the inputs, and for NaN", recipes=("aoti-inputs", "aoti-nan"), catches=("any",)),
     GuideStep(title="find the kernel that does not return", recipes=("aoti-inputs", "aoti-last-kernel")),
     GuideStep(
         title="look at the kernel's inputs and outputs",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
 
@@ -17,6 +17,8 @@ class Trail(Struct, kw_only=True):
     Attributes:
         call: the call that made or got it.
         made: that call made it.
+        infinite: it made it of infinity.
+        source: the call that made this infinity of finite numbers, and in what; None if that is not known.
         hands: the kernel to print next.
     """
 
@@ -25,6 +27,8 @@ class Trail(Struct, kw_only=True):
     call: Call | None = None
     model: Model | None = None
     made: bool = False
+    infinite: bool = False
+    source: tuple[Call, str] | None = None
     reads: list[Value] = field(default_factory=list)
     hands: dict[str, str] = field(default_factory=dict)
 
@@ -45,13 +49,41 @@ def _first(printed: Sequence[Value], code: Sequence[Model], wrong: Callable[[Val
     for value in printed:
         if value.when == "input" and wrong(value):
             return Trail(sentence=f"The model gets {value.bad}: its input {value.argument}.", value=value, made=True)
+    before: dict[int, Launch] = {}  # by the index of the call, of this model
+    last: Model | None = None
     for launch in launches(printed):
         number = seen.get(launch.kernel, 0)
         seen[launch.kernel] = number + 1
         call, model = _call_of(launch, number, code)
-        trail = _of_launch(launch, call, model, good, wrong)
+        if model is not last:
+            before, last = {}, model
+        trail = _of_launch(launch, call, model, good, wrong, before=before)
         if trail is not None:
             return trail
+        if call is not None:
+            before[call.index] = launch
+    return None
+
+
+def _unwritten(name: str, call: Call, model: Model) -> bool:
+    """Return whether memory was only allocated when a call began, or written in parts: it has no value then."""
+    known = {*dict(call.makers), *model.code.inputs.values(), *model.code.constants}
+    return name in model.code.allocated and name not in known
+
+
+def _source_of(name: str, call: Call, model: Model, before: Mapping[int, Launch]) -> tuple[Call, str] | None:
+    """Return the call that made a bad value that another one got, as far as launches were printed, and in what."""
+    makers = dict(call.makers)
+    while name in makers:
+        made = model.code.calls[makers[name]]
+        launch = before.get(made.index)
+        if launch is None:
+            return None
+        got = (value for value in launch.before if value.argument in made.reads and value.bad)
+        came = next((value.argument for value in got if not _unwritten(value.argument, made, model)), None)
+        if came is None:
+            return made, name
+        name, makers = came, dict(made.makers)
     return None
 
 
@@ -89,7 +121,13 @@ def _call_of(launch: Launch, number: int, code: Sequence[Model]) -> tuple[Call |
 
 
 def _of_launch(
-    launch: Launch, call: Call | None, model: Model | None, good: Iterable[str], wrong: Callable[[Value], bool]
+    launch: Launch,
+    call: Call | None,
+    model: Model | None,
+    good: Iterable[str],
+    wrong: Callable[[Value], bool],
+    *,
+    before: Mapping[int, Launch],
 ) -> Trail | None:
     told = f" {_where(call)}" if call is not None else ""
     if call is None or model is None:
@@ -101,7 +139,8 @@ def _of_launch(
             "code: whether it made that is not known.",
             value=bad,
         )
-    reads = [value for value in launch.before if value.argument in call.reads]
+    empty = {name for name in call.reads if _unwritten(name, call, model)}
+    reads = [value for value in launch.before if value.argument in call.reads and value.argument not in empty]
     came = next((value for value in reads if wrong(value)), None)
     makers = dict(call.makers)
     if came is not None:
@@ -111,7 +150,7 @@ def _of_launch(
     )
     if bad is None:
         return None
-    known = {value.argument for value in reads} | set(good) | set(model.code.constants)
+    known = {value.argument for value in reads} | empty | set(good) | set(model.code.constants)
     unseen = [name for name in call.reads if name not in known]
     if unseen:
         return Trail(
@@ -127,13 +166,19 @@ def _of_launch(
     weights = ", ".join(model.code.constants[name] or name for name in constants)
     but = f" Not printed, and may have it: {weights} of the model." if constants else ""
     large = next((value for value in reads if value.bad), None)
+    source = None
     if large is not None:
         origin = makers.get(large.argument)
-        who = (
-            f", which {model.code.calls[origin].shown} {_where(model.code.calls[origin])} made"
-            if origin is not None
-            else ""
-        )
+        maker = model.code.calls[origin] if origin is not None else None
+        source = _source_of(large.argument, call, model, before)
+        who = ""
+        if maker is not None and source is not None and source[0] is not maker:
+            who = (
+                f", which {maker.shown} {_where(maker)} passed on; {source[0].shown} {_where(source[0])} made it "
+                f"first, in {source[1]}"
+            )
+        elif maker is not None:
+            who = f", which {maker.shown} {_where(maker)} made"
         sentence = f"{call.shown}{told} made {bad.bad} of {large.bad} in {large.argument}{who}.{but}"
     else:
         sentence = f"{call.shown}{told} produced the first {bad.bad}; its inputs have none.{but}"
@@ -143,6 +188,8 @@ def _of_launch(
         call=call,
         model=model,
         made=True,
+        infinite=large is not None,
+        source=source,
         reads=reads,
     )
 

@@ -5,25 +5,26 @@ The exception that a runtime's error was raised as is evidence of that error's f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import signal
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final
 
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.place_names import place_text
+from livedbg.analysis.place_names import place_text, repeated_frames
 from livedbg.analysis.postmortem.lines import below_heading
-from livedbg.analysis.user_code import UserCode
+from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.linux.procfs import signal_name
 from livedbg.logs.last_words import referred_to, telling_line
 from livedbg.logs.sanitizers import place_of
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
-from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process
+from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process, ids
 from livedbg.model.catchpoints import FAULTS, PRESETS, Moment
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.wording import sentence_case
+from livedbg.text.wording import many, sentence_case
 
 _ABORTED: Final = "glibc-abort"
 _PLACED: Final = ("traceback", "terminate", "assert", "signal", FAULT, _ABORTED)
@@ -31,6 +32,7 @@ _SAID: Final = 300
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
 _CALLERS: Final = 12
 _PASSED_ON_NS: Final = 5_000_000_000  # from a fault to its end by a handler that writes of it
+_SHORT: Final = 3  # processes of which each end is told though they lived too shortly to be listed
 _MOST: Final = 200  # exceptions of logs among which is looked
 
 
@@ -102,6 +104,34 @@ def fault_place(fault: ExceptionHit, code: UserCode) -> str:
     """Return the place of a fatal signal, `scale (ops.cpp:12)`; "" in the C library alone, or if others sent it."""
     frame = code.frame_of(fault.stack)
     return "" if frame is None or fault.sent else place_text(frame)
+
+
+def unseen_faults(snapshot: Snapshot) -> Sequence[Process]:
+    """Return the processes that a signal was seen to end before anybody had listed them.
+
+    Of many none is returned: tests that want a crash, and probes of a machine, end so.
+    """
+    found = []
+    for hit in snapshot.exceptions.values():
+        if hit.fatal and not hit.sent and hit.process and hit.process not in snapshot.processes:
+            host, pid = ids.parse(hit.process).parts
+            status = -int(signal.Signals[hit.type])
+            found.append(Process(id=hit.process, host=host, pid=int(pid), exited=True, exit_status=status))
+    return found if len(found) <= _SHORT else ()
+
+
+def overflow_text(fault: ExceptionHit, code: UserCode) -> str:
+    """Return how a thread overflowed its stack, with the function that calls itself; "" if it has not."""
+    if not fault.deep:
+        return ""
+    run = repeated_frames(fault.stack)
+    frame = code.frame_of(fault.stack[run.start : run.start + run.period] if run is not None else fault.stack)
+    if frame is None or code.inside(frame) > Inside.UNLINED:
+        return "its stack overflowed, in calls of a function by itself, or by large local variables"
+    if run is None:
+        return f"its stack overflowed in {place_text(frame)}"
+    through = f" through {many(run.period - 1, 'other function')}" if run.period > 1 else ""
+    return f"its stack overflowed: {place_text(frame)} calls itself{through}, about {fault.deep:,} frames deep"
 
 
 def fault_evidence(hit: ExceptionHit) -> tuple[Evidence, ...]:

@@ -25,6 +25,7 @@ from livedbg.logs.naming import older_attempts, series_of
 from livedbg.model import Evidence, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
+_LAST: Final = 3  # records of which one is the error that output ends with
 _BESIDE: Final = 4  # records before and after one
 _TEXT: Final = 600
 _SECTION: Final = 60  # records in which a heading is looked for
@@ -169,6 +170,16 @@ def newest(source: LogSource, snapshot: Snapshot, most: int) -> list[LogRecord]:
         if record.text.strip():
             found.append(record)
     return found[::-1]
+
+
+def last_error(process: str, snapshot: Snapshot) -> tuple[LogSource, LogRecord] | None:
+    """Return the error with which a process's own output ends, but for a line or two, and its log; None for none."""
+    for source in snapshot.log_sources.values():
+        if source.process == process and source.errors and not source.unread:
+            for record in reversed(newest(source, snapshot, _LAST)):
+                if record.severity.rank >= Severity.ERROR.rank:
+                    return source, record
+    return None
 
 
 def around(record: LogRecord, source: LogSource, snapshot: Snapshot) -> tuple[Evidence, ...]:

@@ -16,9 +16,11 @@ from livedbg.analysis.postmortem.exceptions import (
     fault_of,
     fault_place,
     log_evidence,
+    overflow_text,
+    unseen_faults,
     with_referred,
 )
-from livedbg.analysis.postmortem.lines import begun_before, shown
+from livedbg.analysis.postmortem.lines import begun_before, last_error, proof_of, shown
 from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of
@@ -26,6 +28,7 @@ from livedbg.logs.last_words import telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.model import FAILED_TESTS, FAULT, CauseClass, Evidence, ExceptionHit, Process, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import sentence_case, sentences
 
 _DUMPED: Final = frozenset(
@@ -33,6 +36,7 @@ _DUMPED: Final = frozenset(
 )
 """Exit statuses of a process whose memory the kernel dumps, where core dumps are on (signal(7))."""
 _FEW: Final = 50
+_SAID: Final = 200  # characters of the error that output ends with
 _BEGUN: Final = 120  # characters of a line
 _ABRUPT: Final = ("signal", "glibc-abort")
 
@@ -67,13 +71,19 @@ class Crash:
             if finding.state is not None:
                 explained.add(hit.process)
             yield finding
+        short = unseen_faults(snapshot)
+        told = False
         for process in snapshot.processes.values():
             status = process.exit_status
             if not process.exited or not status or process.id in explained or (explained and not _by_signal(status)):
                 continue
             crashed = is_crash(process, state)
             if crashed or _by_signal(status):
-                yield self._ended(process, status, crashed, state)
+                child = short[0] if len(short) == 1 and process in heads(snapshot) and status > 0 else None
+                told = told or child is not None
+                yield self._ended(process, status, crashed, state, child)
+        for process in () if told else short:
+            yield self._ended(process, process.exit_status or 0, False, state)
 
     def _logged(self, hit: ExceptionHit, state: RuleInput) -> Finding:
         snapshot = state.snapshot
@@ -123,18 +133,35 @@ class Crash:
             writer=hit.writer,
         )
 
-    def _ended(self, process: Process, status: int, crashed: bool, state: RuleInput) -> Finding:
+    def _ended(
+        self, process: Process, status: int, crashed: bool, state: RuleInput, child: Process | None = None
+    ) -> Finding:
+        """Return how a process ended; `child` is the one that a signal ended before anybody had listed it."""
         how = how_ended(status)
         name = sentence_case(name_of(process.id, state.snapshot))
         fault = fault_of(process, state.snapshot)
         place = fault_place(fault, state.code) if fault is not None else ""
         first = f" after {fault.type}" if fault is not None and fault.type not in how else ""  # a handler aborted
         where = f"{first} in {place}" if place else ""
+        if fault is not None and (overflow := overflow_text(fault, state.code)):
+            where = f"{first}: {overflow}"
         hint = "read its last log lines, and run it again under `livedbg launch -- COMMAND`"
         if status in _DUMPED:
             hint = "coredumpctl info   shows its core dump, where one is kept"
+        if fault is not None and fault.deep:
+            hint = "gdb -batch -ex run -ex 'bt -20' --args COMMAND   shows what calls itself"
         elif status == -signal.SIGKILL:
             hint = "dmesg | grep -i oom   tells whether the OOM killer did it"
+        if child is not None and (fault := fault_of(child, state.snapshot)) is not None:
+            place = fault_place(fault, state.code)
+            where = overflow_text(fault, state.code)
+            where = f": {where}" if where else f" in {place}" if place else ""
+            where = f" after child process {child.pid} was ended {how_ended(child.exit_status)}{where}"
+        said = last_error(process.id, state.snapshot) if status > 0 and child is None else None
+        if said is not None:
+            text = said[1].text[said[1].head :].strip().partition("\n")[0]
+            where = f' after "{clean_line(text, _SAID).rstrip(".")}"'
+            hint = "read the lines before it, and run it again under `livedbg launch -- COMMAND`"
         return Finding(
             rule=self.name,
             severity=Severity.WARNING if not crashed else Severity.CRITICAL if _by_signal(status) else Severity.ERROR,
@@ -143,6 +170,7 @@ class Crash:
             evidence=(
                 Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),
                 *(fault_evidence(fault) if fault is not None else ()),
+                *((proof_of(said[1], said[0]),) if said is not None else ()),
             ),
             next=() if place else (hint,),
             state=VerdictState.CRASHED if crashed else None,

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, TypeVar
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_behind_errors
 from livedbg.analysis.postmortem.ended import heads, went_well
-from livedbg.analysis.postmortem.lines import shown
+from livedbg.analysis.postmortem.lines import last_error, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
@@ -147,6 +147,10 @@ class ErrorLines:
         for source in snapshot.log_sources.values():
             if not source.errors and not source.unread:
                 continue
+            owner = snapshot.processes.get(source.process or "")
+            told = owner is not None and owner.exited and (owner.exit_status or 0) > 0 and source.errors == 1
+            if told and last_error(source.process or "", snapshot) is not None:
+                continue  # the end of its process says it
             whose = "" if silent else " (the program's, or those of others that it collects)"
             decides = silent and (bool(source.unread) or not completed_behind_errors(source, snapshot))
             yield Finding(

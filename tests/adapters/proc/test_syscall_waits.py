@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 from collections.abc import Callable
@@ -220,3 +221,15 @@ def own_view() -> ProcessView:
     assert abi is not None
     libc = detect_libc(os.getpid(), mappings)
     return ProcessView(Scene("box"), os.getpid(), abi, libc, ThreadNumbers(os.getpid()), mappings)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "nanoseconds", "text"),
+    [(3, 5 * 10**8, "sleep 3.5 s"), (0x7FFC_1234_5678, 40, "sleep"), (2, 10**9, "sleep"), (-1, 0, "sleep")],
+)
+def test_a_time_that_nobody_sleeps_for_was_read_too_late(seconds: int, nanoseconds: int, text: str) -> None:
+    """The thread has gone on meanwhile, and something else lies where its request lay."""
+    asked = (ctypes.c_int64 * 2)(seconds, nanoseconds)
+    call = BlockedSyscall(0, (ctypes.addressof(asked), 0, 0, 0, 0, 0), 0, 0)
+    wait = SyscallWaits(own_view()).describe("nanosleep", call)
+    assert wait.waits_in == text and (wait.sleeps_s is None) == (text == "sleep")

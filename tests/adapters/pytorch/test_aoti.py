@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from livedbg.adapters.pytorch.aoti.generated import generated
 from livedbg.adapters.pytorch.aoti.printed import open_kernel
@@ -17,6 +18,7 @@ from livedbg.adapters.pytorch.aoti.reading import failures, read
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
 from livedbg.adapters.pytorch.aoti.sources import in_folder, in_package
 from livedbg.model import ExceptionHit, Frame, Stack, Thread
+from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.snapshot import EMPTY
 from livedbg.recipes import recipes
 from livedbg.session.guide import StepFound, StepRun
@@ -40,6 +42,7 @@ def step(
     hang: str = "",
     crash: str = "",
     hit: ExceptionHit | None = None,
+    point: Catchpoint | None = None,
 ) -> StepFound:
     """What is found of a run that compiled a model and printed something."""
     (folder / "stdout.log").write_text(out)
@@ -52,7 +55,8 @@ def step(
         known = {name: Thread(id=name, process="process:box/1", tid=2) for name in threads}
         snapshot = EMPTY.__class__(threads=known, stacks=threads)  # type: ignore[arg-type]
     if hit is not None:
-        snapshot = EMPTY.__class__(exceptions={hit.id: hit})  # type: ignore[arg-type]
+        points = {point.id: point} if point is not None else {}
+        snapshot = EMPTY.__class__(exceptions={hit.id: hit}, catchpoints=points)  # type: ignore[arg-type]
     return read(
         StepRun(
             crash=crash,
@@ -201,6 +205,24 @@ def test_a_package_without_checks_is_to_be_compiled_again(tmp_path: Path) -> Non
     assert "the generated code has no such check: compile the model again with it." in said(found)
 
 
+def test_where_nothing_of_the_values_can_be_seen_the_one_step_that_would_tell_is_named(tmp_path: Path) -> None:
+    """The package was compiled before: no check and no printer can act."""
+    library = tmp_path / "model.wrapper.so"
+    library.touch()
+    text = (THROW / "model.wrapper.cpp").read_text().replace("aoti_torch_check_inf_and_nan(", "other(")
+    text = text.replace("aoti_torch_print_tensor_handle(", "other(").replace("before_launch", "other")
+    (tmp_path / "model.wrapper.cpp").write_text(text)
+    loaded = frozenset((str(library), "/opt/venv/torch/lib/libtorch_cpu.so"))
+    found = step(1, tmp_path, model=None, loaded=loaded, out="epoch 1\nscores [nan, nan]\n")
+    assert found.undone and found.futile and not found.cause and not found.wrong_value
+    assert "found: Its values can't be seen: the model was compiled before" in said(found)
+    assert "printed: It printed NaN, at stdout:2: scores [nan, nan]" in said(found)
+    quiet = step(1, tmp_path, model=None, loaded=loaded, out="banana nan_to_num -nano nan.py\n")
+    assert quiet.futile and "printed:" not in said(quiet)
+    failed = step(1, tmp_path, model=None, loaded=loaded, err="ValueError: no file\n", code=1)
+    assert not failed.futile and "ValueError: no file" in said(failed)
+
+
 def test_a_run_without_torch_is_told_in_one_line_and_not_by_its_settings(tmp_path: Path) -> None:
     for number in (1, 2, 3):
         found = step(number, tmp_path, model=None, loaded=frozenset(("/usr/bin/true",)))
@@ -307,6 +329,32 @@ def test_an_exception_in_a_call_is_shown_with_its_kernel(tmp_path: Path) -> None
     assert "guide::throws (call 3 of 5, model.wrapper.cpp:885) failed: table of rows is empty" in said(found)
     assert found.hands == {"kernel": "cpp_fused_mul_relu_throws_0"}, "what it reads; it prints nothing itself"
     assert found.cause, "an operator of the program raised it"
+
+
+def test_an_operator_that_throws_is_shown_with_the_line_of_the_throw(tmp_path: Path) -> None:
+    stack = (
+        Frame("__cxa_throw", module="libstdc++.so.6"),
+        Frame("check", file="/opt/job/ops.cpp", line=11),
+        Frame("gather", file="/opt/job/ops.cpp", line=14),
+        Frame("c10::Dispatcher::call", file="/opt/venv/lib/python3.11/site-packages/torch/include/d.h", line=7),
+    )
+    hit = ExceptionHit(id="x", type="std::length_error", message="table of rows is empty", stack=stack, catchpoint="C1")
+    point = Catchpoint(id="C1", process="p", pattern="any", moment=Moment.THROW, state=CatchpointState.DONE)
+    err = (THROW / "stderr.txt").read_text()
+    found = step(1, tmp_path, model=THROW, err=err, code=1, hit=hit, point=point)
+    assert "failed by std::length_error in check (ops.cpp:11), called by gather (ops.cpp:14): table of" in said(found)
+    other = structs.replace(hit, message="something else")
+    assert "ops.cpp" not in said(step(1, tmp_path, model=THROW, err=err, code=1, hit=other, point=point))
+
+
+def test_a_nan_that_comes_in_with_an_input_is_said_to_be_the_inputs(tmp_path: Path) -> None:
+    found = step(1, tmp_path, err="RuntimeError: At least one NaN in arg4_1\n", code=1)
+    assert "found: Input 0 (counted from 0; " in said(found) and "arg4_1 of the generated code) comes with NaN" in said(
+        found
+    )
+    assert found.cause and found.wrong_value
+    made = step(1, tmp_path, err="RuntimeError: At least one NaN in buf4\n", code=1)
+    assert "found: There is NaN in buf4." in said(made)
 
 
 def test_an_error_of_the_device_that_an_operator_reports_is_not_its_own(tmp_path: Path) -> None:

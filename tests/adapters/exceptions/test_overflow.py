@@ -1,0 +1,49 @@
+"""A stack that overflowed is told from other faults, by the stack pointer."""
+
+from __future__ import annotations
+
+import pytest
+
+from livedbg.adapters.exceptions.signal_meaning import is_fatal
+from livedbg.adapters.exceptions.signal_tracer import stack_overflow
+from livedbg.linux.maps import Mapping
+from livedbg.linux.registers import SP
+from livedbg.probes.perf_records import Sample
+
+_LIMIT = 8 << 20
+_END = 0x7FFF_0000_0000
+
+
+@pytest.fixture(autouse=True)
+def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("livedbg.adapters.exceptions.signal_tracer._stack_limit", lambda _pid: _LIMIT)
+
+
+def _mapping(start: int, end: int, permissions: str, path: str = "") -> Mapping:
+    return Mapping(start, end, permissions, 0, "00:00", 0, path, False)
+
+
+def _at(pointer: int) -> Sample:
+    registers = [0] * 40
+    registers[SP] = pointer
+    return Sample(source=0, pid=1, tid=1, mono_ns=1, raw=b"", registers=tuple(registers), stack=b"")
+
+
+@pytest.mark.parametrize(
+    ("used", "overflow"),
+    [(_LIMIT - 64, True), (_LIMIT + 9000, True), (_LIMIT // 2, False), (-4096, False), (1 << 40, False)],
+)
+def test_the_main_thread_has_used_up_its_limit(used: int, overflow: bool) -> None:
+    stack = _mapping(_END - 0x21000, _END, "rw-p", "[stack]")
+    assert stack_overflow(_at(_END - used), [stack]) == (used if overflow else 0)
+    assert stack_overflow(_at(_END - used), [], _END) == (used if overflow else 0)
+
+
+@pytest.mark.parametrize(("pointer", "used"), [(0x10F00, 0x40100), (0x11040, 0x3FFC0), (0x13000, 0), (0x60000, 0)])
+def test_another_thread_is_at_its_guard(pointer: int, used: int) -> None:
+    mappings = [_mapping(0x10000, 0x11000, "---p"), _mapping(0x11000, 0x51000, "rw-p")]
+    assert stack_overflow(_at(pointer), mappings) == used
+
+
+def test_a_signal_ends_a_process_that_has_no_handler_for_it() -> None:
+    assert is_fatal(11, 0) and not is_fatal(11, 0x1234) and not is_fatal(17, 0) and not is_fatal(19, 0)
