@@ -202,7 +202,7 @@ def _is_steady(node: ast.For | ast.AsyncFor | ast.While, loop: SourceLoop) -> bo
     exits = [test for test in _exits(node.body, None, inside=False) if test is not None]
     once = dict(_assigned_once(node))
     in_time = _has_time(node.test, ast.And, {}) or any(_has_time(test, ast.Or, once) for test in exits)
-    return in_time or _is_last(node.test) or any(_of_item(test, taken) for test in exits)
+    return in_time or _is_last(node.test, True) or any(_of_item(test, taken) for test in exits)
 
 
 def _skips(nodes: Iterable[ast.AST]) -> bool:
@@ -327,20 +327,20 @@ def _rests_of(
     """
     taken, own, once = dict(_taken(loop.body)), _own(loop), dict(_assigned_once(loop))
 
-    def waits_for_nothing(test: ast.expr) -> bool:
+    def waits_for_nothing(test: ast.expr, goes_on: bool) -> bool:
         if isinstance(test, ast.BoolOp):
-            return all(map(waits_for_nothing, test.values))
+            return all(waits_for_nothing(one, goes_on) for one in test.values)
         if isinstance(test, ast.Name) and isinstance(once.get(test.id), ast.Compare):
-            return waits_for_nothing(once[test.id])
-        return _is_flag(test, flags) or _is_of(test, own) or _is_time(test, once) or _is_last(test)
+            return waits_for_nothing(once[test.id], goes_on)
+        return _is_flag(test, flags) or _is_of(test, own) or _is_time(test, once) or _is_last(test, goes_on)
 
     test = loop.test if isinstance(loop, ast.While) else ast.Constant(True)
-    begins = (isinstance(test, ast.Constant) and bool(test.value)) or waits_for_nothing(test)
+    begins = (isinstance(test, ast.Constant) and bool(test.value)) or waits_for_nothing(test, True)
 
     def is_told(way_out: ast.expr) -> bool:
         if isinstance(way_out, ast.BoolOp) and isinstance(way_out.op, ast.And):
-            return any(map(waits_for_nothing, way_out.values))
-        return waits_for_nothing(way_out) or _of_item(way_out, taken)
+            return any(waits_for_nothing(one, False) for one in way_out.values)
+        return waits_for_nothing(way_out, False) or _of_item(way_out, taken)
 
     told = (one is not None and is_told(one) for one in exits)
     if not begins or not all(told) or any(map(_leaves, _inside(loop.body))):
@@ -397,14 +397,17 @@ def _is_time(test: ast.expr, once: Mapping[str, ast.expr] = MappingProxyType({})
     return bool(names & _CLOCKS) and names <= _CLOCKS | _ARITHMETIC
 
 
-def _is_last(test: ast.expr) -> bool:
+def _is_last(test: ast.expr, goes_on: bool) -> bool:
     """Return whether a condition takes an item and asks whether it is the last: `(item := q.get()) is not END`.
 
     Of a stream, what is empty is the end: `data := file.read(9)`.
+
+    Args:
+        goes_on: the loop goes on as long as it holds; else it ends by it.
     """
-    compared = isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot))
+    compared = isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot if goes_on else ast.Is)
     asked = test.left if isinstance(test, ast.Compare) and compared else test
-    if not isinstance(asked, ast.NamedExpr):
+    if not isinstance(asked, ast.NamedExpr) or not (compared or goes_on):  # else it ends when something has come
         return False
     awaited = isinstance(asked.value, ast.Await)
     item = asked.value.value if isinstance(asked.value, ast.Await) else asked.value

@@ -14,8 +14,8 @@ Invariants:
         it, if the line waits for that; or if each round begins with the wait. It may also end when that queue is
         empty, or by any bool of this file. A wait with a time limit in a loop that waits for nothing is a pause.
     c_loops.K5. That something could not be read, or not be written, is no news that somebody may wait for: a way out
-        under `!read_line(file)` or `write(...) < 0` is no poll, also if a function of this file reads or writes. Nor
-        is `exit` under such a condition. But what has been read may be news.
+        under `!read_line(file)` or `write(...) < 0` is no poll, also if a function of this file reads, by its name too, or
+        writes. Nor is `exit` under such a condition. But what has been read may be news.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ _TAKES: Final = frozenset({"pop", "take", "recv", "receive", "dequeue", "wait_an
 _LIMITED: Final = frozenset({"wait_for", "wait_until", "pthread_cond_timedwait", "cnd_timedwait"})
 
 _READS: Final = frozenset({"read", "recv", "recvfrom", "recvmsg", "fread", "fgets", "getline", "accept", "mq_receive"})
+_READER: Final = lazy_re(r"(?:try_?)?(?:read|recv|receive|get_?line|next|fetch|take|pop)", re.IGNORECASE)
+_OF_STATE: Final = lazy_re(r"stat(?:e|us)|flag|ready|done|busy|alive|running|pending|empty|count", re.IGNORECASE)
+"""Names of functions that return what has come, and of those whose answer may be waited for."""
+
 _POLLS: Final = frozenset({"select", "pselect", "poll", "ppoll", "epoll_wait", "epoll_pwait"})
 _WRITES: Final = frozenset(
     {
@@ -197,10 +201,13 @@ def _moves(call: Node, root: Node) -> str:
     """Return whether a call `reads` or only `writes`, itself or in a function of the file; "" for others."""
     name = _name(call.child_by_field_name("function"))
     calls = {name}
-    if name not in _READS | _WRITES:
+    own = name not in _READS | _WRITES
+    if own:
         named = (one for one in _all(root) if one.type == "function_definition" and _declares(one, name))
         calls = set().union(*(_called(one.child_by_field_name("body")) for one in named))
-    return "reads" if not calls.isdisjoint(_READS) else "writes" if not calls.isdisjoint(_WRITES) else ""
+    if calls.isdisjoint(_READS):
+        return "writes" if not calls.isdisjoint(_WRITES) else ""
+    return "reads" if not own or (_READER.match(name) and not _OF_STATE.search(name)) else ""
 
 
 def _all(node: Node) -> Iterator[Node]:

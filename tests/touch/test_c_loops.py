@@ -174,6 +174,8 @@ OF_THIS_FILE = """
 static bool read_line(int fd) { char c; while (read(fd, &c, 1) == 1) { if (c == 10) return true; } return false; }
 static int say(int fd) { return write(fd, "x", 1); }
 static bool still_busy(void) { return jobs > 0; }
+static int read_state(void) { char c = 1; pread(fd, &c, 1, 0); read(fd, &c, 1); return c; }
+static bool answered(int fd) { char c; return read(fd, &c, 1) == 1; }
 """
 
 
@@ -184,6 +186,9 @@ static bool still_busy(void) { return jobs > 0; }
         ("while (true) {\n if (!read_line(fd)) break;\n HERE;\n}", ENDLESS),
         ("while (true) {\n if (read_line(fd)) break;\n HERE;\n}", POLLS),
         ("while (true) {\n if (!still_busy()) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (!read_state()) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (read_state() == 0) break;\n HERE;\n}", POLLS),
+        ("while (true) {\n if (!answered(fd)) break;\n HERE;\n}", POLLS),
         ("while (true) {\n if (!unknown(fd)) break;\n HERE;\n}", POLLS),
         ("while (true) {\n if (say(fd) != 1) return 1;\n HERE;\n}", ENDLESS),
         ("while (true) {\n if (still_busy() != 1) return 1;\n HERE;\n}", POLLS),
