@@ -14,8 +14,8 @@ Invariants:
         it, if the line waits for that; or if each round begins with the wait. It may also end when that queue is
         empty, or by any bool of this file. A wait with a time limit in a loop that waits for nothing is a pause.
     c_loops.K5. That something could not be read, or not be written, is no news that somebody may wait for: a way out
-        under `!read_line(file)` or `write(...) < 0` is no poll, also if a function of this file reads, by its name too, or
-        writes. Nor is `exit` under such a condition. But what has been read may be news.
+        under `!read_line(file)` or `write(...) < 0` is no poll, also by a function of this file that writes, or that
+        reads and has such a name. Nor is `exit` under such a condition. But what has been read may be news.
 """
 
 from __future__ import annotations
