@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.logs.last_words import telling_line
 from livedbg.logs.tracebacks import innermost_raised, plain_form
 from livedbg.model import FAILED_TESTS, ExceptionHit
 from tests.logs.test_crashes import hits, stderr_of
@@ -508,3 +509,5 @@ def test_the_sections_below_a_name_without_a_message_are_its_message() -> None:
     (hit,) = hits(f"{SECTIONS.format(blank=' ')}step 1 loss 3\n".encode())
     assert hit.type == "plant.core.NotMet" and hit.message.endswith("[Hint: LID_STATUS_SHUT] at (/w/pump.cc:213)")
     assert "step 1" not in hit.message
+    said = telling_line(hit.message.replace("Error: a lid is shut.", "LidError: a lid is shut."))
+    assert said == "LidError: a lid is shut."
