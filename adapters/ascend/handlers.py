@@ -226,13 +226,14 @@ class _Handled(Struct, frozen=True):
         return (self.job.names.ring(ring.ring),) if ring is not None and ring.ring is not None else ()
 
     def ring_state(self) -> Entities:
-        """Handle `Task ring R: current=…, last_alive=…, active=15/16`."""
-        ring = self.job.trouble.ring
+        """Handle `Task ring R: current=…, last_alive=…, active=15/16`; up to 2026-06-26 without R."""
+        ring, named = self.job.trouble.ring, optional_number(self.fields, "ring")
         if ring is not None:
-            ring.ring, ring.active, ring.window = map(self._number, ("ring", "active", "window"))
-            if ring.head is None and ring.active:
-                ring.head = raw_id(ring.ring, self._number("alive"))
-        return (self.job.names.ring(self._number("ring")),)
+            ring.active, ring.window = map(self._number, ("active", "window"))
+            ring.ring = ring.ring if named is None else named
+            if ring.head is None and ring.active and named is not None:
+                ring.head = raw_id(named, self._number("alive"))
+        return () if named is None else (self.job.names.ring(named),)
 
     def ring_head(self) -> Entities:
         """Handle `Head task L: state=…, consumers=done/all, …`; L counts inside the ring."""
@@ -255,13 +256,18 @@ class _Handled(Struct, frozen=True):
             run.settle_executed()
 
     def heap_state(self) -> Entities:
-        """Handle `Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full."""
-        ring = self.job.trouble.ring
-        size, used, free = map(self._number, ("size", "used", "available"))
+        """Handle `Heap ring R: top=262144, tail=0, size=262144, used=0, available=0`: that one is full.
+
+        Up to 2026-06-26 without R and `used`.
+        """
+        ring, named = self.job.trouble.ring, optional_number(self.fields, "ring")
+        size, free, used = self._number("size"), self._number("available"), optional_number(self.fields, "used")
+        if used is None:
+            used = (self._number("top") - self._number("tail")) % max(1, size)
         if ring is not None and ring.what is Full.HEAP:  # its numbers are told whatever is full
             ring.size, ring.free = size, free
             ring.used = used if used or free else size  # it counts modulo the size: 0 is also what full is
-        return (self.job.names.ring(self._number("ring")),)
+        return () if named is None else (self.job.names.ring(named),)
 
     def resource(self) -> None:
         """Handle `Requested: 65536 bytes`, `Pool used: 16 / 16`, `last_task_alive: 0 (stuck here)` etc."""

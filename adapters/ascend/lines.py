@@ -30,6 +30,7 @@ OWN_LINES: Final = lazy_re(
     r"(?:[A-Z][A-Z0-9_]{0,40}\(\d{1,18},|[^\"\[\]]{0,200}?: \[[\w.+-]{1,200}:\d{1,18}\])"
 )
 """Lines of the runtime and of CANN, by their heads."""
+_LINE_END: Final = lazy_re(r"\n(?! {2,8}\w{1,40}=[^\s,]{1,80}(?: \w{1,40}=[^\s,]{1,80}){0,9}\r?(?:\n|\Z))")
 _HEAD_WINDOW: Final = 400  # a level tag later than this is text, not a head
 
 
@@ -59,11 +60,13 @@ class LineSplitter:
         self._open_head = False
 
     def split(self, text: str) -> Iterator[RuntimeLine]:
-        """Yield the non-empty lines of one record."""
-        for number, line in enumerate(text.split("\n")):
-            content = line.rstrip("\r")
+        """Yield the non-empty lines of one record; one of values alone (`  stuck_core=24`) is of the line above it."""
+        number = 0
+        for line in _LINE_END.split(text):
+            content = " ".join(map(str.strip, line.split("\n"))) if "\n" in line else line.rstrip("\r")
             if content:
                 yield self._parse(number, content)
+            number += 1 + line.count("\n")
 
     def _parse(self, number: int, line: str) -> RuntimeLine:
         stripped = line.lstrip()

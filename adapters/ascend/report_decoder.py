@@ -32,6 +32,8 @@ _TEXT: Final = 600  # characters of evidence
 _DLOG: Final = lazy_re(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
 _HEAD: Final = 300  # characters in which the head of a line of CANN's logs stands
 _PID: Final = lazy_re(r"\bpid=(\d{1,10})")
+_LINE_END: Final = lazy_re(r"(?<!,)\n|(?<=,)\n(?! {2,8}[a-z])")
+_WRAP: Final = lazy_re(r"\n {2,8}")
 _RANK: Final = lazy_re(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
 _CHECKED: Final = " function error: "
 """In torch_npu's message of a call that failed; the next line of it has the pid (NPUException.h)."""
@@ -157,10 +159,13 @@ class CannDecoder(LogDecoder):
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, str]]:
-    """Yield the lines of a record, also of JSON-escaped text: number, line, text."""
-    for number, line in enumerate(text.split("\n")):
+    """Yield the lines of a record, also of JSON-escaped text: number, line, text; what somebody wrapped is one."""
+    number = 0
+    for wrapped in _LINE_END.split(text):
+        line = _WRAP.sub(" ", wrapped)
         for part in line.split("\\n") if "\\n" in line else (line,):
             yield number, line, part[:_LONGEST]
+        number += 1 + wrapped.count("\n")
 
 
 def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> str:

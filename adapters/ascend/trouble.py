@@ -81,8 +81,13 @@ class RingFull(Struct):
 
     @property
     def never_fits(self) -> bool:
-        """Return whether one task wants more than the resource's size: freeing doesn't help."""
-        return self.size is not None and self.wanted is not None and self.wanted > self.size
+        """Return whether one task wants more than the resource's size: freeing doesn't help.
+
+        So it is where it wants no one knows how much of a heap of which nothing is in use.
+        """
+        if not self.size:
+            return False
+        return self.active == 0 and self.free == self.size if self.wanted is None else self.wanted > self.size
 
     @property
     def level(self) -> str:

@@ -134,11 +134,14 @@ _WORDS: Final = (
     *("Triton Error [CUDA]", "cudaError", "CUDA_ERROR_"),
 )
 """Messages of exceptions that a CUDA error causes contain these."""
+_STATUSES: Final = ("CUDNN_STATUS_", "CUBLAS_STATUS_", "CUSOLVER_STATUS_")
+"""So do those of Python's exceptions; a check in C++ says itself what failed."""
 
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Return whether CUDA caused an exception, and a diagnostic of the same process names the first error."""
-    return any(word in hit.message for word in _WORDS) and any(
+    words = (*_WORDS, *(_STATUSES if hit.catchpoint == "log: traceback" else ()))
+    return any(word in hit.message for word in words) and any(
         diagnostic.system == "cuda"
         and not diagnostic.code.startswith(("nccl-", "nvrm-"))
         and about(diagnostic).process == (hit.process or "")

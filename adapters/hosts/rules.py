@@ -118,8 +118,9 @@ class StacksPrinted:
 
     name = "stacks-printed"
     doc = (
-        "A log holds stacks that somebody printed with py-spy or gdb: where the main threads are, the place that the "
-        "fewest share first. The verdict is `unknown`, for a stack does not say how long it stands there; nothing, if "
+        "A log holds stacks that somebody printed with py-spy, gdb, pstack or lldb: where the main threads are, and "
+        "those that wait for a mutex, the place that the fewest share first. Of a known library its call is said, and "
+        "who called it. The verdict is `unknown`, for a stack does not say how long it stands there; nothing, if "
         "the log goes on."
     )
 

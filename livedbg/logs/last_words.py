@@ -64,6 +64,7 @@ def forms() -> dict[str, dict[str, list[str]]]:
 aborts: Final = Words("aborts")
 announces: Final = Words("announces")
 answers_requests: Final = Words("answers_requests")
+asks_a_debugger: Final = Words("asks_a_debugger")
 begins: Final = Words("begins")
 ends_without_reason: Final = Words("ends_without_reason")
 ends_tests: Final = Words("ends_tests")
@@ -74,6 +75,7 @@ is_aside: Final = Words("is_aside")
 goes_on: Final = Words("goes_on")
 is_thrown: Final = Words("is_thrown")
 has_reason: Final = Words("has_reason")
+is_a_debuggers_prompt: Final = Words("is_a_debuggers_prompt")
 is_of_a_debugger: Final = Words("is_of_a_debugger")
 is_rule: Final = Words("is_rule")
 may_end_by_signal: Final = Words("may_end_by_signal")
@@ -404,6 +406,7 @@ _SAYS_WHAT: Final = lazy_re(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.
 _QUOTED: Final = lazy_re(r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): |^Mismatched elements: ", re.IGNORECASE)
 _ANNOUNCED: Final = lazy_re(r"(?:\[\w{1,60}\] )?[\w ]{0,40}\berror:$", re.IGNORECASE)  # the line below it is the error
 _KIND: Final = lazy_re(r"[\w.]{1,100}(?:Error|Exception): ")
+_STACK_HEADING: Final = lazy_re(r"[\w+ ]{0,30}\b[Ss]tacks?\b[^:]{0,60}:$")
 _SHOWN: Final = 300
 
 
@@ -429,6 +432,8 @@ def telling_line(message: str) -> str:
         kind = _KIND.match(first)
         return f"{kind[0] if kind is not None else ''}{announced}"[:_SHOWN]
     quoted = next((line for line in rest if _QUOTED.search(line)), "")
+    if quoted and _STACK_HEADING.match(first) is not None:
+        return quoted[:_SHOWN]
     more = next((line for line in rest if _SAYS_WHAT.search(line)), rest[0] if first.endswith(":") else "")
     if not quoted and (not more or (_SAYS_WHAT.search(first) and not first.endswith(":"))):
         return first

@@ -50,6 +50,7 @@ _FAULT_LINE = lazy_re(
 )
 _LINK = lazy_re(r"During handling of the above exception, another|The above exception was the direct cause of")
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
+_FRAMES_A_HEADING = lazy_re(r"[-=*]{16,200}$")
 _CARET = lazy_re(r"[ \t]{0,1000}\^[\^~]{0,200}$")
 _OF_OCAML: Final = (r"Raised (?:at|by) ", r"Re-raised at ", r"Called from ")
 _OF_OCTAVE: Final = "error: called from$"
@@ -185,6 +186,7 @@ class _State(Enum):
     NODES = auto()  # where the nodes of a graph were made, before the reason
     QUOTED = auto()  # inside a traceback that a message quotes, whose source may stand at the beginning of lines
     NAMED = auto()  # after the line that names an exception, and an empty one
+    SECTIONS = auto()  # below a name without a message: sections with framed headings
     HEADLESS = auto()  # inside a traceback whose head is cut off
 
 
@@ -205,6 +207,7 @@ class Continuation:
             "_details",
             "_headed",
             "_indented",
+            "_indents",
             "_listed",
             "_names",
             "_open",
@@ -224,6 +227,7 @@ class Continuation:
         self._announced = self._listed or (" panicked at " in message and message.endswith(":"))
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon: what it announces follows
+        self._indents = False  # the text that it announces is indented, and may have empty lines
         self._raises = ""  # the type that a notebook's traceback ends with
         self._strays = False  # the line below the frames names no exception: another program's may stand between them
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
@@ -347,6 +351,9 @@ class Continuation:
             return not line or _FAULT_LINE.match(line) is not None
         if state in (_State.JULIA, _State.TABLE, _State.GO, _State.PANIC, _State.OF_R, _State.NATIVE):
             return self._of_stack(line, state)
+        if state is _State.SECTIONS:
+            after, self._open = self._open, not line
+            return not after or _FRAMES_A_HEADING.match(line) is not None
         if state is _State.REPORT:
             return not line or _REPORT_LINE.match(line) is not None
         if state is _State.UNQUOTED:
@@ -510,9 +517,10 @@ class Continuation:
         self._open = _CARET.match(line) is not None  # the reason stands below what a message quotes of a source
         if announced:
             self._open |= line.rstrip().endswith(":")
-            self._state = _State.RAISED
+            self._indents = line.startswith("    ")
+            self._state = _State.SECTIONS if _FRAMES_A_HEADING.match(line) is not None else _State.RAISED
             return True
-        if self._continues(line):
+        if (self._indents and line.startswith("    ")) or self._continues(line):
             self._state = _State.RAISED
             return True
         return (line[:1] in " \t" or self._open) and state is _State.RAISED and "%|" not in line

@@ -36,6 +36,8 @@ from livedbg.text.patterns import lazy_re
 
 CUT_OFF: Final = "the traceback is cut off"
 """The message of an exception whose last line is missing."""
+UNNAMED: Final = "unknown"
+"""The type of an exception that is not named below its frames."""
 
 _FILE: Final = lazy_re(r'^\s*(?:[|+] *)*File "([^"]+)", line (\d{1,18})(?:, in(?: |$)| in )?(.*)$')
 _RAISED: Final = lazy_re(r"^(?:[|+ ]*)((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*(?:\([A-Za-z_]\w*\))?)(?:: ?(.*))?$", re.DOTALL)
@@ -58,6 +60,8 @@ NAMES_EXCEPTION: Final = lazy_re(
 _ESCAPED: Final = r"Traceback (most recent call last):\n"
 INVERTED: Final = "Stack Trace:"
 """The line between an exception and its frames."""
+_OF_USER: Final = ": in user code:"
+"""A message of code that was converted: the frames of what it was converted from follow, some with an asterisk."""
 _CAUSED_BY: Final = "The above exception was caused by the following exception:"
 _DURING: Final = "During handling of the above exception, another"
 _CAUSE: Final = "The above exception was the direct cause of"
@@ -109,7 +113,7 @@ class _Block(Struct):
     @property
     def type(self) -> str:
         match = _RAISED.match(self.body[0]) if self.body else None
-        return match[1] if match is not None else "unknown"
+        return match[1] if match is not None else UNNAMED
 
     @property
     def message(self) -> str:
@@ -237,13 +241,7 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
         elif (linked := next((one for words, one in _LINKS if line.startswith(words)), None)) is not None:
             link, inside = linked, inside and linked is not _Link.BELOW
         elif not inside:
-            inside = line[:1] == " " and HEADLESS.match(line) is not None and blocks[-1].strayed
-            if inside:
-                blocks[-1].body.clear()
-                blocks[-1].raised = None
-                _add_frame(blocks[-1], line)
-            else:
-                blocks[-1].body.append(line)
+            inside = _below(blocks[-1], line)
         elif _add_frame(blocks[-1], line):
             blocks[-1].strict |= line.startswith('File "')  # then so are the lines of source
         elif line[:1] in " \t|+" or (blocks[-1].strict and NAMES_EXCEPTION.match(line) is None):
@@ -254,6 +252,18 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
                 blocks[-1].raised = number
             inside = False
     return [block for block in blocks if block.body or (block.frames and not block.cut)]
+
+
+def _below(block: _Block, line: str) -> bool:
+    """Take a line below the exception's name; return whether it is a frame of the traceback after all (T4)."""
+    if line[:1] == " " and HEADLESS.match(line) is not None and block.strayed:
+        block.body.clear()
+        block.raised = None
+        return _add_frame(block, line)
+    block.body.append(line)
+    if block.body[0].endswith(_OF_USER) and line.startswith("    "):
+        _add_frame(block, line.rstrip(" *"))
+    return False
 
 
 def _cut_off(lines: Sequence[str]) -> tuple[int, str]:

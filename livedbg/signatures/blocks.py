@@ -5,6 +5,7 @@ Invariants:
         exception of a thread other than the main one ends no program: it is none.
     blocks.J2. In a debugger's session, functions that throw, abort or check for others are not the place: that is their
         caller, and their arguments are the message.
+    blocks.J3. A stack that a debugger printed ends at an empty line or another thread; a frame may span lines.
 
 Sources: gdb/infrun.c, gdb/stack.c, gdb/break-catch-throw.c, LLVM lldb/source/Core/Debugger.cpp (`stop reason =`).
 """
@@ -59,6 +60,10 @@ _ASSERTED: Final = lazy_re(
 _RUNTIME: Final = lazy_re(r"(?:lib(?:c|m|pthread|stdc\+\+|c\+\+(?:abi)?|gcc_s|unwind)[.-]|ld-|linux-vdso)")
 _LIBC: Final = ("../sysdeps/", "./nptl/", "./string/", "./stdlib/", "./malloc/", "./debug/", "./csu/")
 "Sources of glibc, as distributions build it."
+_WRAPPED: Final = lazy_re(r"\n {4,20}(?=\S)(?!frame #)")
+"A frame of gdb goes on in the next line."
+_OTHER_STACK: Final = lazy_re(r"\n(?:\n|Thread \d| {0,2}\*? ?thread #|\([\w-]{2,12}\) )")
+_INLINED: Final = lazy_re(r"^.{0,400}\[inlined\] ")
 _NO_NAME: Final = "??"
 _MESSAGE: Final = lazy_re(
     r"\b(?:\w{0,20}_?[Mm]sg|message|what|why|reason|description|__s|__arg|str)=(?:0x[0-9a-f]{1,16} )?"
@@ -152,6 +157,20 @@ def _debugger(text: str, begin: int) -> Block:
     return Block({**_of_stop(own or frames[-1:]), **said}, own or tuple(frames))
 
 
+def _printed(text: str, begin: int) -> Block:
+    """Read a stack that a debugger printed: `stack`, in each line a function and its place or library (J3)."""
+    end = _OTHER_STACK.search(text, begin)
+    text = _WRAPPED.sub(" ", text[begin : end.start() if end else len(text)])
+    frames = listed("lldb", text) or listed("native", text)
+    named = ((_INLINED.sub("", frame.function).partition(" (")[0], _place(frame)) for frame in frames)
+    return Block({"stack": "\n".join(f"{function} ({place})" if place else function for function, place in named)})
+
+
+def _place(frame: Frame) -> str:
+    name = (frame.file or "").rpartition("/")[2]
+    return f"{name}:{frame.line}" if frame.line else name or frame.module or ""
+
+
 def _raises(frame: Frame) -> bool:
     return frame.function == _NO_NAME or _RAISES.match(frame.function) is not None
 
@@ -221,6 +240,7 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
         "rust": _rust,
         "go": _go,
         "debugger": _debugger,
+        "printed": _printed,
         "faulthandler": _faulthandler,
         "traceback": _traceback,
         "java": _java,
@@ -233,6 +253,7 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
 GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
     | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java", "sanitizer")}
+    | {"printed": frozenset({"stack"})}
     | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told", "asserted"})}
 )
 """The names of the values that each makes."""

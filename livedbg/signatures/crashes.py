@@ -80,11 +80,16 @@ def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
 
 
 class FailedTest(Struct):
-    """A failed test; its name is "" if only the place is known."""
+    """A failed test; its name is "" if only the place is known.
+
+    `said` is the reason; `status` what its runner says of it without one, `raised` the exception printed right before.
+    """
 
     name: str = ""
     place: str = ""
     said: str = ""
+    status: str = ""
+    raised: str = ""
 
     @property
     def head(self) -> str:
@@ -95,7 +100,11 @@ class FailedTest(Struct):
     @property
     def whole(self) -> str:
         """Return `Suite.Name, at test.cpp:12: check failed`."""
-        return ": ".join(filter(None, (self.head, self.said)))
+        return ": ".join(filter(None, (self.head, self.why)))
+
+    @property
+    def why(self) -> str:
+        return self.said or self.status
 
 
 class TestRun(Struct):
@@ -134,21 +143,25 @@ class TestRun(Struct):
         self.section = told.get("section", self.section)
         if "section" in told or "chained" in told:
             self.raised.pop(self.section, None)
+        if "passed" in told:
+            self.next = FailedTest()
         if "reason" in told and len(self.raised) < _TESTS:
             self.raised.setdefault(self.section, []).extend(said.sentence for said in every if said.code == "reason")
         if not raised or not self.failed:
             self.next.place = self.next.place or told.get("place", "")
             self.next.said = self.next.said or _reason(told.get("why", "") if self.next.place else "")
+            self.next.raised = raised or self.next.raised
         named = found["test"].facts.values if "test" in found else {}
         if name := told.get("test", ""):
             known = self.failed.setdefault(name, self.next) if len(self.failed) < _TESTS else FailedTest()
             self.next = FailedTest()
             known.name = name
             known.place = known.place or named.get("place", "")
-            known.said = known.said or _reason(named.get("said", ""))
+            known.status = named.get("status", "")
+            known.said = known.said or _reason(named.get("said", "") or (known.raised if known.status else ""))
             for further in (said for said in every if said.code == "test" and len(self.failed) < _TESTS):
-                reason = _reason(further.facts.values.get("said", ""))
-                self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason))
+                reason, status = _reason(further.facts.values.get("said", "")), further.facts.values.get("status", "")
+                self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason, status=status))
         last = next(reversed(self.failed.values()), None)
         if last is not None:
             last.place = last.place or told.get("at", "")
@@ -167,7 +180,7 @@ class TestRun(Struct):
         if len(tests) > _NAMED:
             more.append(f"and {len(tests) - _NAMED} more")
         others = [test.whole for test in tests[_NAMED:]]
-        named, said = (head, [tests[0].said, *more]) if tests[0].said else ("; ".join((head, *more)), [])
+        named, said = (head, [tests[0].why, *more]) if tests[0].why else ("; ".join((head, *more)), [])
         return Said(
             system=CrashDecoder.name,
             code=FAILED_TESTS,

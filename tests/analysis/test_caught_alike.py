@@ -226,3 +226,15 @@ def test_V12_what_was_logged_and_raised_again_is_said_where_it_ended_the_program
     )
     other = caught.replace("axis 0", "axis 1")
     assert "axis 1" in verdict(other + DEEP).sentence
+
+
+@pytest.mark.invariant("survived.V12")
+def test_V12_a_traceback_without_a_name_is_said_by_the_later_one_that_has_it() -> None:
+    frames = 'Traceback (most recent call last):\n  File "/w/train.py", line 88, in main\n    fill()\n{}'
+    inner = '  File "/w/tank.py", line 7, in fill\n    raise Shut(3)\n'
+    nameless = frames.format(inner) + "Will close all valves before the exception is raised.\n"
+    assert verdict(nameless).sentence.startswith("Crashed in fill (tank.py:7): unknown: Will close all valves")
+    said = verdict(nameless + frames.format(inner) + "tank.Shut: lid 3 is shut\n").sentence
+    assert said.startswith("Crashed in fill (tank.py:7): tank.Shut: lid 3 is shut")
+    other = frames.format(inner.replace("7", "9")) + "tank.Shut: lid 3 is shut\n"
+    assert verdict(nameless + other).sentence.startswith("Crashed in fill (tank.py:7): unknown")

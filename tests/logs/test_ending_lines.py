@@ -962,3 +962,29 @@ def test_an_error_right_above_an_assertion_of_something_false_has_its_place() ->
 def test_a_frame_or_a_line_of_a_source_is_no_reason_of_an_abort() -> None:
     text = "0x00007748fc0ea42f in wait (pid=2) at pump.c:30\n    raise ValveError(name)\nAborted (core dumped)\n"
     assert verdict(text).sentence == "Crashed: SIGABRT: Aborted."
+
+
+DEBUGGED = """
+Thread 1 (Thread 0x7f21b4a3c740 (LWP 4711) "solve"):
+#0  0x00007f21b41e0e9b in wait_for_valve () from /opt/lib/libplant.so
+#1  0x000055d0c0ffee30 in fill (this=0x7f) at pump.cpp:12
+"""
+
+
+@pytest.mark.invariant("last_lines.E17")
+@pytest.mark.parametrize(
+    ("prompt", "asked", "ran", "said"),
+    [
+        ("(gdb)", "valves", "run", 'Error occurred in Python command: No symbol "valve" in current context.'),
+        ("(gdb)", "p valve->lid", "c", "Error: the valve is none that this script knows"),
+        ("(cuda-gdb)", "info cuda kernels", "continue", "fatal: no device is in focus"),
+        ("(lldb)", "expr lid", "process launch", "error: use of undeclared identifier 'lid'"),
+        ("(gdb)", "source plant.py", "q", "ImportError: cannot import name 'Valve' from 'plant'"),
+    ],
+)
+def test_E17_what_a_debugger_says_of_itself_is_no_error_of_the_program(
+    prompt: str, asked: str, ran: str, said: str
+) -> None:
+    listed = f"{prompt} thread apply all bt\n{DEBUGGED}"
+    assert not found(ENDED_WITH_ERROR, f"{STEPS}{listed}{prompt} {asked}\n{said}\n")
+    assert found(ENDED_WITH_ERROR, f"{STEPS}{prompt} {ran}\n{said}\n")

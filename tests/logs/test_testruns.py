@@ -274,3 +274,32 @@ def test_the_spellings_of_pytest_and_its_plugins(text: str, said: str) -> None:
     judged = verdict(f"{text}1 failed, 3 passed in 0.41s\n")
     assert judged.state is CRASHED
     assert judged.sentence.startswith(f"The test run failed: {said}")
+
+
+CTEST = "{}/2 Test #{}: {} .............................{}    0.04 sec\n"
+RAISED = (
+    'Traceback (most recent call last):\n  File "/w/t.py", line 12, in main\n    fill()\nValueError: the lid is shut\n'
+)
+PASSED, FAILED = "   Passed", "***Failed"
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (
+            (CTEST.format(1, 1, "fill", PASSED), CTEST.format(2, 2, "drain", FAILED), RAISED),
+            "ValueError: the lid is shut",
+        ),
+        (
+            (CTEST.format(1, 1, "fill", PASSED), RAISED, CTEST.format(2, 2, "drain", FAILED)),
+            "ValueError: the lid is shut",
+        ),
+        ((RAISED, CTEST.format(1, 1, "fill", PASSED), CTEST.format(2, 2, "drain", FAILED)), "Failed"),
+        ((RAISED, CTEST.format(2, 2, "drain", "***Timeout")), "Timeout"),
+    ],
+)
+def test_why_a_test_failed_of_which_its_runner_says_no_more_stands_in_its_own_output(
+    lines: tuple[str, ...], why: str
+) -> None:
+    said = verdict("".join(lines) + "\n50% tests passed, 1 tests failed out of 2\n").sentence
+    assert said.startswith(f"The test run failed: drain: {why}. 50% tests passed")

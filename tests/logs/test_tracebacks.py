@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.logs.last_words import telling_line
 from livedbg.logs.tracebacks import innermost_raised, plain_form
 from livedbg.model import FAILED_TESTS, ExceptionHit
 from tests.logs.test_crashes import hits, stderr_of
@@ -459,3 +460,54 @@ def test_one_that_is_pasted_without_its_indentation() -> None:
         "no tank",
         ["main train.py:32", "<module> train.py:202"],
     )
+
+
+CONVERTED = """\
+Traceback (most recent call last):
+  File "/w/fit.py", line 31, in <module>
+    tank.fill(water)
+  File "/tmp/__generated_file9.py", line 9, in tf__fill
+    raise converted(ValueError)
+ValueError: in user code:
+
+    File "/w/tank.py", line 22, in fill  *
+        raise ValueError(
+
+    ValueError: The tank holds 7 litres, not 14.
+
+"""
+
+
+def test_the_frames_and_the_reason_of_code_that_was_converted_stand_in_the_message() -> None:
+    (hit,) = hits(f"{CONVERTED}saved 3 lids\n".encode())
+    assert places(hit)[0] == "fill tank.py:22"
+    assert hit.message.endswith("ValueError: The tank holds 7 litres, not 14.")
+
+
+SECTIONS = """\
+Traceback (most recent call last):
+  File "/w/train.py", line 199, in train
+    run(plan)
+plant.core.NotMet:{blank}
+
+--------------------------------------------
+C++ Call Stacks (for developers):
+--------------------------------------------
+0   std::string plant::trace<int>(int)
+1   plant::Pump::open(plant::Lid const&)
+
+----------------------
+Error Message Summary:
+----------------------
+Error: a lid is shut.
+  [Hint: LID_STATUS_SHUT] at (/w/pump.cc:213)
+
+"""
+
+
+def test_the_sections_below_a_name_without_a_message_are_its_message() -> None:
+    (hit,) = hits(f"{SECTIONS.format(blank=' ')}step 1 loss 3\n".encode())
+    assert hit.type == "plant.core.NotMet" and hit.message.endswith("[Hint: LID_STATUS_SHUT] at (/w/pump.cc:213)")
+    assert "step 1" not in hit.message
+    said = telling_line(hit.message.replace("Error: a lid is shut.", "LidError: a lid is shut."))
+    assert said == "LidError: a lid is shut."

@@ -48,6 +48,9 @@ def ring_values(full: RingFacts) -> Mapping[str, str]:
         "bytes": flag(heap),
         "size": full.size,
         "wanted": full.wanted,
+        "asked": f"{full.wanted} {unit} of {full.name}, which has {full.size} in all"
+        if full.wanted
+        else f"more of {full.name} than its {full.size} {unit}, all of which are free",
         "variable": f"{variable} (now {full.size} {unit})" if full.size else variable,
         "setting": f", or {setting} where the program's own configuration sets it" * setting.startswith("ring_"),
         "fan_in": flag(pool),

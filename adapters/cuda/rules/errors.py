@@ -34,6 +34,7 @@ from livedbg.analysis.postmortem.completed import completed_elsewhere
 from livedbg.analysis.postmortem.lines import named_elsewhere
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import in_test
 from livedbg.analysis.rules.words import many
 from livedbg.model import Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
@@ -125,15 +126,16 @@ def _fault(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Findin
     """Yield what lost the context."""
     precise, root = context.precise, context.root
     for number, error in enumerate(precise[:_SHOWN]):
-        yield _precise(rule, context, error, context.consequences() if not number else [])
+        following = context.consequences() if not number else []
+        yield _precise(rule, context, error, following, in_test(error, state))
     if root is not None and not precise:
         yield _noticed(rule, context, root, state)
 
 
-def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequence[Diagnostic]) -> Finding:
-    """Return the finding if the GPU's side of the fault is known, and so the kernel."""
+def _precise(rule: str, context: CudaContext, error: Diagnostic, following: Sequence[Diagnostic], test: str) -> Finding:
+    """Return the finding if the GPU's side of the fault is known, and so the kernel; `test` is what ran."""
     facts = about(error)
-    sentence = f"{context.owner}{(facts.what or error.sentence)}{said(error)}."
+    sentence = f"{context.owner}{(facts.what or error.sentence)}{said(error)}{test}."
     if facts.mixed:
         sentence += " Lines of several processes are mixed in this log: kernel and thread may be those of another."
     if facts.address:

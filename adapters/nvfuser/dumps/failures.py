@@ -19,7 +19,7 @@ from livedbg.text.sanitize import clean_line
 
 _GROUP: Final = lazy_re(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
 _ASSERT: Final = lazy_re(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
-_WHAT: Final = lazy_re(r"^\s{1,8}what\(\): {1,4}")
+_WHAT: Final = lazy_re(r"^(?:\s{1,8}what\(\): {1,4}|C\+\+ exception with description \")")  # of C++'s runtime; gtest's
 _PROMPT: Final = lazy_re(r"^E {2,10}")  # pytest's
 _RAISED: Final = lazy_re(
     r"Exception raised from (\S.{0,4000}?) at ([^\s:]{1,2000}):(\d{1,18}) \(most recent call first\):"

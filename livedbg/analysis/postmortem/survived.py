@@ -21,7 +21,8 @@ Invariants:
     survived.V11. So is one that has come before, if the same wait follows it as came before it, and no launcher's
         account that something failed: it is tried again.
     survived.V12. So is an exception that a logger wrote, if it was raised again after it, out of as many functions (of
-        more, if a logger wrote that one, too): it says more.
+        more, if a logger wrote that one, too): it says more. So is one whose name is not printed below its frames, if
+        a later one came from the same place.
     survived.V14. So is one after which the log begins again, with its first lines: it ended an earlier run.
     survived.V13. So is an exception of Java that a thread of a server's pool logged: it ends no program.
 """
@@ -42,6 +43,7 @@ from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
 from livedbg.logs.last_words import answers_requests, gives_up, says_caught, waits, without_numbers
 from livedbg.logs.naming import older_attempts
+from livedbg.logs.tracebacks import UNNAMED
 from livedbg.model import FAILED_TESTS, CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
@@ -95,7 +97,7 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     if hit.line is None or hit.source is None:
         return ""
     _KEPT.renew(snapshot)
-    if hit.logged and _KEPT.raised_again(hit, snapshot):
+    if (hit.logged and _KEPT.raised_again(hit, snapshot)) or _named_later(hit, snapshot):
         return "it was raised again after it"
     if hit.stack and hit.stack[-1].language == "java" and any(map(answers_requests, _right_above(hit, snapshot))):
         return "a thread that answers requests logged it"
@@ -194,6 +196,16 @@ class _Kept:
 
 
 _KEPT: Final = _Kept()
+
+
+def _named_later(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Return whether a traceback that ends without the name of its exception is followed by one that names it (V12)."""
+    if hit.type != UNNAMED or not hit.stack:
+        return False
+    later = (
+        one for one in snapshot.exceptions.values() if one.source == hit.source and (one.line or 0) > (hit.line or 0)
+    )
+    return any(one.type != UNNAMED and one.stack[:1] == hit.stack[:1] for one in later)
 
 
 def _same_error(hit: ExceptionHit) -> tuple[object, ...]:

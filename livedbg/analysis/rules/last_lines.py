@@ -31,12 +31,13 @@ Invariants:
     last_lines.E15. Above a stack of V8 at the end of a log, the lines up to the error are its message.
     last_lines.E16. An error that is only a place and the class of an exception has its message in the nearest line
         above that names this class.
+    last_lines.E17. What a debugger printed for a command that runs nothing (`bt`, `info threads`) is its own.
     last_lines.E4. A log that was not read to its end gives no finding about its end, unless its end was read apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -53,6 +54,7 @@ from livedbg.logs.last_words import (
     aborts,
     after_level,
     announces,
+    asks_a_debugger,
     causes_in,
     cells_of,
     detail,
@@ -65,6 +67,7 @@ from livedbg.logs.last_words import (
     follows_an_end,
     goes_on,
     has_reason,
+    is_a_debuggers_prompt,
     is_asked,
     is_headed,
     is_of_a_debugger,
@@ -248,7 +251,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     by_signal, bare, last, details = False, None, None, 0
     row: list[_End] = []  # errors of a logger that follow each other, the last one first
     stops, weak = False, None  # what comes below says that the program stops; only says that something failed
-    for at in range(told.last(records), -1, -1):
+    for at in _of_program(records[: told.last(records) + 1], judged):
         numbers = _numbers(records[at])
         unjudged, line = judged.isdisjoint(numbers), _first_line(records[at])
         if told.accounts(numbers) or (proven and told.follows(numbers)) or (unjudged and says_exit(records[at])):
@@ -301,6 +304,19 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     units = (failed_unit(record) for record in records[found.at + 1 :])
     found = _of_table(_of_row(row[::-1]) if row and row[-1] == found else found)
     return found._replace(unit=next(filter(None, units), ""))
+
+
+def _of_program(records: Sequence[LogRecord], judged: Set[int]) -> Iterable[int]:
+    """Return the indices of records from the last one on, without unknown ones that a debugger was asked for (E17)."""
+    asked, found = "", list[int]()
+    for at, record in enumerate(records):
+        own = not asks_a_debugger(asked)
+        for line in record.text.split("\n")[:_LOOKED_AT]:
+            asked = line if is_a_debuggers_prompt(line) else asked
+            own = own and not asks_a_debugger(asked)
+        if own or not judged.isdisjoint(_numbers(record)):
+            found.append(at)
+    return reversed(found)
 
 
 def _of_row(row: Sequence[_End]) -> _End:

@@ -43,9 +43,15 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     known = frame is not None and frame.file and state.code.inside(frame) < Inside.FRAMEWORK
     if frame is not None and known and not is_of_string(frame):
         return f", at {place_text(frame)}"
+    return in_test(said, state, line)
+
+
+def in_test(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
+    """Return `, in test NAME` for what was said while that test ran, or ""."""
     over = said.log and not lives(state.snapshot)  # all records are searched: not again and again beside a job
     marks = state.once(test_marks).get((said.log, said.writer), ()) if over else ()
-    test = test_at(said.message.first or last, marks)
+    shown = (proof.line or 0 for proof in said.evidence[:1])
+    test = test_at(said.message.first or said.message.last or line or next(shown, 0), marks)
     return f", in test {test}" if test else ""
 
 

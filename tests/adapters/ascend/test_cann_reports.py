@@ -392,6 +392,18 @@ def test_an_error_string_stands_without_its_codes_too() -> None:
     assert "failed on vector core 6 of chip 1: The address is out of range." in found.sentence
 
 
+@pytest.mark.parametrize("rest", ["", ", core id is 6, error code = 0x80, dump info: pc start: 0x10, current: 0x12"])
+def test_a_report_that_somebody_wrapped_or_cut_is_one(rest: str) -> None:
+    text = (
+        "EZ9999[PID: 5] ... The error from device(chipId:6, dieId:1), serial number is 47,\n"
+        f"  there is an exception of fftsplus aivector error{rest}\n"
+        "-> aclrtSynchronizeStreamWithTimeout failed: 507015\n"
+    )
+    (found,) = reports(seen(text))
+    core = "vector core 6 of chip 6" if rest else "chip 6"
+    assert f"failed on {core}." in found.sentence
+
+
 def test_the_exception_that_passes_a_report_on_is_no_finding_of_its_own() -> None:
     world = seen(text("aicore-kernel"))
     (hit,) = world.snapshot().exceptions.values()

@@ -197,6 +197,27 @@ def test_a_heap_that_is_full_while_its_ring_has_no_task_names_none(findings: Fin
     assert "What holds it, the log does not tell" in failed.sentence
 
 
+@pytest.mark.parametrize(
+    ("active", "available", "says"),
+    [
+        (0, 1024, "One task wants more of the heap than its 1,024 bytes, all of which are free: that never fits"),
+        (3, 0, "The heap is full (1,024 of 1,024 bytes used). What holds it, the log does not tell"),
+        (3, 1024, "What holds it, the log does not tell"),  # it was drained since
+    ],
+)
+@pytest.mark.parametrize("head", ["[ERROR] report_deadlock: [r.h:3] ", ""])
+def test_of_a_heap_in_which_nothing_is_one_task_wants_too_much(
+    findings: Find, active: int, available: int, says: str, head: str
+) -> None:
+    lines = (
+        "FATAL: Task Allocator Deadlock - Heap Exhausted!",
+        f"  Task ring:  current={active}, last_alive=0, active={active}/16384 (0.0%)",
+        f"  Heap ring:  top=0, tail=0, size=1024, available={available}",
+    )
+    failed = findings(replay_lines([f"{head}{line}" for line in lines]))["ascend-run-failed"]
+    assert failed.state is VerdictState.CRASHED and says in failed.sentence
+
+
 def test_a_request_that_the_heap_could_hold_is_a_symptom(findings: Find) -> None:
     assert findings(replay_lines(heap(3, 1024)))["ascend-stall"].roots == ("task:ascend/r1t0",)
 

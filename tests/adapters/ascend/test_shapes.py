@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ascend_replay import Replay, replay_folder, replay_lines
 
+from livedbg.adapters.ascend.lines import LineSplitter
 from livedbg.adapters.ascend.marks import NOWHERE
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
@@ -122,6 +123,18 @@ def _round(idle: int) -> list[str]:
         stall(task_line(2, "RUNNING", "3/3", tail=" running_on=[owner_thread=0 cores=[core=8(aiv0)]]"), idle=idle),
         stall(summary("2/3", 0, 0, 1), idle=idle),
     ]
+
+
+def test_a_line_of_the_watchdog_that_somebody_wrapped(findings: Find) -> None:
+    wrapped = (
+        "[STALL thread=0 idle_iterations=33010138] TIMEOUT_EXIT after_idle_iterations=33010138\n"
+        "  sub_class=S1:running-stalled completed=1/5 running=2 ready=0 waiting=2 orch_done=1\n"
+        "  stuck_task_id=4294967296 stuck_core=24"
+    )
+    stalled = findings(replay_lines([wrapped]))["ascend-stall"]
+    assert stalled.sentence.startswith("Task r1t0 (id 4294967296) has been running on core 24. 2 tasks wait behind it.")
+    lines = list(LineSplitter().split(f"{wrapped}\nrank=3 is the last\n  rank=3 and more\n  n=1, m=2"))
+    assert [line.number for line in lines] == [0, 3, 4, 5]
 
 
 def test_periodic_rounds_without_an_exit(findings: Find) -> None:

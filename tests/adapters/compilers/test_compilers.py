@@ -158,5 +158,7 @@ def test_J2_an_assertion_right_below_a_message_without_a_reason_ended_it() -> No
     pipeline = "/w/pump.py:74:0: error: Failures have been detected while processing an MLIR pass pipeline\n"
     asserted = "run: /w/lib/Valve.cpp:478: void runOnOperation(): Assertion `verified' failed.\n"
     assert verdict(pipeline + asserted).sentence.startswith("Crashed: assert: /w/lib/Valve.cpp:478: ")
+    backend = "error: <unknown>:0:0: in function fill void (ptr): unsupported dynamic alloca\n"
+    assert verdict(backend + asserted).sentence.startswith("LLVM failed: unsupported dynamic alloca (in fill).")
     reason = pipeline.replace("Failures", "'pump.fill' op has no valve: Failures", 1)
     assert verdict(reason.partition(": Failures")[0] + "\n" + asserted).sentence.startswith("MLIR failed: 'pump.fill'")

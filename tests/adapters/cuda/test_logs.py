@@ -597,3 +597,13 @@ def test_why_a_gpu_could_not_be_initialised_stands_above() -> None:
     unfit = "NVRM: The NVIDIA GPU 0000:98:00.0 (PCI ID: 10de:2b85)\nNVRM: installed in this system requires use of the "
     assert "Cannot attach gpu" in diagnosed(f"NVRM: osInitNvMapping: *** Cannot attach gpu\n{failed}").sentence
     assert "requires use of" in diagnosed(f"{failed}{unfit}NVIDIA open kernel modules.\n").sentence.partition(". ")[0]
+
+
+@pytest.mark.parametrize(("before", "named"), [("", True), ("[       OK ] Tank.Fill (3 ms)\n", False)])
+def test_what_compute_sanitizer_reports_is_said_with_the_test_that_runs(before: str, named: bool) -> None:
+    report = (
+        "========= Invalid __global__ write of size 4 bytes\n=========     at fill(float*)+0x120\n"
+        "=========     by thread (0,0,0) in block (0,0,0)\n=========     Address 0x7f0001fc is out of bounds\n"
+    )
+    said = diagnosed(f"[ RUN      ] Tank.Fill\n{before}{report}").sentence
+    assert ("by thread (0,0,0) of block (0,0,0), in test Tank.Fill." in said) is named

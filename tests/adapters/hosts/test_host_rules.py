@@ -284,6 +284,39 @@ def test_a_printed_stack_decides_nothing_where_the_log_goes_on_or_an_error_follo
     assert state is not None or told.state is None
 
 
+LOCKED = """\
+Thread {number} (Thread 0x7fc513d65700 (LWP {pid})):
+#0  0x00007fc51414254d in __lll_lock_wait () from /lib64/libpthread.so.0
+#1  0x00007fc51413dd68 in pthread_mutex_lock () from /lib64/libpthread.so.0
+#2  0x0000000000400927 in {at}
+"""
+IDLE = LOCKED.replace("__lll_lock_wait", "poll").replace("pthread_mutex_lock", "wait_for_work")
+JOINS = IDLE.replace("wait_for_work", "pthread_join").replace("poll", "__futex_wait")
+
+
+@pytest.mark.invariant("blocks.J3")
+@pytest.mark.parametrize("apart", ["", "\n"])
+def test_J3_of_the_threads_that_gdb_lists_those_that_wait_for_a_lock_are_said_beside_the_main_one(apart: str) -> None:
+    stacks = [
+        LOCKED.format(number=4, pid=14, at="fill (tank=0x0,\n    lid=3) at plant.c:15"),
+        IDLE.format(number=3, pid=13, at="serve () at plant.c:40"),
+        LOCKED.format(number=2, pid=12, at="drain (tank=0x0) at plant.c:35"),
+        JOINS.format(number=1, pid=11, at="main () at plant.c:60"),
+    ]
+    said = verdict(
+        f"(gdb) thread apply all bt\n\n{apart.join(stacks)}(gdb) lids\nError: no lid is known to this script\n"
+    )
+    assert said.state is VerdictState.UNKNOWN
+    lock = "in pthread_mutex_lock (libpthread.so.0), called by"
+    assert said.sentence.startswith(
+        f"3 stacks printed: thread 14 {lock} fill (plant.c:15), thread 12 {lock} drain (plant.c:35), "
+        "thread 11 in pthread_join (libpthread.so.0), called by main (plant.c:60)."
+    )
+    assert (
+        verdict(f"(gdb) thread apply all bt\n\n{apart.join(stacks)}(gdb) c\nContinuing.\n{STEPS}").state is not CRASHED
+    )
+
+
 def test_what_an_exception_says_of_a_helper_has_the_place_in_the_user_s_code() -> None:
     loader = (
         'Traceback (most recent call last):\n  File "/w/train.py", line 61, in train\n    for batch in loader:\n'

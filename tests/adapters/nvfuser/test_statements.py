@@ -184,6 +184,11 @@ PLEA = "INTERNAL ASSERT FAILED at /w/Fuser/csrc/host_ir/evaluator.cpp:188, pleas
         ),
         (f"RuntimeError: ok == true {PLEA} CUDA error: no stream 7\n{RAISED}\n{FRAME}\n", ["CUDA error: no stream 7"]),
         (f"{PLEA} \nExpected ok == true . CUDA error: no stream 7\n{RAISED}\n{FRAME}\n", ["CUDA error: no stream 7"]),
+        (  # gtest's, below the head of its test
+            "[ RUN      ] PumpTest.Fill\nunknown file: Failure\n"
+            f'C++ exception with description "CUDA driver error: no stream 7\n{RAISED}\n{FRAME}\n',
+            ["CUDA driver error: no stream 7"],
+        ),
         (f"E    Input: 'id >= 0 {PLEA} No stream 7\\n{RAISED}\\n{FRAME}'\n", []),  # a test quotes it
     ],
 )
