@@ -67,7 +67,8 @@ while True:
 def test_a_report_waits_for_what_naps_before_it_says_that_it_does_not_know(
     jobs: int, code: int, spawn: Callable[..., Target]
 ) -> None:
-    target = spawn([sys.executable, "-c", _POOL.format(jobs)])
+    unread = f"exec(compile({_POOL.format(jobs)!r}, '<job>', 'exec'))"  # of a loop that is read, the first look knows
+    target = spawn([sys.executable, "-c", unread])
     settled(target.pid)
     said = livedbg("report", target.pid)
     assert said.code == code, said.everything
