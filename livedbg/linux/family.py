@@ -118,10 +118,8 @@ async def begun(*argv: str, **options: Any) -> asyncio.subprocess.Process:
     except asyncio.CancelledError:
         with contextlib.suppress(OSError):
             process = await starting
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await exited(process)
             let_go(process)
+            await exited(process)
         raise
 
 

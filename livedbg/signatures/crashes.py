@@ -118,6 +118,8 @@ class TestRun(Struct):
         raised: by section, the lines of that test's exception.
         summary: the final line that reports failed tests; "" before it.
         again: whether a run ended just before, whose tests may be listed once more.
+        ended: whether the text was the end of a failed test: of the run, too, if nothing follows it.
+        goes_on: whether the text was the beginning or the success of another one.
     """
 
     failed: dict[str, FailedTest] = field(default_factory=dict)
@@ -127,6 +129,8 @@ class TestRun(Struct):
     raised: dict[str, list[str]] = field(default_factory=dict)
     summary: str = ""
     again: bool = False
+    ended: bool = False
+    goes_on: bool = False
 
     def take(self, text: str, raised: str) -> None:
         """Take a further text, and the exception that the record reports, or "".
@@ -166,6 +170,7 @@ class TestRun(Struct):
         if last is not None:
             last.place = last.place or told.get("at", "")
             last.said = last.said or _reason(raised or told.get("because", ""))
+        self.ended, self.goes_on = "ended" in told and bool(self.failed), "begins" in told or "passed" in told
         self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
 
     def said(self) -> Said:
@@ -209,6 +214,7 @@ class CrashDecoder(LogDecoder):
         self._seen: dict[str, int] = {}
         self._hits: dict[str, dict[str, ExceptionHit]] = {}
         self._runs: dict[tuple[str, str], TestRun] = {}  # by log, and who writes it
+        self._ended: dict[tuple[str, str], ExceptionHit] = {}  # of a test that was the last so far
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
@@ -260,6 +266,10 @@ class CrashDecoder(LogDecoder):
         """Yield the result of a run of tests at its end; earlier exceptions were those of tests (D2)."""
         run = self._runs.setdefault((record.source, record.writer), TestRun())
         run.take(record.text, raised)
+        over = raised or run.summary or run.goes_on
+        if over and (before := self._ended.pop((record.source, record.writer), None)):
+            self._seen.pop(before.id.rpartition("/")[2], None)  # a summary says it anew
+            yield ExceptionSeen(hit=replace(before, survived="the test run went on after it"), **stamp)
         if raised:
             return
         if ends_tests(record.text):
@@ -268,6 +278,9 @@ class CrashDecoder(LogDecoder):
         if run.summary:
             self._runs[record.source, record.writer] = TestRun(again=True)
             yield ExceptionSeen(hit=self._hit(record, run.said(), None), **stamp)
+        elif run.ended:
+            hit = self._ended[record.source, record.writer] = self._hit(record, run.said(), None)
+            yield ExceptionSeen(hit=hit, **stamp)
 
     def _aborted(self, record: LogRecord, said: Said) -> ExceptionHit | None:
         """Return the exception right above an abort that is its reason, with the abort's stack (D1), or None."""

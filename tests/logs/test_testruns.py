@@ -187,6 +187,26 @@ def test_T3_an_exception_before_the_end_of_a_good_run_was_a_test_s(end: str) -> 
     assert verdict(ABORT + end).state is not CRASHED
 
 
+SIGNAL = "./run.sh: line 14: 22101 Segmentation fault      (core dumped) bin/test_net\n"
+
+ALONE = (
+    '[ RUN      ] Net.One\nunknown file: Failure\nC++ exception with description "Expected rows.same(columns) to be '
+    "true, but got false.\nException raised from TestBody at /w/net.cpp:7 (most recent call first):\nframe #0: plan() "
+    '+ 0x1 (0x5 in net)\n" thrown in the test body.\n[  FAILED  ] Net.One (61 ms)\n'
+)
+
+
+def test_the_end_of_a_failed_test_ends_a_log_that_was_cut_behind_it() -> None:
+    said = verdict(ALONE)
+    assert said.state is CRASHED
+    assert "Net.One: Expected rows.same(columns) to be true, but got false." in said.sentence
+
+
+@pytest.mark.parametrize("after", ["[ RUN      ] Net.Two\n", "[       OK ] Net.Two (2 ms)\n", SIGNAL])
+def test_but_not_if_another_test_or_another_end_follows(after: str) -> None:
+    assert "Net.One: Expected" not in verdict(ALONE + after).sentence
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -198,9 +218,6 @@ def test_T3_an_exception_before_the_end_of_a_good_run_was_a_test_s(end: str) -> 
 )
 def test_lines_that_only_speak_of_tests(line: str) -> None:
     assert verdict(line).state is not CRASHED
-
-
-SIGNAL = "./run.sh: line 14: 22101 Segmentation fault      (core dumped) bin/test_net\n"
 
 
 @pytest.mark.parametrize(
