@@ -323,6 +323,7 @@ async def _follow_calls(
 ) -> None:
     """Read the calls since the last time; raise LivedbgError if stacks can't be unwound."""
     bits, before = calls.bits, calls.lost_frees
+    read_ns = time.monotonic_ns()  # all frees until then are read; of a block that was taken later, none may be
     blocks, frees = await asyncio.to_thread(calls.read)
     dropped = calls.lost_frees > before
     try:
@@ -335,7 +336,9 @@ async def _follow_calls(
         told.append((sample.mono_ns, address, size, frames))
     noted_ns = 0
     for at_ns, address, size, stack in sorted(told, key=lambda one: one[0]):
-        if not dropped and at_ns > noted_ns + _PEAK_NS:  # also within one batch: unwinding takes long at first
+        if (
+            not dropped and noted_ns + _PEAK_NS < at_ns <= read_ns
+        ):  # also within one batch: unwinding takes long at first
             noted_ns = at_ns
             kept.note_peak(_old_since(at_ns, since_ns))
         if stack is None:
@@ -344,7 +347,7 @@ async def _follow_calls(
             kept.took(address, size, at_ns, stack, weight_of(size, bits))
     if dropped:
         kept.forget()
-    kept.note_peak(_old_since(time.monotonic_ns(), since_ns))
+    kept.note_peak(_old_since(read_ns, since_ns))
     await asyncio.to_thread(calls.adapt, kept, [size for _, _, size in blocks])
 
 

@@ -235,7 +235,9 @@ class ForLoopReader:
             return [ForLoop(code, address, first, self._size(second))] if is_pointer(second) else []
         if kind == _ENUMERATE:
             endless = is_pointer(second) and self._type_at(second) in _ENDLESS_BY_DESIGN
-            return [] if endless else [ForLoop(code, address, first, self._all_of(code, first, second, depth))]
+            within = self._within(code, second, depth)
+            position, total = (first, None) if within is None else (within.position, within.total)
+            return [] if endless else [ForLoop(code, address, position, total)]
         if kind == _SET:  # the set, how many it had, the table's index, how many are left
             return [ForLoop(code, address, second - fourth, second)] if is_pointer(first) else []
         if kind in _DICTS:  # the dictionary, how many it had, the index of its table
@@ -257,11 +259,11 @@ class ForLoopReader:
             return self._of_generator(code, address, depth)
         return []
 
-    def _all_of(self, code: Code, done: int, inner: int, depth: int) -> int | None:
-        """Return the number of items of an iterator inside of another one that has given some; None if not known."""
+    def _within(self, code: Code, inner: int, depth: int) -> ForLoop | None:
+        """Return the loop of an iterator inside of another one, if its end is known: position and end of one time."""
         (head,) = self._objects.heads([inner]) if is_pointer(inner) and depth < _INNER_FRAMES else (None,)
         found = self._of_iterator(code, inner, head, depth + 1) if head is not None else []
-        return next((done + one.total - one.position for one in found if one.total is not None), None)
+        return next((one for one in found if one.total is not None), None)
 
     def _of_iterators(self, code: Code, items: int, depth: int) -> list[ForLoop]:
         """Return the loop of the first iterator in a tuple whose position is known."""

@@ -372,6 +372,15 @@ def test_a_traceback_behind_the_head_of_a_logger_is_one_record(head: str) -> Non
     assert (records[2].line, records[2].severity) == (3, Severity.ERROR)
 
 
+@pytest.mark.invariant("heads.H2")
+@pytest.mark.parametrize(("level", "known"), [("INFO", True), ("ERROR", True), ("WARNING", False), ("DEBUG", False)])
+def test_H2_a_head_of_a_warning_before_each_line_is_the_loggers_own(level: str, known: bool) -> None:
+    head = f"[2026-11-21 12:00:01,450] plant.pump: [{level}] "
+    records = read("".join(f"{head}{line}\n" for line in ("no lid fits", *TRACEBACK.splitlines(), "it goes on", "so")))
+    assert any(record.text == TRACEBACK for record in records) is known
+    assert known or all(record.severity.rank <= Severity.WARNING.rank for record in records)
+
+
 @pytest.mark.invariant("heads.H1")
 def test_H1_a_loggers_own_lines_keep_their_heads_and_levels() -> None:
     """Behind the head are messages; a traceback below one of them has no head."""

@@ -8,6 +8,8 @@ prefix is learned from a traceback: the text before its first line is before the
 Invariant:
     heads.H1. A head is taken off only where it is the same, except its time, before each line of a row, and where lines
         after it are surely parts of a longer text.
+    heads.H2. A head of a warning is none of a launcher's: a logger that puts its head before each line of a message has
+        warned of an error that was handled.
 """
 
 from __future__ import annotations
@@ -38,11 +40,12 @@ _HEAD: Final = lazy_re(
 )
 _FIRSTS: Final = frozenset(" |+[{(0123456789TEFICWDAJMSON=*^~\u256d\u250c")  # of what is sure, mostly
 _FEWEST: Final = 3
+_WARNS: Final = lazy_re(r"\b(?:WARNING|WARN|warning|DEBUG|debug)\b")
 
 
 def _heads(row: Row, _layer: Layer) -> Layer | None:
     rest = _common(row.texts)
-    if not rest or len(row.texts) < _FEWEST:
+    if not rest or len(row.texts) < _FEWEST or _WARNS.search(rest) is not None:
         return None
     inner = [_behind(text, rest) for text in row.texts]
     end = "(?: |$)" if rest.endswith(" ") else ""
@@ -59,7 +62,7 @@ def watching(texts: Sequence[str]) -> Watch | None:
     """
     said = [text for text in texts if text and not text.isspace()]
     rest = _common(said)
-    if not rest:
+    if not rest or _WARNS.search(rest) is not None:
         return None
     match = re.compile(f"{_STAMP}{re.escape(rest)}(?P<behind>{SURE.pattern})").match
     width = len(said[0]) - len(_behind(said[0], rest))  # the same in all lines, but for odd stamps
@@ -140,5 +143,7 @@ def learned(text: str, watch: Watch | None) -> Guess | None:
     if seen is not None:
         return _after(text[: seen.start("behind")])
     if not prefix or len(prefix) > _LONGEST or "%|" in prefix or _OTHER.match(prefix):
+        return None
+    if (head := _HEAD.match(prefix)) is not None and _WARNS.search(head["rest"]) is not None:
         return None
     return _after(prefix)
