@@ -118,7 +118,7 @@ class TestRun(Struct):
         raised: by section, the lines of that test's exception.
         summary: the final line that reports failed tests; "" before it.
         again: whether a run ended just before, whose tests may be listed once more.
-        ended: whether the text was the end of a failed test: of the run, too, if nothing follows it.
+        ended: whether the text was the end of a test that failed for a known reason: of the run, too, if nothing follows.
         goes_on: whether the text was the beginning or the success of another one.
     """
 
@@ -170,7 +170,8 @@ class TestRun(Struct):
         if last is not None:
             last.place = last.place or told.get("at", "")
             last.said = last.said or _reason(raised or told.get("because", ""))
-        self.ended, self.goes_on = "ended" in told and bool(self.failed), "begins" in told or "passed" in told
+        self.ended = "ended" in told and last is not None and bool(last.why)
+        self.goes_on = "begins" in told or "passed" in told
         self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
 
     def said(self) -> Said:
