@@ -118,7 +118,7 @@ class TestRun(Struct):
         raised: by section, the lines of that test's exception.
         summary: the final line that reports failed tests; "" before it.
         again: whether a run ended just before, whose tests may be listed once more.
-        ended: whether the text was the end of a test that failed for a known reason: of the run, too, if nothing follows.
+        ended: whether a test ended that failed for a known reason: the run, too, if nothing follows.
         goes_on: whether the text was the beginning or the success of another one.
     """
 
