@@ -68,6 +68,7 @@ _CLOCKS: Final = frozenset(
 _TAKES: Final = frozenset({"get", "recv", "recv_bytes", "recv_json", "recv_pyobj", "recv_string", "receive", "accept"})
 _GETTER: Final = "get"
 _READS: Final = frozenset({"read", "readline", "read1", "recv", "recv_bytes", "receive_bytes"})
+_LINES: Final = frozenset({"readline", "recv_bytes", "receive_bytes"})
 _ARITHMETIC: Final = frozenset({"len", "min", "max", "abs", "int", "round"})
 _EXITS: Final = ("sys.exit", "os._exit", "exit", "quit")
 _BLOCKS: Final = (ast.With, ast.AsyncWith)
@@ -414,7 +415,7 @@ def _is_last(test: ast.expr, goes_on: bool) -> bool:
     called = item.func if isinstance(item, ast.Call) else None
     if not isinstance(item, ast.Call) or not isinstance(called, ast.Attribute):
         return False
-    if called.attr in _READS:
+    if called.attr in _READS and (item.args or called.attr in _LINES):  # a `read()` may tell a state
         return True
     may_be_getter = called.attr == _GETTER and not awaited and not compared
     return called.attr in _TAKES and not item.args and not may_be_getter
@@ -524,6 +525,8 @@ def command_of(words: Sequence[str]) -> str | None:
     for word in rest:
         if word in _WITH_VALUE:
             next(rest, None)
+        elif word.startswith(("-W", "-X")):
+            continue
         elif word.startswith("-") and not word.startswith("--") and "c" in word:
             inside = word.partition("c")[2]
             return inside or next(rest, None)

@@ -137,6 +137,7 @@ def test_which_loops_wait_for_nothing_to_become_true(source: str, steady: bool) 
         (("python", "-c", "x = 1"), "x = 1"),
         (("python", "-u", "-Wd", "-X", "dev", "-cx = 1", "a"), "x = 1"),
         (("python", "-uBc", "x = 1"), "x = 1"),
+        (("python", "-Xtracemalloc", "-Werror::DeprecationWarning", "-c", "x = 1"), "x = 1"),
         (("python", "-m", "cmd", "-c", "x"), None),
         (("python", "job.py", "-c", "x"), None),
         (("python", "-"), None),

@@ -60,6 +60,8 @@ def way(source: str) -> LoopWay | None:
         ("while x := q.recv(99):\n    HERE", ENDLESS),
         ("while line := await q.readline():\n    HERE", ENDLESS),
         ("while x := q.ask():\n    HERE", POLLS),
+        ("while x := q.read(99):\n    HERE", ENDLESS),
+        ("while x := q.read():\n    HERE", POLLS),
         ("while (x := q.get()) is None:\n    HERE", POLLS),
         ("while not (x := q.readline()):\n    HERE", POLLS),
         ("while True:\n    if (x := q.get()) is None:\n        break\n    HERE", ENDLESS),
