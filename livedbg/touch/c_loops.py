@@ -203,17 +203,20 @@ def _moves(call: Node, root: Node) -> str:
     calls = {name}
     own = name not in _READS | _WRITES
     if own:
-        named = (one for one in _all(root) if one.type == "function_definition" and _declares(one, name))
+        named = (one for one in _definitions(root) if _declares(one, name))
         calls = set().union(*(_called(one.child_by_field_name("body")) for one in named))
     if calls.isdisjoint(_READS):
         return "writes" if not calls.isdisjoint(_WRITES) else ""
     return "reads" if not own or (_READER.match(name) and not _OF_STATE.search(name)) else ""
 
 
-def _all(node: Node) -> Iterator[Node]:
-    yield node
-    for one in node.named_children:
-        yield from _all(one)
+def _definitions(node: Node) -> Iterator[Node]:
+    """Yield the functions of a file, also those of classes and namespaces."""
+    if node.type == "function_definition":
+        yield node
+    elif not node.type.endswith(("_statement", "_expression", "declarator")):
+        for one in node.named_children:
+            yield from _definitions(one)
 
 
 def _declares(function: Node, name: str) -> bool:
