@@ -15,8 +15,8 @@ Invariants:
         counts.
     for_loops.E2. A task of an event loop counts only if something is called at its end, other than the method of a set:
         what goes on beside a program, and nobody awaits, says nothing about it.
-    for_loops.E3. A thread makes steps if each loop that it is in is steady (loop_source.X7), and of each `for` loop the
-        iterator is of a type that ends. Not in an event loop, whose tasks may poll.
+    for_loops.E3. A thread makes steps if each loop that it is in is steady (loop_source.X7), and the end of each `for`
+        loop is known: a loop over a cycle, or a generator, may poll. So may the tasks of an event loop.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class ForLoopReader:
         places = [frames[0].code.address, frames[0].offset]
         within: Code | None = None
         for frame, loop, read in self._around([(one, one.code.line(one.offset)) for one in reversed(frames)], source):
-            if loop is None or not loop.steady or (loop.is_for and not read):
+            if loop is None or not loop.steady or (loop.is_for and all(one.total is None for one in read)):
                 return None
             within = frame.code
             places += (one.position for one in read)

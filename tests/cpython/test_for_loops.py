@@ -120,6 +120,7 @@ def test_who_computes_in_steady_loops_makes_steps(python: str, word: str, spawn:
     [
         "counts_what_comes",
         "counts_what_comes_after_it",
+        "polls_a_cycle",
         "polls_for_jobs",
         "polls_a_flag",
         "polls_a_short_list",

@@ -129,6 +129,12 @@ def counts_what_comes_after_it() -> None:
         got += 1
 
 
+def polls_a_cycle() -> None:
+    for _, item in enumerate(itertools.cycle(FEW)):
+        if item in FLAG:
+            raise SystemExit
+
+
 def polls_for_jobs() -> None:
     while True:
         for job in FLAG:
