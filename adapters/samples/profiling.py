@@ -138,8 +138,8 @@ class PythonProfile:
         known = self._loops.of.setdefault(thread, Readings())
         progress = known.loops.add(now_ns, self._python.loops(pid, tid))
         nests = self._python.ending_loops(pid, tid, asleep=False) or {}
-        steps = known.steps.add(now_ns, self._python.steps(pid, tid))
-        return progress or known.ending.add(now_ns, nests.get(0, ())) or steps
+        progress = progress or known.ending.add(now_ns, nests.get(0, ()))
+        return progress or known.steps.add(now_ns, self._python.steps(pid, tid))
 
 
 def _used_ns(pid: int, tid: int) -> int:
@@ -336,9 +336,7 @@ async def _follow_calls(
         told.append((sample.mono_ns, address, size, frames))
     noted_ns = 0
     for at_ns, address, size, stack in sorted(told, key=lambda one: one[0]):
-        if (
-            not dropped and noted_ns + _PEAK_NS < at_ns <= read_ns
-        ):  # also within one batch: unwinding takes long at first
+        if not dropped and noted_ns + _PEAK_NS < at_ns <= read_ns:  # within a batch, too: the first one takes long
             noted_ns = at_ns
             kept.note_peak(_old_since(at_ns, since_ns))
         if stack is None:

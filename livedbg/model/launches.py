@@ -114,7 +114,8 @@ class Kept(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class ProfileSlice(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Samples of one thread over a short time, equal stacks merged; `unknown` is the number without a stack.
 
-    With `kept` it is of a process: `cpu_ns` counts bytes that it had not freed at the peak, and samples count blocks.
+    With `kept` it describes the memory of a process: `cpu_ns` is the bytes not freed at the peak, and each sample is a
+    block.
     """
 
     thread: str

@@ -8,7 +8,7 @@ costs the target a trap, some microseconds.
 
 Invariants:
     allocations.K1. What was freed is not kept; an older free does not end a younger block at the same address.
-    allocations.K2. A block that stands for others weighs as many as the kernel's test took it from.
+    allocations.K2. If one of N blocks is followed, it counts N times.
     allocations.K3. Where the kernel dropped frees, what was taken until then is no longer said to be kept.
     allocations.K4. A program that would spend more than `_SHARE` of its time in our traps can be left alone.
     allocations.K5. What does not live for a second, or a small part of the time, is not kept.
