@@ -1023,3 +1023,36 @@ def test_L11_a_worker_of_a_pool_in_cpp_has_no_job(way: LoopWay, waits_in: str, s
     world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
     found = verdict(world.later(20 * SECOND))
     assert found.state is state, found.sentence
+
+
+OPENMP = (
+    Frame(function="pthread_cond_wait", module="libc.so.6", language="native"),
+    Frame(function="0x7f21b41e0e9b", module="libgomp.so.1", language="native"),
+    Frame(function="start_thread", module="libc.so.6", language="native"),
+)
+OF_USER = Frame(function="solve", file="/src/solve.cpp", line=35, language="native", module="job")
+NAMELESS = Frame(function="0x7f21b41e0e9b", module="libsolve.so", language="native")
+
+
+@pytest.mark.invariant("behaviour.L20")
+@pytest.mark.parametrize(
+    ("frames", "waits_in", "state"),
+    [
+        (OPENMP, "pthread_cond_wait", VerdictState.RUNNING),
+        (OPENMP, "pthread_mutex_lock", VerdictState.UNKNOWN),
+        (OPENMP, "read of pipe 3", VerdictState.UNKNOWN),
+        (OPENMP[:-1], "pthread_cond_wait", VerdictState.UNKNOWN),  # the user's code may be further out
+        ((*OPENMP[:2], OF_USER, OPENMP[-1]), "pthread_cond_wait", VerdictState.UNKNOWN),
+        ((*OPENMP[:2], NAMELESS, OPENMP[-1]), "pthread_cond_wait", VerdictState.UNKNOWN),  # of a file that may be his
+        ((OPENMP[0], OPENMP[-1]), "pthread_cond_wait", VerdictState.UNKNOWN),
+    ],
+)
+def test_L20_a_thread_of_a_library_has_no_job(frames: tuple[Frame, ...], waits_in: str, state: VerdictState) -> None:
+    world = World()
+    world.process(1)
+    world.thread(1, "main", waits_in="sleep 60 s", timed=True)
+    helper = world.thread(2, "helper", waits_in=waits_in, timed=False)
+    stack = Stack(thread=helper, frames=frames, taken_mono_ns=world.now_ns, source="drgn", layer="native")
+    world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+    found = verdict(world.later(20 * SECOND))
+    assert found.state is state, found.sentence
