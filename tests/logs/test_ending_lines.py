@@ -988,3 +988,21 @@ def test_E17_what_a_debugger_says_of_itself_is_no_error_of_the_program(
     listed = f"{prompt} thread apply all bt\n{DEBUGGED}"
     assert not found(ENDED_WITH_ERROR, f"{STEPS}{listed}{prompt} {asked}\n{said}\n")
     assert found(ENDED_WITH_ERROR, f"{STEPS}{prompt} {ran}\n{said}\n")
+
+
+AT = '  File "/w/check.py", line 3, in check\n    same(a, b)\n'
+_TORCH = "Tensor-likes are not close!\n\nMismatched elements: 3 / 16 (18.8%)\nGreatest absolute difference: 0.5 at (1,)"
+_NUMPY = "\nNot equal to tolerance rtol=1e-07, atol=0\n\nMismatched elements: 2 / 4 (50%)\nMax absolute difference: 0.3"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"Traceback (most recent call last):\n{AT}AssertionError: {_TORCH}", "close!; Mismatched elements: 3 / 16"),
+        (f"Traceback (most recent call last):\n{AT}AssertionError: {_NUMPY}", "atol=0; Mismatched elements: 2 / 4"),
+        (f"FAILED tests/test_plan.py::test_mul - AssertionError: {_TORCH}", "close!: Mismatched elements: 3 / 16"),
+    ],
+)
+def test_how_many_elements_differ_stands_below_an_empty_line(text: str, said: str) -> None:
+    """Of torch.testing and numpy.testing: it is of the message, and the sentence has it."""
+    assert said in verdict(text).sentence
