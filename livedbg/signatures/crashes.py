@@ -68,7 +68,7 @@ def crash_in(text: str) -> tuple[Said, int] | None:
     if first is None or (first[0].code, first[0].exception) not in _ABORTED:
         return first
     why = next((said for said in crashes if said[0].code in _ABORTS), None)
-    return first if why is None else (replace(why[0], stack=why[0].stack or first[0].stack), why[1])
+    return first if why is None else (replace(why[0], stack=(*why[0].stack, *first[0].stack)), why[1])
 
 
 def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
@@ -289,8 +289,9 @@ class CrashDecoder(LogDecoder):
         if before is None or (said.code, said.exception) not in _ABORTED or before.writer != record.writer:
             return None
         near = (record.line or 0) - (before.line or 0) <= _RIGHT_ABOVE
-        why = (before.catchpoint or "").removeprefix("log: ") in _ABORTS and not before.stack
-        return replace(before, stack=said.stack, line=record.last_line) if why and near and said.stack else None
+        why = (before.catchpoint or "").removeprefix("log: ") in _ABORTS and len(before.stack) <= 1
+        stack = (*before.stack, *said.stack)
+        return replace(before, stack=stack, line=record.last_line) if why and near and said.stack else None
 
     def _remember(self, hit: ExceptionHit) -> None:
         known = self._hits.setdefault(hit.source or "", {})

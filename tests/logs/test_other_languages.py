@@ -149,7 +149,7 @@ SAID = [
     ),
     (
         "Assertion failed: (n > 0), function run, file a.c, line 12.\n",
-        "Crashed in run (a.c:12): assert: a.c:12: Assertion failed: (n > 0).",
+        "Crashed in run (a.c:12): assert: Assertion failed: (n > 0).",
     ),
     (
         "Assertion failed: n > 0, file C:\\src\\a.cpp, line 12\n",

@@ -503,10 +503,9 @@ def _asserted_at(end: _End, snapshot: Snapshot) -> str:
     """Return the place of an assertion right below that says no more than that it failed: `, at pump.cpp:12`."""
     line = end.records[end.at].line or 0
     for hit in snapshot.exceptions.values():
-        place = hit.message.partition(": ")[0]
         below = hit.source == end.source.id and 0 < (hit.first_line or 0) - line <= _LABELS
-        if below and hit.type == "assert" and is_bare_abort(hit) and ":" in place:
-            return f", at {place}"
+        if below and hit.type == "assert" and is_bare_abort(hit) and hit.stack:
+            return f", in {place_text(hit.stack[0])}"
     return ""
 
 
