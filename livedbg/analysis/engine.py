@@ -218,15 +218,15 @@ class Diagnostician:
         state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged, self._code)
         made = (finding for rule in self._rules for finding in rule.apply(state))
         if is_told(snapshot):
+            from livedbg.analysis.postmortem.beside import with_beside
             from livedbg.analysis.postmortem.causes import by_cause
             from livedbg.analysis.postmortem.exceptions import with_exceptions
 
             read = read_again(with_exceptions(made, snapshot), snapshot)
-            findings = by_cause(read.findings, state)
+            findings = with_beside(ranked(by_cause(read.findings, state), state), snapshot)
         else:
             read = read_again(made, snapshot)
-            findings = read.findings
-        findings = ranked(findings, state)
+            findings = ranked(read.findings, state)
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
         verdict = verdict_of(findings, state)
         return Diagnosis(

@@ -20,6 +20,7 @@ class Ends(StrEnum):
     """The thing that ended, according to a failure text."""
 
     NOTHING = "nothing"  # a note
+    BESIDE = "beside"  # a failure next to it, of which it says more
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown
     WAITS = "waits"  # nothing: somebody waits, and at the end of the log still does: a stall
     COMPLETES = "completes"  # its run, which is well

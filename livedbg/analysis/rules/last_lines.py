@@ -43,6 +43,7 @@ from typing import Final, NamedTuple
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.completed import completes_after, completions
+from livedbg.analysis.postmortem.beside import BESIDE
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
@@ -527,7 +528,8 @@ def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:
 
 def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
     found = {line for hit in snapshot.exceptions.values() if hit.source == source.id for line in _of_hit(hit)}
-    return found.union(*(_of_said(said, source) for said in snapshot.diagnostics.values()))
+    told = (said for said in snapshot.diagnostics.values() if said.message.ends != BESIDE)
+    return found.union(*(_of_said(said, source) for said in told))
 
 
 def _of_said(said: Diagnostic, source: LogSource) -> Iterator[int]:
