@@ -62,6 +62,8 @@ _ERROR_DETAILS: Final = (
         r"Mismatched elements: \d",
         r"Not equal to tolerance ",
         r"Arrays are not ",
+        r"Absolute difference: ",
+        r"Expected \S{1,80} but got ",
         r"Greatest (?:abs|rel)",
         r"Max (?:abs|rel)",
     ),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
+
+from livedbg.text.patterns import lazy_re
 
 
 def many(count: int, one: str, several: str = "") -> str:
@@ -35,6 +38,14 @@ def sentence_case(text: str) -> str:
 def sentences(*parts: str) -> str:
     """Join the non-empty parts, each with one full stop: `It failed. It was retried.`"""
     return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+
+
+_STOPS: Final = lazy_re(r"(?<=[!?…])\.(?=\s|$)|:(?=\.(?:\s|$))|(?<!\.)\.(?=\.(?:\s|$))")
+
+
+def with_one_stop(text: str) -> str:
+    """Return a text whose sentences end with one mark each, though what they quote had its own: not `Failed!.`."""
+    return _STOPS.sub("", text)
 
 
 def spans(numbers: Iterable[int]) -> str:

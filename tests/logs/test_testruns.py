@@ -320,3 +320,23 @@ def test_why_a_test_failed_of_which_its_runner_says_no_more_stands_in_its_own_ou
 ) -> None:
     said = verdict("".join(lines) + "\n50% tests passed, 1 tests failed out of 2\n").sentence
     assert said.startswith(f"The test run failed: drain: {why}. 50% tests passed")
+
+
+LISTED = "[  FAILED  ] 2 tests, listed below:\n[  FAILED  ] Pump.Fill\n[  FAILED  ] Pump.Drain/0, where GetParam() = 4\n"
+
+
+def test_D3_tests_that_are_named_only_behind_the_summary() -> None:
+    assert verdict(LISTED).sentence == "The test run failed: Pump.Fill; Pump.Drain/0. 2 tests failed."
+    whole = f"[==========] 7 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 5 tests.\n{LISTED}\n 2 FAILED TESTS\n"
+    assert verdict(whole).sentence == "The test run failed: Pump.Fill; Pump.Drain/0. 2 tests failed."
+
+
+def test_D3_what_is_said_of_them_further_below() -> None:
+    text = f"{LISTED}\n[ RUN      ] Pump.Drain/0\npump.cpp:7: Failure\nExpected equality of these values:\n  3\n  4\n"
+    assert verdict(text).sentence.startswith("The test run failed: Pump.Drain/0, at pump.cpp:7: Expected equality")
+
+
+def test_D3_another_run_below_such_a_list_has_tests_of_its_own() -> None:
+    again = "[ RUN      ] Tank.Open\ntank.cpp:7: Failure\nno lid\n[  FAILED  ] Tank.Open (3 ms)\n"
+    assert "Tank.Open" not in verdict(LISTED).sentence
+    assert verdict(f"{LISTED}{again}").sentence.startswith("The test run failed: Tank.Open")

@@ -39,15 +39,20 @@ def with_beside(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Fin
 
 
 def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterator[str]:
-    lines = [proof.line for proof in finding.evidence if proof.line is not None and proof.log == finding.evidence[0].log]
-    if not lines:
+    log = next((proof.log for proof in finding.evidence), "")
+    spans = [
+        (proof.line, proof.line + proof.text.count("\n"))
+        for proof in finding.evidence
+        if proof.line is not None and proof.log == log
+    ]
+    if not spans:
         return
-    first, last = min(lines), max(lines)
     found: dict[str, tuple[int, Diagnostic]] = {}
     for said in told:
-        if said.log != finding.evidence[0].log or (finding.writer and said.writer and said.writer != finding.writer):
+        if said.log != log or (finding.writer and said.writer and said.writer != finding.writer):
             continue
-        away = min(max(first - at, at - last, 0) for at in (said.message.first, said.message.last))
+        lines = (said.message.first, said.message.last)
+        away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
         known = found.get(said.message.signature)
         if away <= NEAR and (known is None or away <= known[0]):
             found[said.message.signature] = (away, said)
