@@ -147,6 +147,8 @@ class TestRun(Struct):
         told = {kind: found[kind].sentence for kind in found}
         if begun := told.get("begins", ""):
             self.runs, self.next = begun, FailedTest()
+            if self.told is not None and begun not in self.failed:  # another run
+                self.told, self.failed = None, {}
         elif self.runs in (told.get("passed"), told.get("test")):
             self.runs = ""
         self.section = told.get("section", self.section)

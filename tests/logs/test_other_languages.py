@@ -55,7 +55,7 @@ SAID = [
     ),
     (
         "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan receive]:\n",
-        "Crashed: Go panicked: all goroutines are asleep - deadlock!.",
+        "Crashed: Go panicked: all goroutines are asleep - deadlock!",
     ),
     (
         "\nProgram received signal SIGSEGV: Segmentation fault - invalid memory reference.\n\nBacktrace for this "
@@ -91,7 +91,7 @@ SAID = [
         "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan send, 1 minutes]:\n"
         "example.org/u/hound/pool.(*Pool).Submit(...)\n        /w/pool/pool.go:77\nmain.main()\n"
         "        /w/main.go:10 +0xf\n",
-        "Crashed in pool.(*Pool).Submit (pool.go:77): Go panicked: all goroutines are asleep - deadlock!.",
+        "Crashed in pool.(*Pool).Submit (pool.go:77): Go panicked: all goroutines are asleep - deadlock!",
     ),
     (
         "forrtl: severe (174): SIGSEGV, segmentation fault occurred\nImage              PC                Routine\n",

@@ -8,8 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -17,15 +16,12 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.model import Diagnostic
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.patterns import lazy_re
+from livedbg.text.wording import with_phrases
 
 NEAR: Final = 12
 """Lines."""
 BESIDE: Final = "beside"
 _FAILED: Final = frozenset({VerdictState.CRASHED, VerdictState.DIVERGED, VerdictState.STALLED, VerdictState.UNKNOWN})
-_MOST: Final = 3
-_FIRST: Final = lazy_re(r".{20,}?(?=\. (?:[A-Z]|\d+ more\b))", re.DOTALL)
-"""A first sentence that others follow."""
 
 
 def with_beside(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:
@@ -34,11 +30,12 @@ def with_beside(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Fin
     at = next((at for at, finding in enumerate(findings) if finding.state in _FAILED), None) if told else None
     if at is None:
         return findings
-    more = list(_beside(findings[at], told))[:_MOST]
-    return [*findings[:at], _saying(findings[at], more), *findings[at + 1 :]] if more else findings
+    more = {said.sentence: said.message.values.get("tells", "") for said in _beside(findings[at], told)}
+    finding = replace(findings[at], sentence=with_phrases(findings[at].sentence, more))
+    return [*findings[:at], finding, *findings[at + 1 :]]
 
 
-def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterator[str]:
+def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterable[Diagnostic]:
     log = next((proof.log for proof in finding.evidence), "")
     spans = [
         (proof.line, proof.line + proof.text.count("\n"))
@@ -46,7 +43,7 @@ def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterator[str]:
         if proof.line is not None and proof.log == log
     ]
     if not spans:
-        return
+        return ()
     found: dict[str, tuple[int, Diagnostic]] = {}
     for said in told:
         if said.log != log or (finding.writer and said.writer and said.writer != finding.writer):
@@ -56,13 +53,4 @@ def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterator[str]:
         known = found.get(said.message.signature)
         if away <= NEAR and (known is None or away <= known[0]):
             found[said.message.signature] = (away, said)
-    for _, said in found.values():
-        tells = said.message.values.get("tells") or said.sentence
-        if tells not in finding.sentence:
-            yield said.sentence
-
-
-def _saying(finding: Finding, more: Sequence[str]) -> Finding:
-    first = _FIRST.match(finding.sentence)
-    begun = first[0] if first is not None else finding.sentence.rstrip(".")
-    return replace(finding, sentence=f"{begun}, {', '.join(more)}{finding.sentence[len(begun) :] or '.'}")
+    return [said for _, said in found.values()]

@@ -42,8 +42,8 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
-from livedbg.analysis.postmortem.completed import completes_after, completions
 from livedbg.analysis.postmortem.beside import BESIDE
+from livedbg.analysis.postmortem.completed import completes_after, completions
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
