@@ -74,7 +74,7 @@ def fusion_facts(said: Diagnostic) -> FusionFacts:
 
 
 _OURS: Final = lazy_re(
-    r"INTERNAL ASSERT FAILED at \"?\S*(?:[Ff]user/|/csrc/|codegen/cuda/)|Error from segmentation group"
+    r"INTERNAL ASSERT FAILED at \"{0,2}\S*(?:[Ff]user/|/csrc/|codegen/cuda/)|Error from segmentation group"
     r"|Detected exception while compiling fusion segments"
 )
 _THROWN: Final = ("log: traceback", "log: terminate")

@@ -35,6 +35,7 @@ from livedbg.analysis.wiring import rewired, wired
 from livedbg.model import EdgeKey, EdgeKind, Process, Thread, ThreadState, ids
 from livedbg.model.claims import Claim
 from livedbg.model.snapshot import EMPTY, Snapshot
+from livedbg.text.wording import with_one_stop
 
 _CLAIMS: Final = frozenset({VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.CRASHED})
 _UNCERTAIN: Final = "it could not be read twice without a change in between"
@@ -191,6 +192,11 @@ def _depends(snapshot: Snapshot, source: str, target: str) -> bool:
     return EdgeKey(EdgeKind.DEPENDS_ON, source, target) in snapshot.dependencies
 
 
+def _with_one_stop(finding: Finding) -> Finding:
+    sentence = with_one_stop(finding.sentence)
+    return finding if sentence == finding.sentence else structs.replace(finding, sentence=sentence)
+
+
 class Diagnostician:
     """Diagnoses one snapshot after another, reusing what didn't change (the graph, the tasks)."""
 
@@ -218,15 +224,16 @@ class Diagnostician:
         state = RuleInput(snapshot, graph, self._settings, self._tasks, self._judged, self._code)
         made = (finding for rule in self._rules for finding in rule.apply(state))
         if is_told(snapshot):
+            from livedbg.analysis.postmortem.beside import with_beside
             from livedbg.analysis.postmortem.causes import by_cause
             from livedbg.analysis.postmortem.exceptions import with_exceptions
 
             read = read_again(with_exceptions(made, snapshot), snapshot)
-            findings = by_cause(read.findings, state)
+            findings = with_beside(ranked(by_cause(read.findings, state), state), snapshot)
         else:
             read = read_again(made, snapshot)
-            findings = read.findings
-        findings = ranked(findings, state)
+            findings = ranked(read.findings, state)
+        findings = [_with_one_stop(finding) for finding in findings]
         named = MappingProxyType({f"F{number}": finding for number, finding in enumerate(findings, 1)})
         verdict = verdict_of(findings, state)
         return Diagnosis(

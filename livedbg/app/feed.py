@@ -65,11 +65,14 @@ def _living(snapshot: Snapshot) -> list[tuple[str, bool]]:
 
 
 def is_verdict(before: Update, after: Update) -> bool:
-    """Return whether the verdict differs; the seconds in its sentence don't count, nor the roots of a job that runs."""
+    """Return whether the verdict differs; the seconds in its sentence don't count, nor the roots of a job that runs.
+
+    The first verdict differs from what was said until everything had been looked at.
+    """
     old, new = before.diagnosis.verdict, after.diagnosis.verdict
     if old.state is new.state is VerdictState.RUNNING:
         return False
-    return (old.state, old.roots) != (new.state, new.roots)
+    return (old.state, old.roots, before.part is None) != (new.state, new.roots, after.part is None)
 
 
 class Feed:

@@ -19,7 +19,7 @@ _LONGEST: Final = 200  # characters of a condition that is said
 _BEHIND: Final = 4_000  # lines of one message that are read
 
 _PLEA: Final = lazy_re(
-    r"INTERNAL ASSERT FAILED at \"?(?P<file>[^\s\",]{1,500}?)\"?:(?P<line>\d{1,9})"
+    r"INTERNAL ASSERT FAILED at \"{0,2}(?P<file>[^\s\",]{1,500}?)\"{0,2}:(?P<line>\d{1,9})"
     r"(?:,? ?please report a bug(?:[^.\n]|\.(?=\S)){0,300}(?:\.(?=\s|$)|(?=\n|$))"
     r"|,? ?[a-z ]{0,20}(?:\.\.\.|…)|(?=\n|$))"
     r"[ \t]*(?P<reason>[^\n]*)"
@@ -34,6 +34,8 @@ _ENDS: Final = lazy_re(
     r"Exception raised from |frame #\d|\" thrown in |Traceback \(most|Error from |Use [A-Z]{2,20}_DISABLE="
 )
 _PROMPT: Final = lazy_re(r"^E {2,10}", re.MULTILINE)  # pytest's, before each line of a message
+COMPARED: Final = lazy_re(r"[^\s=]{1,60} (?:!=|==|<=?|>=?) [^\s=]{1,60}$")
+"""A line of the two values that a check compared."""
 _NAMES: Final = lazy_re(r"\b(?:error|fatal) {0,4}: ")
 
 
@@ -99,7 +101,8 @@ def reason_of(lines: Sequence[str]) -> str:
         begun = first.rpartition(". ")[0] or first[:-1]
         return ": ".join((begun, quoted.strip('"'))) if quoted else first
     named = next((line for line in lines if _NAMES.search(line)), "") if first.startswith("//") else ""
-    return named or first
+    compared = next((line for line in lines[1:] if COMPARED.match(line)), "")
+    return named or (f"{first.rstrip('.')}: {compared}" if compared else first)
 
 
 def _expected(line: str) -> str:

@@ -22,7 +22,7 @@ _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _CACHE_SIZE = 4096
 _SLACK_NS = 5 * NS  # how far a record may be ahead of its file's modification time
 _DAY_S = 86_400
-_DATED: Final = lazy_re(r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[T ]\d\d:\d\d:\d\d")
+_DATED: Final = lazy_re(r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[-T ]\d\d:\d\d:\d\d")
 _POWERS = tuple(10**power for power in range(10))
 
 

@@ -58,6 +58,15 @@ _OF_RUST: Final = (r"Message: {2}\S", r"Location: \S{1,300}:\d{1,9}$")
 _ERROR_DETAILS: Final = (
     *(r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ "),
     r"Status: [A-Z][A-Z_]{4,20}: |Native API failed\. ",
+    *(
+        r"Mismatched elements: \d",
+        r"Not equal to tolerance ",
+        r"Arrays are not ",
+        r"Absolute difference: ",
+        r"Expected \S{1,80} but got ",
+        r"Greatest (?:abs|rel)",
+        r"Max (?:abs|rel)",
+    ),
     *(*_OF_OCAML, *_OF_RUST, _OF_OCTAVE),
 )
 _NATIVE_STACK = lazy_re(
@@ -398,8 +407,9 @@ class Continuation:
             self._state = _State.SINGLE
             return True
         if state is _State.NAMED:
-            self._state, self.held_traceback = _State.FRAMES, line == INVERTED
-            return self.held_traceback
+            self.held_traceback = line == INVERTED
+            self._state = _State.FRAMES if self.held_traceback else _State.SINGLE
+            return self.held_traceback or (bool(line) and self._continues(line))
         if state is _State.NODES:
             if line and line[:1] not in " \t" and not line.startswith(("Detected at node", "Node: ")):
                 self._state = _State.RAISED

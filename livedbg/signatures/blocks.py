@@ -26,7 +26,7 @@ from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 
 HERE: Final = "here"
-"""Of a signature whose values are the one frame."""
+"""Of a signature whose values are the innermost frame; a stack of native code may be printed below it."""
 
 
 _JAVA_READ: Final = 60_000
@@ -235,6 +235,7 @@ def _sanitizer(text: str, _begin: int) -> Block | None:
 BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyType(
     {
         "native": _native,
+        HERE: _native,
         "fortran": _fortran,
         "julia": _julia,
         "rust": _rust,

@@ -170,7 +170,7 @@ class Entry:
             sentence=render(case.sentence, values) if case.sentence else "",
             who=render(case.who, values) if case.who else "",
             exception=render(case.exception, values) if case.exception else "",
-            stack=_frame_here(values) if self.signature.block == HERE else block.stack,
+            stack=(*_frame_here(values), *block.stack) if self.signature.block == HERE else block.stack,
             related=values.get("related", ""),
             raised=block.raised,
             severity=case.severity or Severity.ERROR,

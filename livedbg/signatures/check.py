@@ -16,7 +16,7 @@ from typing import Final
 
 from livedbg.model.errors import UsageError
 from livedbg.model.facts import facts_shown
-from livedbg.signatures.blocks import BLOCKS, GIVES, HERE
+from livedbg.signatures.blocks import BLOCKS, GIVES
 from livedbg.signatures.book import GIVEN, Book, Entry, Room
 from livedbg.signatures.functions import FUNCTIONS
 from livedbg.signatures.literals import SHORTEST
@@ -68,8 +68,8 @@ def _of(entry: Entry) -> Iterator[str]:
         return
     if signature.function and signature.function not in FUNCTIONS:
         yield f"there is no function {signature.function!r}; there are {', '.join(FUNCTIONS)}."
-    if signature.block and signature.block not in (HERE, *BLOCKS):
-        yield f"there is no block {signature.block!r}; there are {', '.join((HERE, *BLOCKS))}."
+    if signature.block and signature.block not in BLOCKS:
+        yield f"there is no block {signature.block!r}; there are {', '.join(BLOCKS)}."
     if isinstance(signature.cases, str) and signature.cases not in entry.room.file.cases:
         yield f"there are no [[cases.{signature.cases}]] in the file."
     yield from _of_words(entry)

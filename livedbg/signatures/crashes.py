@@ -68,7 +68,7 @@ def crash_in(text: str) -> tuple[Said, int] | None:
     if first is None or (first[0].code, first[0].exception) not in _ABORTED:
         return first
     why = next((said for said in crashes if said[0].code in _ABORTS), None)
-    return first if why is None else (replace(why[0], stack=why[0].stack or first[0].stack), why[1])
+    return first if why is None else (replace(why[0], stack=(*why[0].stack, *first[0].stack)), why[1])
 
 
 def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
@@ -77,6 +77,9 @@ def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
         for found in book.entries[number].found(text):
             raised = found.said.raised
             yield found.said, text.count("\n", 0, found.begin) if raised is None else raised
+
+
+_LISTED: Final = "listed below:"
 
 
 class FailedTest(Struct):
@@ -120,6 +123,7 @@ class TestRun(Struct):
         again: whether a run ended just before, whose tests may be listed once more.
         ended: whether a test ended that failed for a known reason: the run, too, if nothing follows.
         goes_on: whether the text was the beginning or the success of another one.
+        told: the failure of the run, whose tests are named only behind its summary.
     """
 
     failed: dict[str, FailedTest] = field(default_factory=dict)
@@ -131,6 +135,7 @@ class TestRun(Struct):
     again: bool = False
     ended: bool = False
     goes_on: bool = False
+    told: ExceptionHit | None = None
 
     def take(self, text: str, raised: str) -> None:
         """Take a further text, and the exception that the record reports, or "".
@@ -142,6 +147,8 @@ class TestRun(Struct):
         told = {kind: found[kind].sentence for kind in found}
         if begun := told.get("begins", ""):
             self.runs, self.next = begun, FailedTest()
+            if self.told is not None and begun not in self.failed:  # another run
+                self.told, self.failed = None, {}
         elif self.runs in (told.get("passed"), told.get("test")):
             self.runs = ""
         self.section = told.get("section", self.section)
@@ -166,6 +173,8 @@ class TestRun(Struct):
             for further in (said for said in every if said.code == "test" and len(self.failed) < _TESTS):
                 reason, status = _reason(further.facts.values.get("said", "")), further.facts.values.get("status", "")
                 self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason, status=status))
+        if (runs := self.failed.get(self.runs)) is not None:  # it was named before, in a list
+            runs.place, runs.said = runs.place or self.next.place, runs.said or self.next.said or _reason(raised)
         last = next(reversed(self.failed.values()), None)
         if last is not None:
             last.place = last.place or told.get("at", "")
@@ -176,7 +185,8 @@ class TestRun(Struct):
 
     def said(self) -> Said:
         """Return the message of the summary: the first tests with their reasons, and in further lines all others."""
-        tests = list(self.failed.values()) or [FailedTest(name) for name in self.raised if name] or [self.next]
+        failed = sorted(self.failed.values(), key=lambda test: self.told is not None and not test.why)
+        tests = failed or [FailedTest(name) for name in self.raised if name] or [self.next]
         for test in tests:
             test.said = _reason("\n".join(self._raised_by(test.name))) or test.said
         head = tests[0].head
@@ -271,14 +281,23 @@ class CrashDecoder(LogDecoder):
         if over and (before := self._ended.pop((record.source, record.writer), None)):
             self._seen.pop(before.id.rpartition("/")[2], None)  # a summary says it anew
             yield ExceptionSeen(hit=replace(before, survived="the test run went on after it"), **stamp)
+        if run.told is not None and run.failed:
+            said = run.said()
+            named = replace(
+                run.told, type=said.exception, message=said.sentence[:_MESSAGE_LIMIT], related=run.told.type
+            )
+            yield ExceptionSeen(hit=named, **stamp)
         if raised:
             return
         if ends_tests(record.text):
             for hit in self._hits.pop(record.source, {}).values():
                 yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
         if run.summary:
-            self._runs[record.source, record.writer] = TestRun(again=True)
-            yield ExceptionSeen(hit=self._hit(record, run.said(), None), **stamp)
+            hit, listed = self._hit(record, run.said(), None), record.text.endswith(_LISTED)
+            self._runs[record.source, record.writer] = TestRun(
+                again=True, told=hit if listed and not run.failed else None
+            )
+            yield ExceptionSeen(hit=hit, **stamp)
         elif run.ended:
             hit = self._ended[record.source, record.writer] = self._hit(record, run.said(), None)
             yield ExceptionSeen(hit=hit, **stamp)
@@ -289,8 +308,9 @@ class CrashDecoder(LogDecoder):
         if before is None or (said.code, said.exception) not in _ABORTED or before.writer != record.writer:
             return None
         near = (record.line or 0) - (before.line or 0) <= _RIGHT_ABOVE
-        why = (before.catchpoint or "").removeprefix("log: ") in _ABORTS and not before.stack
-        return replace(before, stack=said.stack, line=record.last_line) if why and near and said.stack else None
+        why = (before.catchpoint or "").removeprefix("log: ") in _ABORTS and len(before.stack) <= 1
+        stack = (*before.stack, *said.stack)
+        return replace(before, stack=stack, line=record.last_line) if why and near and said.stack else None
 
     def _remember(self, hit: ExceptionHit) -> None:
         known = self._hits.setdefault(hit.source or "", {})

@@ -20,6 +20,7 @@ class Ends(StrEnum):
     """The thing that ended, according to a failure text."""
 
     NOTHING = "nothing"  # a note
+    BESIDE = "beside"  # a failure next to it, of which it says more
     PERHAPS = "perhaps"  # the text does not say so: the verdict is unknown
     WAITS = "waits"  # nothing: somebody waits, and at the end of the log still does: a stall
     COMPLETES = "completes"  # its run, which is well
@@ -124,7 +125,7 @@ class Signature(Case, frozen=True, forbid_unknown_fields=True, kw_only=True):
             one of `parts`.
         function: makes further values, if no pattern can (livedbg.signatures.functions).
         block: reads a block of many lines, whose stack is that of the exception (livedbg.signatures.blocks); or `here`:
-            the values `function`, `file`, `line` and `language` are its one frame.
+            the values `function`, `file`, `line` and `language` are a frame above those of `native`.
         cases: the first that fits counts; or the name of cases of the file (`[[cases.NAME]]`).
         examples: the tests.
     """

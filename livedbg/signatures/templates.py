@@ -18,6 +18,7 @@ from livedbg.logs.last_words import telling_line
 from livedbg.logs.tracebacks import innermost_raised, plain_form
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.patterns import lazy_re
+from livedbg.text.quantities import byte_size
 
 _TOKEN: Final = lazy_re(
     r"\\(?P<plain>[\[\]{}\\])|\{(?P<names>[a-z_][\w-]*(?::[a-z0-9-]+)*(?:\|[a-z_][\w-]*(?::[a-z0-9-]+)*)*)\}|(?P<sign>[\[\]{}])"
@@ -127,6 +128,7 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "frame": frame_of,
     "more-than": _more_than,
     "gib": lambda text: f"{int(text) / _UNITS:,.1f} GiB",
+    "size": lambda text: byte_size(int(text)),
     "hex": lambda text: f"0x{_number(text) % (1 << 32):08X}",
     "lower": str.lower,
     "upper": str.upper,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from livedbg.text.patterns import lazy_re
 
 
 def many(count: int, one: str, several: str = "") -> str:
@@ -35,6 +39,30 @@ def sentence_case(text: str) -> str:
 def sentences(*parts: str) -> str:
     """Join the non-empty parts, each with one full stop: `It failed. It was retried.`"""
     return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+
+
+_PHRASES: Final = 3
+_FIRST: Final = lazy_re(r".{20,}?(?=\. [A-Z\d])", re.DOTALL)
+"""A first sentence that others follow."""
+
+
+def with_phrases(text: str, phrases: Mapping[str, str]) -> str:
+    """Return a text with phrases at the end of its first sentence: `…, called from fill.py:9. 1 more error.`
+
+    `phrases` are those, each with the words in it that are not said twice; "" for all of them.
+    """
+    first = _FIRST.match(text)
+    begun = first[0] if first is not None else text.rstrip(".")
+    more = [phrase for phrase, words in phrases.items() if (words or phrase) not in text][:_PHRASES]
+    return f"{', '.join((begun, *more))}{text[len(begun) :] or '.'}"
+
+
+_STOPS: Final = lazy_re(r"(?<=[!?…])\.(?=\s|$)|:(?=\.(?:\s|$))|(?<!\.)\.(?=\.(?:\s|$))")
+
+
+def with_one_stop(text: str) -> str:
+    """Return a text whose sentences end with one mark each, though what they quote had its own: not `Failed!.`."""
+    return _STOPS.sub("", text)
 
 
 def spans(numbers: Iterable[int]) -> str:

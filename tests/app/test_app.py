@@ -7,11 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 from rich.cells import cell_len
 from textual.widget import Widget
 
 from livedbg.analysis.diagnosis import Diagnosis, Verdict, VerdictState
-from livedbg.app.feed import Feed
+from livedbg.app.feed import Feed, is_verdict
 from livedbg.app.overlays import SheetScreen
 from livedbg.model import Frame, LogRecord, Stack
 from livedbg.model.events import LogsSeen, StacksSeen, Tick
@@ -25,6 +26,7 @@ from livedbg.panels.tasks import TasksPanel
 from livedbg.panels.threads import ThreadsPanel
 from livedbg.panels.waits import WaitsPanel
 from livedbg.session.rulebook import diagnose
+from livedbg.session.view import NOTHING_YET
 from livedbg.state.store import Store
 from tests.app.apps import make_app, offered, ready, text_of, until, view_of
 from tests.app.fakes import FakeTimeline, stamp
@@ -433,6 +435,16 @@ def test_B3_a_verdict_is_shown_at_once_and_numbers_with_the_clock() -> None:
     assert due is not None and due <= 0.02 and len(woken) == 2
     assert feed.take() is view.latest()
     end()
+
+
+@pytest.mark.invariant("feed.B3")
+def test_B3_the_first_verdict_is_shown_at_once_though_it_is_unknown_as_before() -> None:
+    said = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="Inconclusive."))
+    looking = Diagnosis(Verdict(state=VerdictState.UNKNOWN, sentence="Looking."))
+    before = structs.replace(NOTHING_YET, diagnosis=looking, part=said)
+    after = structs.replace(NOTHING_YET, diagnosis=said)
+    assert is_verdict(before, after)
+    assert not is_verdict(before, before) and not is_verdict(after, after)
 
 
 @pytest.mark.invariant("feed.B3")

@@ -956,7 +956,7 @@ def test_an_error_right_above_an_assertion_of_something_false_has_its_place() ->
     text = "copy of the tank failed: invalid symbol\nfeed: ./pump/fill.cu:147: void fill(int*): Assertion `0' failed.\n"
     found = verdict(text)
     assert found.state is VerdictState.CRASHED
-    assert found.sentence.endswith("copy of the tank failed: invalid symbol, at ./pump/fill.cu:147."), found.sentence
+    assert found.sentence.endswith("copy of the tank failed: invalid symbol, in fill (fill.cu:147)."), found.sentence
 
 
 def test_a_frame_or_a_line_of_a_source_is_no_reason_of_an_abort() -> None:
@@ -988,3 +988,47 @@ def test_E17_what_a_debugger_says_of_itself_is_no_error_of_the_program(
     listed = f"{prompt} thread apply all bt\n{DEBUGGED}"
     assert not found(ENDED_WITH_ERROR, f"{STEPS}{listed}{prompt} {asked}\n{said}\n")
     assert found(ENDED_WITH_ERROR, f"{STEPS}{prompt} {ran}\n{said}\n")
+
+
+AT = '  File "/w/check.py", line 3, in check\n    same(a, b)\n'
+_TORCH = "Tensor-likes are not close!\n\nMismatched elements: 3 / 16 (18.8%)\nGreatest absolute difference: 0.5 at (1,)"
+_NUMPY = "\nNot equal to tolerance rtol=1e-07, atol=0\n\nMismatched elements: 2 / 4 (50%)\nMax absolute difference: 0.3"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"Traceback (most recent call last):\n{AT}AssertionError: {_TORCH}", "close!; Mismatched elements: 3 / 16"),
+        (f"Traceback (most recent call last):\n{AT}AssertionError: {_NUMPY}", "atol=0; Mismatched elements: 2 / 4"),
+        (f"FAILED tests/test_plan.py::test_mul - AssertionError: {_TORCH}", "close!: Mismatched elements: 3 / 16"),
+    ],
+)
+def test_how_many_elements_differ_stands_below_an_empty_line(text: str, said: str) -> None:
+    """Of torch.testing and numpy.testing: it is of the message, and the sentence has it."""
+    assert said in verdict(text).sentence
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("open_plan", "Crashed in open_plan (plan.c:12): assert: Assertion `x > 0' failed."),
+        ("void tank::Plan::open(const std::string &, int)", "Crashed in tank::Plan::open (plan.c:12): "),
+        ("T tank::pool<T>::get(const K &) [with T = int; K = std::pair<int, int>]", "Crashed in tank::pool::get (pl"),
+    ],
+)
+def test_an_assertion_says_in_which_function(function: str, said: str) -> None:
+    assert verdict(f"run: /w/plan.c:12: {function}: Assertion `x > 0' failed.\n").sentence.startswith(said)
+
+
+def test_an_assertion_in_a_header_of_the_library_has_the_place_in_its_text() -> None:
+    text = "/usr/include/c++/12/bits/stl_deque.h:9: T& deque<T>::front() [with T = int]: Assertion '!empty()' failed.\n"
+    assert verdict(text).sentence == "Crashed: assert: stl_deque.h:9: Assertion '!empty()' failed."
+
+
+def test_an_assertion_that_python_called_has_both_places() -> None:
+    text = (
+        "python: /w/ops/cast.cpp:5: int cast(int): Assertion `v' failed.\nFatal Python error: Aborted\n\n"
+        'Current thread 0x00007f24cd1ff740 (most recent call first):\n  File "/w/run.py", line 3 in forward\n'
+    )
+    said = "Crashed in forward (run.py:3), in cast (cast.cpp:5): assert: Assertion `v' failed."
+    assert verdict(text).sentence == said

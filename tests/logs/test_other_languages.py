@@ -55,7 +55,7 @@ SAID = [
     ),
     (
         "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan receive]:\n",
-        "Crashed: Go panicked: all goroutines are asleep - deadlock!.",
+        "Crashed: Go panicked: all goroutines are asleep - deadlock!",
     ),
     (
         "\nProgram received signal SIGSEGV: Segmentation fault - invalid memory reference.\n\nBacktrace for this "
@@ -91,7 +91,7 @@ SAID = [
         "fatal error: all goroutines are asleep - deadlock!\n\ngoroutine 1 [chan send, 1 minutes]:\n"
         "example.org/u/hound/pool.(*Pool).Submit(...)\n        /w/pool/pool.go:77\nmain.main()\n"
         "        /w/main.go:10 +0xf\n",
-        "Crashed in pool.(*Pool).Submit (pool.go:77): Go panicked: all goroutines are asleep - deadlock!.",
+        "Crashed in pool.(*Pool).Submit (pool.go:77): Go panicked: all goroutines are asleep - deadlock!",
     ),
     (
         "forrtl: severe (174): SIGSEGV, segmentation fault occurred\nImage              PC                Routine\n",
@@ -149,7 +149,7 @@ SAID = [
     ),
     (
         "Assertion failed: (n > 0), function run, file a.c, line 12.\n",
-        "Crashed in run (a.c:12): assert: a.c:12: Assertion failed: (n > 0).",
+        "Crashed in run (a.c:12): assert: Assertion failed: (n > 0).",
     ),
     (
         "Assertion failed: n > 0, file C:\\src\\a.cpp, line 12\n",

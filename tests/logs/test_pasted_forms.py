@@ -152,3 +152,13 @@ def test_who_pastes_it_a_debugger_s_frame_and_what_begins_are_no_reason(above: s
 @pytest.mark.parametrize("prompt", ["(tank) ann@c002:~/plant/run1    $", "[root@n4 plant]# "])
 def test_a_shell_s_prompt_below_an_end_is_no_progress(prompt: str) -> None:
     assert verdict(f"step 1\nstep 2\nKilled\n{prompt}\n").state is CRASHED
+
+
+@pytest.mark.parametrize("indentation", ["", "    "])
+def test_the_frames_of_a_cut_traceback_keep_their_own_indentation(indentation: str) -> None:
+    frames = [
+        f'  File "/opt/lib/python3.9/site-packages/plant/t{n}.py", line {n}, in f{n}\n    f(n)' for n in range(3, 9)
+    ]
+    text = "\n".join([*frames, '  File "/w/train.py", line 4, in step\n    go()', *frames, "ValueError: no valve"])
+    text = "".join(f"{indentation}{line}\n" for line in text.split("\n"))
+    assert verdict(text).sentence == "Crashed in step (train.py:4): ValueError: no valve."

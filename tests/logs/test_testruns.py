@@ -128,7 +128,7 @@ FAILED = [
         "[ RUN      ] Net.One\n/w/test_net.cpp:31: Failure\nFailed\nno entry for 3\nException raised from find at "
         "/w/net.cpp:7 (most recent call first):\nframe #0: find() + 0x1 (0x5 in net)\n\n[  FAILED  ] Net.One (3 ms)\n"
         "[  FAILED  ] 1 test, listed below:\n[  FAILED  ] Net.One\n",
-        "Net.One, at /w/test_net.cpp:31: no entry for 3. 1 test failed.",
+        "Net.One, at /w/test_net.cpp:31: no entry for 3, raised in find (net.cpp:7). 1 test failed.",
     ),
     (
         "".join(f"FAILED t.py::{name} - assert {name}\n" for name in "abcde") + "5 failed in 1.0s\n",
@@ -199,7 +199,7 @@ ALONE = (
 def test_the_end_of_a_failed_test_ends_a_log_that_was_cut_behind_it() -> None:
     said = verdict(ALONE)
     assert said.state is CRASHED
-    assert "Net.One: Expected rows.same(columns) to be true, but got false." in said.sentence
+    assert "Net.One: Expected rows.same(columns) to be true, but got false, raised in Te" in said.sentence
 
 
 @pytest.mark.parametrize("after", ["[ RUN      ] Net.Two\n", "[       OK ] Net.Two (2 ms)\n", SIGNAL])
@@ -320,3 +320,26 @@ def test_why_a_test_failed_of_which_its_runner_says_no_more_stands_in_its_own_ou
 ) -> None:
     said = verdict("".join(lines) + "\n50% tests passed, 1 tests failed out of 2\n").sentence
     assert said.startswith(f"The test run failed: drain: {why}. 50% tests passed")
+
+
+LISTED = (
+    "[  FAILED  ] 2 tests, listed below:\n[  FAILED  ] Pump.Fill\n[  FAILED  ] Pump.Drain/0, where GetParam() = 4\n"
+)
+
+
+def test_D3_tests_that_are_named_only_behind_the_summary() -> None:
+    assert verdict(LISTED).sentence == "The test run failed: Pump.Fill; Pump.Drain/0. 2 tests failed."
+    whole = (
+        f"[==========] 7 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 5 tests.\n{LISTED}\n 2 FAILED TESTS\n"
+    )
+    assert verdict(whole).sentence == "The test run failed: Pump.Fill; Pump.Drain/0. 2 tests failed."
+
+
+def test_D3_what_is_said_of_them_further_below() -> None:
+    text = f"{LISTED}\n[ RUN      ] Pump.Drain/0\npump.cpp:7: Failure\nExpected equality of these values:\n  3\n  4\n"
+    assert verdict(text).sentence.startswith("The test run failed: Pump.Drain/0, at pump.cpp:7: Expected equality")
+
+
+def test_D3_another_run_below_such_a_list_has_tests_of_its_own() -> None:
+    again = "[ RUN      ] Tank.Open\ntank.cpp:7: Failure\nno lid\n[  FAILED  ] Tank.Open (3 ms)\n"
+    assert verdict(f"{LISTED}{again}").sentence == "The test run failed: Pump.Fill; Pump.Drain/0. 2 tests failed."

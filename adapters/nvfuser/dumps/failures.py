@@ -18,7 +18,10 @@ from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _GROUP: Final = lazy_re(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
-_ASSERT: Final = lazy_re(r"INTERNAL ASSERT FAILED at \"?([^\s\",]+?)\"?:(\d{1,18})")
+_ASSERT: Final = lazy_re(
+    r"INTERNAL ASSERT FAILED at \"{0,2}([^\s\",]+?)\"{0,2}:(\d{1,18})"
+)  # quotes are doubled in CSV
+_OTHERS: Final = ("```", "[ RUN      ]", "[  FAILED  ]", "[       OK ]", "[----------]")
 _WHAT: Final = lazy_re(r"^(?:\s{1,8}what\(\): {1,4}|C\+\+ exception with description \")")  # of C++'s runtime; gtest's
 _PROMPT: Final = lazy_re(r"^E {2,10}")  # pytest's
 _RAISED: Final = lazy_re(
@@ -138,7 +141,7 @@ class FailureReader:
     def feed(self, line: str, number: int | None) -> bool:
         """Process a line; return False if it is not part of the error text."""
         self._count += 1
-        if self._count > _LONGEST or line.startswith("```"):
+        if self._count > _LONGEST or line.startswith(_OTHERS):
             return False
         group = _GROUP.search(line) if "Error from segmentation group" in line else None
         if group is not None:

@@ -68,12 +68,15 @@ def is_of_string(frame: Frame) -> bool:
 
 
 def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
-    """Return `Rank 3 crashed in collate (train.py:31)`; `Crashed` if neither is known."""
+    """Return `Rank 3 crashed in collate (train.py:31)`, of both languages if one calls the other; `Crashed`."""
     if kind == FAILED_TESTS:
         who = f"{sentence_case(hit.writer)}: " if rank_of(hit.writer) is not None else ""
         return f"{who}The test run failed"
     frame = crashed_in(hit, kind, code)
     where = f" in {place_text(frame)}" if frame is not None else ""
+    caller = code.frame_of([one for one in hit.stack if one.language == "python"]) if where else None
+    if frame is not None and frame.language != "python" and caller is not None and caller.file:
+        where = f" in {place_text(caller)},{where}"
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import line_of
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
 from livedbg.analysis.postmortem.exceptions import (
     crashed_in,
@@ -98,6 +99,7 @@ class Crash:
         own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
         text = with_referred(text, hit, snapshot)
+        text = text if own is None else text.replace(f"{line_of(own)}: ", "", 1)
         begun = begun_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot) if fatal else ""
         if begun and kind in _ABRUPT and not hit.stack:
             text = f'{text}, after "{begun[:_BEGUN]}"'

@@ -42,6 +42,7 @@ from typing import Final, NamedTuple
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
+from livedbg.analysis.postmortem.beside import BESIDE
 from livedbg.analysis.postmortem.completed import completes_after, completions
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
@@ -503,10 +504,9 @@ def _asserted_at(end: _End, snapshot: Snapshot) -> str:
     """Return the place of an assertion right below that says no more than that it failed: `, at pump.cpp:12`."""
     line = end.records[end.at].line or 0
     for hit in snapshot.exceptions.values():
-        place = hit.message.partition(": ")[0]
         below = hit.source == end.source.id and 0 < (hit.first_line or 0) - line <= _LABELS
-        if below and hit.type == "assert" and is_bare_abort(hit) and ":" in place:
-            return f", at {place}"
+        if below and hit.type == "assert" and is_bare_abort(hit) and hit.stack:
+            return f", in {place_text(hit.stack[0])}"
     return ""
 
 
@@ -528,7 +528,8 @@ def _said_earlier(end: _End, before: LogRecord, snapshot: Snapshot) -> bool:
 
 def _judged(source: LogSource, snapshot: Snapshot) -> set[int]:
     found = {line for hit in snapshot.exceptions.values() if hit.source == source.id for line in _of_hit(hit)}
-    return found.union(*(_of_said(said, source) for said in snapshot.diagnostics.values()))
+    told = (said for said in snapshot.diagnostics.values() if said.message.ends != BESIDE)
+    return found.union(*(_of_said(said, source) for said in told))
 
 
 def _of_said(said: Diagnostic, source: LogSource) -> Iterator[int]:

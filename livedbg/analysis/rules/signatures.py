@@ -9,6 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.beside import BESIDE
 from livedbg.analysis.postmortem.lines import known_lines, steps_on
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -52,7 +53,7 @@ class SignatureFound:
         alone = len(state.snapshot.log_sources) < 2
         found: dict[tuple[str, str], list[Diagnostic]] = {}
         for said in state.snapshot.diagnostics.values():
-            if said.message.ends not in ("", "completes") and not state.judged.judges(said):
+            if said.message.ends not in ("", "completes", BESIDE) and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
         amounts_to = partial(_amounts_to, alone=alone)
         for told in found.values():

@@ -209,6 +209,8 @@ def _indents(row: Row, _layer: Layer) -> Layer | None:
         return None
     blanks = [_indentation(text) for text in row.texts]
     common = "".join(one[0] for one in takewhile(lambda one: len(set(one)) == 1, zip(*blanks, strict=False)))
+    if row.texts[0].startswith(f'{common}File "'):  # of a traceback whose head is cut off: frames are indented by two
+        common = common[:-2]
     if not common:
         return None
     over = False

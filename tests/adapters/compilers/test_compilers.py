@@ -157,7 +157,7 @@ def test_an_exception_for_a_build_follows_from_the_compiler_s_error(words: str) 
 def test_J2_an_assertion_right_below_a_message_without_a_reason_ended_it() -> None:
     pipeline = "/w/pump.py:74:0: error: Failures have been detected while processing an MLIR pass pipeline\n"
     asserted = "run: /w/lib/Valve.cpp:478: void runOnOperation(): Assertion `verified' failed.\n"
-    assert verdict(pipeline + asserted).sentence.startswith("Crashed: assert: /w/lib/Valve.cpp:478: ")
+    assert verdict(pipeline + asserted).sentence.startswith("Crashed in runOnOperation (Valve.cpp:478): assert: ")
     backend = "error: <unknown>:0:0: in function fill void (ptr): unsupported dynamic alloca\n"
     assert verdict(backend + asserted).sentence.startswith("LLVM failed: unsupported dynamic alloca (in fill).")
     reason = pipeline.replace("Failures", "'pump.fill' op has no valve: Failures", 1)

@@ -1,0 +1,56 @@
+"""What the lines beside a failure say of it: the core, the node, the line of the user's source.
+
+Invariants:
+    beside.B1. It is said of the failure that the verdict rests on, in the same log and by the same writer, at most NEAR
+        lines away; of the texts of one signature the nearest, and of two that are as near the later one.
+    beside.B2. What the sentence has already is not said again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.model import Diagnostic
+from livedbg.model.snapshot import Snapshot
+from livedbg.text.wording import with_phrases
+
+NEAR: Final = 12
+"""Lines."""
+BESIDE: Final = "beside"
+_FAILED: Final = frozenset({VerdictState.CRASHED, VerdictState.DIVERGED, VerdictState.STALLED, VerdictState.UNKNOWN})
+
+
+def with_beside(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:
+    """Return the findings; the first that has a state says what stands beside it in its log."""
+    told = [said for said in snapshot.diagnostics.values() if said.message.ends == BESIDE]
+    at = next((at for at, finding in enumerate(findings) if finding.state in _FAILED), None) if told else None
+    if at is None:
+        return findings
+    more = {said.sentence: said.message.values.get("tells", "") for said in _beside(findings[at], told)}
+    finding = replace(findings[at], sentence=with_phrases(findings[at].sentence, more))
+    return [*findings[:at], finding, *findings[at + 1 :]]
+
+
+def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterable[Diagnostic]:
+    log = next((proof.log for proof in finding.evidence), "")
+    spans = [
+        (proof.line, proof.line + proof.text.count("\n"))
+        for proof in finding.evidence
+        if proof.line is not None and proof.log == log
+    ]
+    if not spans:
+        return ()
+    found: dict[str, tuple[int, Diagnostic]] = {}
+    for said in told:
+        if said.log != log or (finding.writer and said.writer and said.writer != finding.writer):
+            continue
+        lines = (said.message.first, said.message.last)
+        away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
+        known = found.get(said.message.signature)
+        if away <= NEAR and (known is None or away <= known[0]):
+            found[said.message.signature] = (away, said)
+    return [said for _, said in found.values()]

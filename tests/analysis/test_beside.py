@@ -1,0 +1,44 @@
+"""What stands beside a failure in its log is said of it, and of no other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.logs.reading import verdict
+
+FAILED = "plant.mlir:4:2: error: failed to legalize operation 'pump.fill'\n"
+SAID = "MLIR failed: failed to legalize operation 'pump.fill' (plant.mlir:4:2)"
+CALLER = "/home/ann/plant/fill.py:{}:0: note: called from\n"
+LINES = "a line of something else\n"
+
+
+@pytest.mark.invariant("beside.B1")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{FAILED}{CALLER.format(9)}", f"{SAID}, called from fill.py:9."),
+        (f"{CALLER.format(3)}{LINES}{FAILED}{CALLER.format(9)}", f"{SAID}, called from fill.py:9."),
+        (f"{CALLER.format(3)}{LINES * 11}{FAILED}", f"{SAID}, called from fill.py:3."),
+        (f"{CALLER.format(3)}{LINES * 12}{FAILED}", f"{SAID}."),
+    ],
+)
+def test_B1_the_nearest_that_is_near(text: str, said: str) -> None:
+    assert verdict(text).sentence == said
+
+
+@pytest.mark.invariant("beside.B1")
+def test_B1_not_what_another_rank_wrote() -> None:
+    ranks = "[rank0]: {}[rank1]: {}"
+    text = ranks.format(FAILED, CALLER.format(9))
+    assert "called from" not in verdict(text).sentence
+    assert "called from fill.py:9" in verdict(ranks.format(FAILED, LINES) + f"[rank0]: {CALLER.format(9)}").sentence
+
+
+@pytest.mark.invariant("beside.B2")
+def test_B2_what_is_said_already_is_not_said_again() -> None:
+    failed = "/home/ann/plant/fill.py:9:0: error: failed to legalize operation 'pump.fill'\n"
+    assert verdict(f"{failed}{CALLER.format(9)}").sentence.count("fill.py:9") == 1
+
+
+def test_alone_it_is_no_failure() -> None:
+    assert verdict(f"{LINES}{CALLER.format(9)}{LINES}").sentence.startswith("No errors in 1 log")
