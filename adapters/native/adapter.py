@@ -190,11 +190,14 @@ class NativeAdapter(PolledAdapter):
                     self._report(context, process.id, error)
                 else:
                     self._troubles.withdraw(context, process.id)
+                first = not watched.taken  # most of its cost comes once
                 watched.taken.update({thread.id: wait for thread, wait in threads if thread.id not in moving})
                 after_s = self._pool.cpu_s(process.pid)
                 cost_s = after_s - before_s if after_s >= before_s else after_s  # that of a new one
                 cost = Cost(cost_s, time.monotonic() - started)
-                watched.next_s = time.monotonic() + _LIMIT.rest_s(cost)
+                watched.next_s = time.monotonic() + (
+                    min(_AGAIN_S, _LIMIT.rest_s(cost)) if first else _LIMIT.rest_s(cost)
+                )
                 watched.brief_s = time.monotonic() + _BRIEF.rest_s(cost)
                 watched.long_s = time.monotonic() + max(_LONG_S, 4 * cost.wall_s)
         return _CHECK_S

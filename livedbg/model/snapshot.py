@@ -121,6 +121,7 @@ class Activity(Struct, frozen=True):
         step_mono_ns: the last of these samples, else the first sample.
         moved: bytes read and written since the first sample; None if not known.
         rests: its last wait; None if none was seen, as of a thread that waits for a CPU whenever it is looked at.
+        rests_since_mono_ns: since when each of its waits has been of that kind; 0 for as long as it is known.
         limited: that wait has a time limit.
         stack_since_mono_ns: since when all its stacks are in the same functions; None without a stack.
     """
@@ -139,6 +140,7 @@ class Activity(Struct, frozen=True):
     stack_samples: int = 0
     moved: int | None = None
     rests: WaitKind | None = None
+    rests_since_mono_ns: int = 0
     limited: bool = False
 
 

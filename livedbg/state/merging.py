@@ -20,6 +20,7 @@ from livedbg.model import (
     TaskState,
     Thread,
     ThreadState,
+    WaitKind,
 )
 from livedbg.model.ids import processes_in
 from livedbg.model.launches import ProfileSlice
@@ -66,7 +67,7 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
             waiting_since_mono_ns=began if waits else None,
             step_mono_ns=mono_ns,
             moved=moved,
-            **_rest(after),
+            **_rest(after, None, 0),
         )
     used = max(0, (after.cpu_ns or 0) - (before.cpu_ns or 0))
     same_wait = (
@@ -91,14 +92,15 @@ def activity_after(old: Activity | None, before: Thread | None, after: Thread, m
         steps=old.steps + steps,
         step_mono_ns=mono_ns if steps else old.step_mono_ns,
         moved=_moved(old, before, after),
-        **_rest(after),
+        **_rest(after, old.rests, mono_ns),
     )
 
 
-def _rest(after: Thread) -> dict[str, Any]:
+def _rest(after: Thread, before: WaitKind | None, mono_ns: int) -> dict[str, Any]:
     if after.state is not ThreadState.WAITING or after.wait is None:  # it ran on between two readings
         return {}
-    return {"rests": after.wait, "limited": after.timed is True}
+    since = {} if after.wait is before else {"rests_since_mono_ns": mono_ns}
+    return {"rests": after.wait, "limited": after.timed is True, **since}
 
 
 def _moved(old: Activity, before: Thread, after: Thread) -> int | None:

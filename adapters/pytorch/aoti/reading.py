@@ -14,6 +14,7 @@ Invariants:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -26,7 +27,7 @@ from livedbg.adapters.pytorch.aoti.printed import lines_of, open_kernel, values
 from livedbg.adapters.pytorch.aoti.provenance import rows_of
 from livedbg.adapters.pytorch.aoti.settings import unknown_settings
 from livedbg.adapters.pytorch.aoti.sources import Model, compiled_here, model_of, models
-from livedbg.adapters.pytorch.aoti.tasks import compiling, crashed_at, in_model, model_threads
+from livedbg.adapters.pytorch.aoti.tasks import called_by, compiling, crashed_at, in_model, model_threads
 from livedbg.adapters.pytorch.aoti.tracing import Trail, first_bad, written
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.user_code import NO_FRAMEWORKS, Inside
@@ -51,6 +52,9 @@ _ASSERT: Final = lazy_re(r"^\s+assert not (\w+)\.is(nan|inf)\(\)\.any\(\)\.item\
 _CALL: Final = lazy_re(r"^Error: (.+) API call failed at (\S+), line (\d+)")
 _NUMBER_NAN: Final = lazy_re(r"(?<![\w.-])-?nan(?![\w.(-])", re.IGNORECASE)
 _CALLERS: Final = 2
+_FRAMES: Final = 40
+_BOUND: Final = lazy_re(r" {2}(/[^()\n]{1,400}\.py)\((\d{1,9})\): ([\w<>]{1,200})$")
+"""A frame of Python in the message of an exception that C++ got from it (pybind11 detail/type_caster_base.h)."""
 _THROWN: Final = lazy_re(r"^(?:RuntimeError: |  what\(\):  |Error: )(.+)$")
 
 _OF_DEVICE: Final = lazy_re(r"\b(?:CUDA|HIP|XPU) |[Cc]u(?:da|DNN|BLAS)")
@@ -74,6 +78,7 @@ class Failure(Struct, frozen=True, kw_only=True):
         number: of the input.
         name: of the tensor in the generated code; for an index, of the kernel.
         file: of the generated code, for a call.
+        raised: the frames of Python below the error of a custom operator (pybind11), the innermost first.
     """
 
     kind: str
@@ -83,6 +88,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     file: str = ""
     line: int = 0
     message: str = ""
+    raised: tuple[Frame, ...] = ()
 
 
 def failures(lines: Iterable[str]) -> list[Failure]:
@@ -90,7 +96,10 @@ def failures(lines: Iterable[str]) -> list[Failure]:
     found: dict[Failure, None] = {}
     call: re.Match[str] | None = None
     message = ""
+    raised: list[Frame] = []
     for line in lines:
+        if match := _BOUND.match(line):
+            raised.append(Frame(function=match[3], file=match[1], line=int(match[2]), language="python"))
         if match := _GUARD.search(line):
             found[_of_guard(match)] = None
         elif match := _NAN.search(line):
@@ -114,7 +123,15 @@ def failures(lines: Iterable[str]) -> list[Failure]:
         elif (match := _THROWN.match(line)) and not _CALL.match(line):
             message = message or clean_line(match[1], 300)
     if call is not None and not found:
-        found[Failure(kind="call", file=clean_line(call[2], 500), line=int(call[3]), message=message)] = None
+        found[
+            Failure(
+                kind="call",
+                file=clean_line(call[2], 500),
+                line=int(call[3]),
+                message=message,
+                raised=tuple(raised[:_FRAMES]),
+            )
+        ] = None
     return list(found)
 
 
@@ -349,6 +366,10 @@ def _inputs(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     lines += _of_trail(trail)
     if trail.value.bad == "NaN":
         return StepFound(lines=tuple(lines), hands=trail.hands, cause=trail.made, wrong_value=True)
+    last = [*written(printed, code)][-1:]
+    if any(value.most == math.inf for value in last):  # a mask's is negative
+        lines.append(("result", f"The last value that was written has infinity, too: {last[0].told}"))
+        return StepFound(lines=tuple(lines), hands=trail.hands, cause=trail.made, wrong_value=True)
     lines.append(("meant?", "No printed value is NaN. Infinity is no error where the model means it, as in a mask."))
     return StepFound(lines=tuple(lines), hands=trail.hands)
 
@@ -415,7 +436,8 @@ def _expected(failure: Failure, code: Sequence[Model]) -> str:
 def _of_call(failure: Failure, code: Sequence[Model], snapshot: Snapshot) -> Iterator[tuple[str, str]]:
     model = model_of(code, failure.file)
     call = model.code.at_line(failure.line) if model is not None else None
-    why = f"{_thrown(failure.message, snapshot)}: {failure.message}" if failure.message else ""
+    thrown = _thrown(failure.message, snapshot) or _by_frames("", failure.raised)
+    why = f"{thrown}: {failure.message}" if failure.message else ""
     if call is None or model is None:
         yield "found", f"A call of the generated code failed at {Path(failure.file).name}:{failure.line}{why}"
         return
@@ -429,10 +451,14 @@ def _thrown(message: str, snapshot: Snapshot) -> str:
         point = snapshot.catchpoints.get(hit.catchpoint or "")
         if point is None or point.moment is not Moment.THROW or not hit.message or not message.startswith(hit.message):
             continue
-        own = [frame for frame in hit.stack if NO_FRAMEWORKS.inside(frame) is Inside.USER]
-        if own:
-            return f" by {hit.type} in {', called by '.join(place_text(frame) for frame in own[:_CALLERS])}"
+        if told := _by_frames(f" by {hit.type}", hit.stack):
+            return told
     return ""
+
+
+def _by_frames(by: str, frames: Iterable[Frame]) -> str:
+    own = [frame for frame in frames if NO_FRAMEWORKS.inside(frame) is Inside.USER]
+    return f"{by} in {', called by '.join(place_text(frame) for frame in own[:_CALLERS])}" if own else ""
 
 
 def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Iterator[tuple[str, str]]:
@@ -440,7 +466,8 @@ def _ended(run: StepRun, code: Sequence[Model], found: Sequence[Failure]) -> Ite
     for frame, at in _calls_now(run, code):
         where = _described(*at) if at is not None else f"a model, at {Path(frame.file or '').name}:{frame.line}"
         how = "died" if run.crash else "hangs" if run.hang else "has not ended: a thread is"
-        yield "found", f"It {how} in {where}. {run.crash or run.hang}".rstrip()
+        told = "" if run.crash or run.hang else _by_frames("; it was seen", called_by(frame, run.snapshot))
+        yield "found", f"It {how} in {where}{told}. {run.crash or run.hang}".rstrip()
         yield from _places(*at) if at is not None else ()
     if run.code is None and not any(model_threads(run.snapshot)):
         if place := compiling(run.snapshot):

@@ -135,6 +135,12 @@ def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
             yield thread.id, found[1]
 
 
+def called_by(frame: Frame, snapshot: Snapshot) -> tuple[Frame, ...]:
+    """Return the frames of what a frame of generated code has called and a thread is in, innermost first."""
+    stacks = (stack.frames for stack in snapshot.stacks.values() if frame in stack.frames)
+    return next((frames[: frames.index(frame)] for frames in stacks), ())
+
+
 def crashed_at(snapshot: Snapshot) -> Frame | None:
     """Return the frame of generated code in which a signal was caught last, also if code that it called crashed."""
     for hit in sorted(snapshot.exceptions.values(), key=lambda hit: hit.at_wall_ns or 0, reverse=True):

@@ -65,6 +65,12 @@ def _first(printed: Sequence[Value], code: Sequence[Model], wrong: Callable[[Val
     return None
 
 
+def _finite(before: Mapping[int, Launch]) -> set[str]:
+    """Return the buffers that were finite when they were last printed."""
+    latest = {value.argument: not value.bad for launch in before.values() for value in launch.after}
+    return {name for name, finite in latest.items() if finite}
+
+
 def _unwritten(name: str, call: Call, model: Model) -> bool:
     """Return whether memory was only allocated when a call began, or written in parts: it has no value then."""
     known = {*dict(call.makers), *model.code.inputs.values(), *model.code.constants}
@@ -150,7 +156,7 @@ def _of_launch(
     )
     if bad is None:
         return None
-    known = {value.argument for value in reads} | empty | set(good) | set(model.code.constants)
+    known = {value.argument for value in reads} | empty | set(good) | _finite(before) | set(model.code.constants)
     unseen = [name for name in call.reads if name not in known]
     if unseen:
         return Trail(

@@ -15,6 +15,9 @@ from livedbg.text.patterns import lazy_re
 MOST_WORDS: Final = 25
 """Words of the first sentence of a verdict."""
 
+_ONE_LOOK_NS: Final = 100_000_000
+"""So far apart are a thread's state and its stack that one look has read, at most."""
+
 _FUNCTION: Final = lazy_re(r"[A-Za-z_]\w*(?:(?:\.|::)[A-Za-z_]\w*)*")
 _KINDS: Final = {
     "mutex": "a mutex",
@@ -28,8 +31,19 @@ _KINDS: Final = {
 
 
 def user_frame(thread: str, state: RuleInput) -> Frame | None:
-    """Return the frame of the user's own code that a thread is in, if known (livedbg.analysis.user_code)."""
-    return state.code.frame(state.snapshot.stacks.get(thread))
+    """Return the frame of the user's own code that a thread is in, if known (livedbg.analysis.user_code).
+
+    A stack from before a thread began to wait for something else tells of another place.
+    """
+    return None if is_outdated(thread, state) else state.code.frame(state.snapshot.stacks.get(thread))
+
+
+def is_outdated(thread: str, state: RuleInput) -> bool:
+    """Return whether the stack of a thread was taken before it began to wait for something of another kind."""
+    stack, activity = state.snapshot.stacks.get(thread), state.snapshot.activity.get(thread)
+    return (
+        stack is not None and activity is not None and stack.taken_mono_ns + _ONE_LOOK_NS < activity.rests_since_mono_ns
+    )
 
 
 def at(thread: str, state: RuleInput) -> str:

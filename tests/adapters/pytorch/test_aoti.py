@@ -331,6 +331,21 @@ def test_an_exception_in_a_call_is_shown_with_its_kernel(tmp_path: Path) -> None
     assert found.cause, "an operator of the program raised it"
 
 
+def test_an_operator_in_python_that_throws_is_shown_with_the_line_of_the_throw(tmp_path: Path) -> None:
+    err = (
+        (THROW / "stderr.txt")
+        .read_text()
+        .replace(
+            "table of rows is empty\n",
+            "table of rows is empty\n\nAt:\n  /opt/job/ops.py(5): check\n  /opt/job/ops.py(9): gather\n"
+            "  /opt/venv/lib/python3.11/site-packages/torch/_ops.py(882): redispatch\n",
+            1,
+        )
+    )
+    found = step(1, tmp_path, model=THROW, err=err, code=1)
+    assert "failed in check (ops.py:5), called by gather (ops.py:9): table of rows is empty" in said(found)
+
+
 def test_an_operator_that_throws_is_shown_with_the_line_of_the_throw(tmp_path: Path) -> None:
     stack = (
         Frame("__cxa_throw", module="libstdc++.so.6"),
@@ -486,6 +501,25 @@ def test_a_nan_behind_weights_may_be_theirs(tmp_path: Path) -> None:
     found = step(3, tmp_path, out=text + block("after", kernel, "buf0", "nan"))
     assert found.wrong_value
     assert "(call 1) produced the first NaN; its inputs have none. Not printed, and may have it: a." in said(found)
+
+
+@pytest.mark.invariant("aoti_reading.W2")
+def test_what_an_earlier_kernel_left_finite_is_no_source_of_a_nan(tmp_path: Path) -> None:
+    before = block("after", "cpp_fused_log_mul_relu_sub_0", "buf1", "{}")
+    got = block("after", "aoti_torch_cpu_addmm_out", "buf2", "nan")
+    assert "its inputs have none. Not printed, and may have it: b" in said(
+        step(3, tmp_path, out=before.format("0.5") + got)
+    )
+    assert "It also reads buf1" in said(step(3, tmp_path, out=before.format("inf") + got))
+
+
+def test_infinity_in_what_is_written_last_is_a_wrong_value_unless_it_is_a_mask_s(tmp_path: Path) -> None:
+    kernel = "cpp_fused__softmax_add_tanh_1"
+    last = (
+        "[  after_launch - {} - buf6  ]:\nDtype: float32\nMean value: {}\nMax value: {}\nMin value: {}\nSize: [4]\n\n"
+    )
+    assert step(3, tmp_path, out=last.format(kernel, "inf", "inf", "1")).wrong_value
+    assert not step(3, tmp_path, out=last.format(kernel, "-inf", "1", "-inf")).wrong_value
 
 
 def test_infinity_alone_may_be_meant_and_a_nan_that_came_of_it_is_told_with_it(tmp_path: Path) -> None:
