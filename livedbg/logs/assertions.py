@@ -27,6 +27,8 @@ _PLEA: Final = lazy_re(
 _KIND: Final = lazy_re(r"(?:[^\n]{1,400}? - )?(?:[\w.]{0,100}(?:Error|Exception)|Error from [\w ]{1,60}): {1,2}")
 """At the beginning of what stands before a plea in its line; behind it comes the condition that failed."""
 _CHECKED: Final = lazy_re(r"\A(?P<kind>(?:[\w.]{0,100}(?:Error|Exception): )?)Expected [^\n]{1,300}? \. (?=\S)")
+_IMPROVED: Final = lazy_re(r" {1,3}\(Could this error message be improved\?[^()\n]{0,120}\)")
+"""What a check without words adds to its condition."""
 _BARE: Final = lazy_re(r"INTERNAL ASSERT FAILED at [^\s\",]{1,500}:\d{1,9}, please report a bug[^\n]{0,300}\.\s*$")
 STACK: Final = lazy_re(r"Exception raised from |frame #\d|C\+\+ CapturedTraceback:")
 """The beginning of a line of the stack of C++ below a message."""
@@ -73,9 +75,9 @@ def asserted_in(message: str) -> Assertion | None:
     line = message[: match.start()].rpartition("\n")[2].rpartition('"')[2]
     named = _KIND.match(line)
     kind = named[0] if named is not None else ""
-    condition = line[len(kind) :][-_LONGEST:]
+    condition = line[len(kind) :]
     reason = reason_of([match["reason"].partition("Exception raised from ")[0], *behind[:end]])
-    said = reason or " ".join(filter(None, ("internal assertion", condition.strip(), "failed")))
+    said = reason or " ".join(filter(None, ("internal assertion", condition[-_LONGEST:].strip(), "failed")))
     before = message[: match.start() - len(kind + condition)] if match is found[0] else ""
     place = f"{match['file'].rpartition('/')[2]}:{match['line']}"
     return Assertion(before, f"{kind.rstrip()} " if kind else "", said.rstrip(".: "), place)
@@ -83,6 +85,7 @@ def asserted_in(message: str) -> Assertion | None:
 
 def without_plea(message: str) -> str:
     """Replace an assertion or a check in a message by its reason, or else its condition."""
+    message = _IMPROVED.sub("", message)
     if MARK not in message:
         return _CHECKED.sub(r"\g<kind>", message)
     found = asserted_in(message)

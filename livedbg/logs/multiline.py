@@ -135,7 +135,7 @@ _THROWN: Final = 'C++ exception with description "'
 _FAILURE = lazy_re(r"(?:unknown file|[^\s:]{1,300}:\d{1,9}): Failure$")
 _CAUGHT: Final = '" thrown in '
 """How GoogleTest quotes what a test threw (googletest/src/gtest.cc, FormatCxxExceptionMessage)."""
-_RUNNER: Final = ("[  FAILED  ]", "[ RUN      ]", "[----------]")
+_RUNNER: Final = ("[  FAILED  ]", "[ RUN      ]", "[----------]", "[==========]", "[       OK ]", "[  PASSED  ]")
 _WHAT = "what():"  # of an uncaught exception of C++, where a page took the blanks before it
 _RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})

@@ -5,6 +5,8 @@ Invariants:
         with the reason, with the stack of the abort.
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
     crashes.D3. All failed tests of a run are reported, each with its own first reason and place.
+    crashes.D4. A text that ends in what its runner prints of a failed test tells of that test, which its runner would
+        name below.
 """
 
 from __future__ import annotations
@@ -121,8 +123,9 @@ class TestRun(Struct):
         raised: by section, the lines of that test's exception.
         summary: the final line that reports failed tests; "" before it.
         again: whether a run ended just before, whose tests may be listed once more.
-        ended: whether a test ended that failed for a known reason: the run, too, if nothing follows.
+        ended: whether a test has failed for a known reason: the run, too, if nothing follows.
         goes_on: whether the text was the beginning or the success of another one.
+        over: whether the run has ended, and none has begun since.
         told: the failure of the run, whose tests are named only behind its summary.
     """
 
@@ -135,7 +138,13 @@ class TestRun(Struct):
     again: bool = False
     ended: bool = False
     goes_on: bool = False
+    over: bool = False
     told: ExceptionHit | None = None
+
+    @property
+    def when(self) -> str:
+        """Return `in test Net.Two`, `after its tests had ended`, or ""."""
+        return f"in test {self.runs}" if self.runs else "after its tests had ended" if self.over else ""
 
     def take(self, text: str, raised: str) -> None:
         """Take a further text, and the exception that the record reports, or "".
@@ -179,13 +188,25 @@ class TestRun(Struct):
         if last is not None:
             last.place = last.place or told.get("at", "")
             last.said = last.said or _reason(raised or told.get("because", ""))
-        self.ended = "ended" in told and last is not None and bool(last.why)
+            if "more" in told and last.said.endswith("!"):
+                last.said = _reason(f"{last.said}: {told['more']}")
+        because = bool(told.keys() & {"ended", "because", "more"}) or bool(named.get("said"))
+        self.ended = (because and last is not None and bool(last.why)) or self._failing(told)
         self.goes_on = "begins" in told or "passed" in told
+        self.over = (self.over or ends_tests(text)) and not self.goes_on
         self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
+
+    def _failing(self, told: Mapping[str, str]) -> bool:
+        """Return whether a text is the last known of why a test fails, which its runner has not named since (D4)."""
+        if self.runs and self.next.place and self.next.said:
+            return "place" in told or "why" in told
+        return bool(self.section) and "reason" in told and self.raised.get(self.section) is not None
 
     def said(self) -> Said:
         """Return the message of the summary: the first tests with their reasons, and in further lines all others."""
         failed = sorted(self.failed.values(), key=lambda test: self.told is not None and not test.why)
+        if self.told is None and self.runs and self.next.said:
+            failed.append(replace(self.next, name=self.runs))
         tests = failed or [FailedTest(name) for name in self.raised if name] or [self.next]
         for test in tests:
             test.said = _reason("\n".join(self._raised_by(test.name))) or test.said
@@ -246,11 +267,11 @@ class CrashDecoder(LogDecoder):
             crash = crash_in(record.text[record.head :])
         if crash is not None:
             said, index = crash
-            runs = self._runs.get((record.source, record.writer), TestRun()).runs
+            when = self._runs.get((record.source, record.writer), TestRun()).when
             message = said.sentence
-            if runs and said.code in _ENDS_TEST and not any(frame.file for frame in said.stack):
+            if when and said.code in _ENDS_TEST and not any(frame.file for frame in said.stack):
                 first, newline, rest = message.partition(_NEWLINE)
-                message = f"{first.rstrip(' .')}, in test {runs}{newline}{rest}"
+                message = f"{first.rstrip(' .')}, {when}{newline}{rest}"
                 said = replace(said, sentence=message)
             raised = f"{said.exception}: {message.partition(_NEWLINE)[0]}"
             if said.code != "traceback" or record.severity.rank >= Severity.ERROR.rank:  # else logged as harmless
@@ -275,11 +296,12 @@ class CrashDecoder(LogDecoder):
 
     def _tests(self, record: LogRecord, stamp: Stamp, raised: str) -> Iterator[Event]:
         """Yield the result of a run of tests at its end; earlier exceptions were those of tests (D2)."""
-        run = self._runs.setdefault((record.source, record.writer), TestRun())
+        of = (record.source, record.writer)
+        run = self._runs.setdefault(of, TestRun())
         run.take(record.text, raised)
-        over = raised or run.summary or run.goes_on
-        if over and (before := self._ended.pop((record.source, record.writer), None)):
-            self._seen.pop(before.id.rpartition("/")[2], None)  # a summary says it anew
+        over = raised or run.summary or run.goes_on or ends_tests(record.text)
+        before = self._ended.pop(of, None) if over else None
+        if before is not None and (raised or not run.summary):
             yield ExceptionSeen(hit=replace(before, survived="the test run went on after it"), **stamp)
         if run.told is not None and run.failed:
             said = run.said()
@@ -294,13 +316,14 @@ class CrashDecoder(LogDecoder):
                 yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
         if run.summary:
             hit, listed = self._hit(record, run.said(), None), record.text.endswith(_LISTED)
-            self._runs[record.source, record.writer] = TestRun(
-                again=True, told=hit if listed and not run.failed else None
-            )
+            hit = replace(hit, id=before.id) if before is not None else hit  # which says it anew
+            self._runs[of] = TestRun(again=True, over=True, told=hit if listed and not run.failed else None)
             yield ExceptionSeen(hit=hit, **stamp)
         elif run.ended:
-            hit = self._ended[record.source, record.writer] = self._hit(record, run.said(), None)
-            yield ExceptionSeen(hit=hit, **stamp)
+            hit = self._hit(record, run.said(), None)
+            self._seen.pop(hit.id.rpartition("/")[2], None)
+            self._ended[of] = replace(hit, id=self._ended[of].id) if of in self._ended else hit
+            yield ExceptionSeen(hit=self._ended[of], **stamp)
 
     def _aborted(self, record: LogRecord, said: Said) -> ExceptionHit | None:
         """Return the exception right above an abort that is its reason, with the abort's stack (D1), or None."""

@@ -424,6 +424,16 @@ def test_the_reason_of_an_assertion_in_the_next_line_belongs_to_it(behind: str, 
     assert f"RuntimeError: {said}" in verdict(trace + raised + behind).sentence
 
 
+def test_a_long_condition_does_not_hide_the_reason_of_an_assertion_that_a_log_ends_with() -> None:
+    condition = " * ".join(f"grid.extent_of({axis})" for axis in range(20))
+    line = (
+        f'RuntimeError: {condition}INTERNAL ASSERT FAILED at "../w/grid.cpp":7, please report a bug to PyTorch. Need: 8'
+    )
+    assert verdict(f"step 3\n{line} but limited to 3\n").sentence.endswith(
+        ": RuntimeError: Need: 8 but limited to 3 (grid.cpp:7)."
+    )
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

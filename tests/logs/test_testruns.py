@@ -131,6 +131,11 @@ FAILED = [
         "Net.One, at /w/test_net.cpp:31: no entry for 3, raised in find (net.cpp:7). 1 test failed.",
     ),
     (
+        "FAILED t.py::test_fill - plan.Bad: Error invoking iree-compile\nError code: 1\nStderr diagnostics:\n"
+        "/w/tank.mlir:3:8: error: 'pump.fill' op has no valve\n1 failed in 4.0s\n",
+        "t.py::test_fill: /w/tank.mlir:3:8: error: 'pump.fill' op has no valve. 1 failed in 4.0s.",
+    ),
+    (
         "".join(f"FAILED t.py::{name} - assert {name}\n" for name in "abcde") + "5 failed in 1.0s\n",
         "t.py::a: assert a; t.py::b: assert b; t.py::c: assert c; and 2 more. 5 failed in 1.0s.",
     ),
@@ -234,6 +239,21 @@ def test_a_signal_is_said_with_the_test_that_runs(before: str, named: bool) -> N
     said = verdict(before + SIGNAL).sentence
     assert "Segmentation fault" in said
     assert (", in test Net.Two" in said) is named
+
+
+@pytest.mark.parametrize(
+    ("before", "named"),
+    [
+        ("[ RUN      ] A.B\n[       OK ] A.B (3 ms)\n[==========] 1 test from 1 test suite ran. (3 ms total)\n", True),
+        ("===== 7 passed in 0.31s =====\n", True),
+        ("[  PASSED  ] 1 test.\n[ RUN      ] A.B\n[       OK ] A.B (3 ms)\n", False),
+        ("step 7\n", False),
+    ],
+)
+def test_a_signal_is_said_to_come_after_the_tests(before: str, named: bool) -> None:
+    said = verdict(before + SIGNAL).sentence
+    assert "Segmentation fault" in said
+    assert (", after its tests had ended" in said) is named
 
 
 DEAD = (
@@ -343,3 +363,65 @@ def test_D3_what_is_said_of_them_further_below() -> None:
 def test_D3_another_run_below_such_a_list_has_tests_of_its_own() -> None:
     again = "[ RUN      ] Tank.Open\ntank.cpp:7: Failure\nno lid\n[  FAILED  ] Tank.Open (3 ms)\n"
     assert verdict(f"{LISTED}{again}").sentence == "The test run failed: Pump.Fill; Pump.Drain/0. 2 tests failed."
+
+
+CUT = [  # what was pasted ends where the reason is said, before its runner names the test
+    (
+        "[ RUN      ] Pump.Fill\nunknown file: Failure\n"
+        'C++ exception with description "no lid" thrown in the test body.\n',
+        "Pump.Fill: no lid.",
+    ),
+    (
+        '[ RUN      ] Pump.Fill\nunknown file: Failure\nC++ exception with description "open INTERNAL ASSERT FAILED at '
+        '"../plant/tank.cpp":96, please report a bug to PyTorch. This tank holds only water.\nframe #0: fill() + 0x1\n',
+        "Pump.Fill: This tank holds only water (tank.cpp:96).",
+    ),
+    (
+        "[ RUN      ] Pump.Fill\n/w/tank.cpp:31: Failure\nExpected: (level) < (3), actual: 4 vs 3\n",
+        "Pump.Fill, at /w/tank.cpp:31: Expected: (level) < (3), actual: 4 vs 3.",
+    ),
+    (
+        "[ RUN      ] Pump.Drain\n/w/tank.cpp:7: Failure\nExpected: (a) < (b), actual: 2 vs 1\n"
+        "[  FAILED  ] Pump.Drain (1 ms)\n"
+        "[ RUN      ] Pump.Fill\n/w/tank.cpp:31: Failure\nExpected: (level) < (3), actual: 4 vs 3\n",
+        "Pump.Drain, at /w/tank.cpp:7: Expected: (a) < (b), actual: 2 vs 1; Pump.Fill, at /w/tank.cpp:31: Expected: "
+        "(level) < (3), actual: 4 vs 3.",
+    ),
+    (
+        "_____ ERROR collecting tests/tank.py _____\ntests/tank.py:43: in <module>\nE   RuntimeError: no lid\n",
+        "tests/tank.py: RuntimeError: no lid.",
+    ),
+    (
+        "_____ test_fill _____\nE   AssertionError: 3 != 4\n\nt/test_tank.py:9: AssertionError\n"
+        "_____ test_drain _____\nE   ValueError: no lid\n",
+        "test_fill: AssertionError: 3 != 4; test_drain: ValueError: no lid.",
+    ),
+    (
+        '[ RUN      ] Pump.Fill\nunknown file: Failure\nC++ exception with description "Expected a.same(b) to be true, '
+        "but got false.  (Could this error message be improved?  If so, please report an enhancement request to X.)\n"
+        '" thrown in the test body.\n',
+        "Pump.Fill: Expected a.same(b) to be true, but got false.",
+    ),
+    ("FAILED t/test_tank.py::test_fill - ValueError: no lid\n", "t/test_tank.py::test_fill: ValueError: no lid."),
+]
+
+
+@pytest.mark.invariant("crashes.D4")
+@pytest.mark.parametrize(("text", "said"), CUT)
+def test_D4_a_text_that_ends_in_what_is_printed_of_a_failed_test(text: str, said: str) -> None:
+    found = verdict(text)
+    assert (found.state, found.sentence) == (CRASHED, f"The test run failed: {said}")
+
+
+@pytest.mark.invariant("crashes.D4")
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{CUT[0][0]}[       OK ] Pump.Drain (2 ms)\n",
+        f"{CUT[0][0]}[==========] 2 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 2 tests.\n",
+        "= XFAILURES =\n_____ test_fill _____\nE   AssertionError: 3 != 4\n\n"
+        "===== 3 passed, 1 xfailed in 0.31s =====\n",
+    ],
+)
+def test_D4_not_of_one_below_which_the_run_goes_on_or_ends_well(text: str) -> None:
+    assert verdict(text).state is not CRASHED

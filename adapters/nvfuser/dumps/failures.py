@@ -24,6 +24,7 @@ _ASSERT: Final = lazy_re(
 _OTHERS: Final = ("```", "[ RUN      ]", "[  FAILED  ]", "[       OK ]", "[----------]")
 _WHAT: Final = lazy_re(r"^(?:\s{1,8}what\(\): {1,4}|C\+\+ exception with description \")")  # of C++'s runtime; gtest's
 _PROMPT: Final = lazy_re(r"^E {2,10}")  # pytest's
+_TEST: Final = lazy_re(r"^FAILED [^\s:]{1,300}\.py::\S.{0,300}? - ")  # in its short summary
 _RAISED: Final = lazy_re(
     r"Exception raised from (\S.{0,4000}?) at ([^\s:]{1,2000}):(\d{1,18}) \(most recent call first\):"
 )
@@ -189,6 +190,7 @@ class FailureReader:
             self._text(rest)
 
     def _open(self, line: str, number: int | None) -> None:
+        line = _TEST.sub("", line)
         kind = _TYPE.match(line)
         self._now = Failure(at_line=number, exception=kind[1] if kind is not None else "")
         self._outer = self._now
@@ -253,7 +255,7 @@ def _frame(match: re.Match[str]) -> Frame:
 def _above(before: list[str]) -> list[str]:
     """Return the message lines above `Exception raised from`."""
     found: list[str] = []
-    for line in reversed(before):
+    for line in reversed(before[:-1] if before and not before[-1].strip() else before):
         if (what := _WHAT.match(line)) is not None:
             return [line[what.end() :], *found]
         if not line.strip() or line.startswith((" ", "\t", "frame #", "Traceback")):

@@ -50,6 +50,7 @@ from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, sum
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import UserCode
+from livedbg.logs.assertions import MARK, without_plea
 from livedbg.logs.error_lines import NamedAbove, named_above
 from livedbg.logs.last_words import (
     aborts,
@@ -476,6 +477,7 @@ def _is_bare(text: str) -> bool:
 
 def _told(text: str) -> str:
     """Return as much of a line as is said; of a long chain of causes (`build: open: no space`) both ends."""
+    text = without_plea(text) if MARK in text else text
     links = text.split(": ")
     if len(text) <= _LONGEST or len(links) < _CHAIN or len(links[-1]) > _TEXT // 2:
         return text[:_LONGEST]

@@ -189,6 +189,15 @@ PLEA = "INTERNAL ASSERT FAILED at /w/Fuser/csrc/host_ir/evaluator.cpp:188, pleas
             f'C++ exception with description "CUDA driver error: no stream 7\n{RAISED}\n{FRAME}\n',
             ["CUDA driver error: no stream 7"],
         ),
+        (  # pytest's summary
+            f"FAILED tests/test_a.py::test_b[fill] - RuntimeError: No stream 7\n{RAISED}\n{FRAME}\n",
+            ["No stream 7"],
+        ),
+        (  # the end of a message, above the empty line that it ends with
+            f'I ran it, and get\n```\nIt gave the error:\n"""No stream 7"""\n\n{RAISED}\n{FRAME}\n',
+            ["It gave the error: No stream 7"],
+        ),
+        (f"INFO a note\n\n\n{RAISED}\n{FRAME}\n", [""]),
         (f"E    Input: 'id >= 0 {PLEA} No stream 7\\n{RAISED}\\n{FRAME}'\n", []),  # a test quotes it
     ],
 )
