@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import asdict, replace
 
-from livedbg.adapters.ascend.codes import CannCode, cann_codes
+from livedbg.adapters.ascend.codes import CannCode, Group, cann_codes
 from livedbg.adapters.ascend.facts import ReportFacts
 from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.reports import CODE, Kind, is_npu, report_facts, texts
@@ -37,6 +37,7 @@ _NAMED: Final = 8
 _LONGEST: Final = 220  # characters of a text that is quoted
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
+_EVERYWHERE: Final = frozenset({"main", "test", "run"})
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
 
@@ -133,7 +134,7 @@ def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: Exce
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.LOGGED and hit is None:
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
-    if kind is Kind.MASKED:
+    if kind is Kind.MASKED and not report.facts.inner:
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES.search)
 
@@ -192,8 +193,14 @@ def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
     who = f"{facts.who}: " if facts.who else ""
     details = filter(None, (render(detail, values) for detail in known.details))
     if not place and facts.place:
-        place = f", noticed at {facts.place.rpartition('/')[2]}"
+        place = f", noticed at {_noticed(facts.place)}"
     return " ".join([f"{sentence_case(who + render(said.sentence, values))}{place}.", *details]), tuple(steps)
+
+
+def _noticed(place: str) -> str:
+    """Return `add.cpp:31`; `add/main.cpp:31` where each program has a file of that name."""
+    folder, _, file = place.rpartition("/")
+    return f"{folder.rpartition('/')[2]}/{file}" if folder and file.partition(".")[0] in _EVERYWHERE else file
 
 
 def _values(facts: ReportFacts) -> Mapping[str, str]:
@@ -202,22 +209,28 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
     npu = f"NPU {facts.device}" if facts.device else f"chip {facts.chip}" if facts.chip else ""
     kernel, code = facts.kernel or facts.op, _code(facts)
     meaning = code.meaning if code is not None else ""
-    own = "" if facts.kind == Kind.FAULT and (facts.core or meaning.endswith(_FAILED)) else meaning
+    fault = code is not None and code.group is Group.FAULT
+    own = "" if facts.kind == Kind.FAULT and (facts.core or not fault or meaning.endswith(_FAILED)) else meaning
     pid = facts.pid or facts.owner.removeprefix("pid ")
+    why = _short(facts.words or facts.reason or own or ("" if meaning else facts.inner or facts.said or facts.text))
     called = f"the call {facts.api}" if facts.api else "a call"
     return {
         **known,
-        **{name: _short(known[name]) for name in ("text", "said", "first_error")},
+        **{name: _short(known[name]) for name in ("text", "inner", "first_error")},
+        "said": _short(facts.inner or facts.said),
         **_values_of_collective(facts),
         **_values_of_lost(facts),
         "npu": npu,
         "the_npu": npu or "the NPU",
+        "wait": facts.wait or "event",
         "kernel": kernel,
+        "engine": "" if kernel or facts.core else facts.engine,
         "the_kernel": kernel or "the kernel",
-        "subject": _subject(facts, kernel, "" if own or facts.core else meaning.removesuffix(_FAILED)),
+        "subject": _subject(facts, kernel, meaning.removesuffix(_FAILED) if fault and not (own or facts.core) else ""),
         "on_core": kernel or facts.core,
         "at": _at(facts, npu),
-        "why": _short(facts.words or facts.reason or own or ("" if meaning else facts.said or facts.text)),
+        "why": why,
+        "because": _short(facts.text) or ((why or meaning) if code is not None and code.mask else (meaning or why)),
         "meaning": meaning,
         "advice": code.advice if code is not None else "",
         "number": str(code.number) if code is not None else "",
@@ -244,6 +257,7 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
         "whom": f"rank {facts.remote}" if facts.remote.isdecimal() else "another rank (HCCL does not know which)",
         "waits": "" if connects else facts.tag or _block("EI0002", facts),
         "connects": connects or facts.remote,
+        "waited": f"{facts.waited} s" if facts.waited.isdecimal() else facts.waited,
         "within": f"within {facts.limit} s" if facts.limit else "in time",
         "returned": f"{facts.api or 'a call'} returned {code} ({words})" if code else "",
         "look": "connect" if connects else "ranks",

@@ -57,7 +57,11 @@ SAID = [
     ),
     ("socket-timeout", "Rank 1: HCCL could not connect to another rank", ("HCCL_CONNECT_TIMEOUT",)),
     ("plog-port-taken", "Process 27172: HCCL can't listen on port 16666", ()),
-    ("plog-connect-timeout", "Process 27172: HCCL could not connect to rank 12 within 120 s", ()),
+    (
+        "plog-connect-timeout",
+        "Process 27172: HCCL could not connect to another rank (HCCL does not know which) within 120 s",
+        (),
+    ),
     ("transport-init", "HCCL could not connect to rank 0", ()),
     ("hccp-busy", "Rank 3: NPU 3 could not be started for the process", ("last training process is running",)),
     ("set-device", "Rank 0: NPU 4 could not be started for the process", ("507033",)),
@@ -136,6 +140,84 @@ def test_each_form(name: str, begins: str, also: tuple[str, ...]) -> None:
     judged = diagnose(world.snapshot()).verdict
     assert judged.state is VerdictState.CRASHED
     assert judged.sentence == found.sentence
+
+
+DEVICE = "EZ9999: [PID: 61] 2026-03-01-08:00:00.000.001 The error from device(chipId:3, dieId:0), serial number is 4"
+TELLS = [
+    (
+        f"{DEVICE}, event wait timeout occurred during task execution, stream_id:9, sq_id:9, task_id:5, event_id=7, "
+        "timeout=90s.[FUNC:A][FILE:a.cc][LINE:1]\n"
+        "        synchronize stream failed, runtime result = 507011[FUNC:B][FILE:b.cc][LINE:1]\n",
+        "Process 61: stream 9 on chip 3 waited 90 s for event 7, which did not come. ",
+    ),
+    (
+        f"{DEVICE}, wait timeout occurred during task execution, stream_id:9, sq_id:9, task_pos:5, id=17, timeout=90s, "
+        "cntFlag = 0.[FUNC:A][FILE:a.cc][LINE:1]\n",
+        "Process 61: stream 9 on chip 3 waited 90 s for event 17, which did not come. ",
+    ),
+    (
+        f"{DEVICE}. there is a fftsplus sdma error, sdma channel is 2, sdmaState=0x1, cqeStatus=0x20.[FUNC:A]\n",
+        "Process 61: the sdma engine on chip 3 failed. Error code 0x20. ",
+    ),
+    (
+        f"{DEVICE}, an exception occurred during DVPP task execution, stream_id:9, task_id:5, errcode:3, sqe_type=2\n",
+        "Process 61: the DVPP engine on chip 3 failed. Error code 3. Stream 9, task 5. ",
+    ),
+    (
+        "[ERROR] aclInit(nullptr) failed: 500000 (/w/xors/main.cpp:71)\n"
+        "[ERROR] RecentErrMsg: [PID: 61] 2026-03-01-08:00:00.000.001 Invalid_Argument(EE1001): The argument is invalid."
+        "Reason: rtGetDevMsg execution failed, the feature is not supported.\n"
+        "        [Init][Version]init soc version failed.[FUNC:ReportInnerError][FILE:log_inner.cpp][LINE:132]\n",
+        "Process 61: aclInit failed with 500000: init soc version failed, noticed at xors/main.cpp:71. ",
+    ),
+    (
+        "RuntimeError: call aclnnFill failed, detail:EZ9999: Inner Error!\n"
+        "EZ9999  Cannot parse json for config file [/opt/fill.json].\n        launch failed for Fill, errno:561000.\n",
+        "Operator aclnnFill failed: Cannot parse json for config file [/opt/fill.json]. ",
+    ),
+    (
+        "EJ0003: [PID: 61] 2026-03-01-08:00:00.000.001 Failed to bind the IP port. Reason: The IP address and port "
+        "have been bound already.\n        host nic listen start failed, port[60000], return[11][FUNC:A][FILE:a.cc]\n",
+        "Process 61: HCCL can't listen on port 60000: ",
+    ),
+    (
+        "[ERROR] HCCL(61,train):2026-03-01-08:00:00.000.001 [a.cc:8] [62][Wait][LinkEstablish]wait socket establish "
+        "timeout, role[0] rank[0] timeout[120 s]\n"
+        "[ERROR] HCCL(61,train):2026-03-01-08:00:00.000.002 [a.cc:9] [62] |  10.0.0.2(1)    |  16666  |   10.0.0.1(0) "
+        "|  0  |  server   |  time out | DISABLE |\n",
+        "Process 61: HCCL could not connect to rank 1 within 120 s",
+    ),
+    (
+        "[ERROR] [AscPlugin] AscendKernelLaunchWithFlagV2 ret 107000\n"
+        "[ERROR] [AscPlugin] Kernel: [fill] Stream: [0x5d] BlockDim: [65536] kernel launch failure!\n",
+        "Operator fill failed: BlockDim: [65536] kernel launch failure. ",
+    ),
+    (
+        "[2026-03-01 08:00:00.1] [error] [61] [hccl_runner.cpp:132] AllGatherHcclRunner:0 HcclCommInitRootInfo fail, "
+        "error:2, rank:1, rankSize:4\n",
+        "HCCL failed: HcclCommInitRootInfo returned 2 (a pointer is null). It is rank 1 of 4 in its group.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "said"), TELLS)
+def test_what_a_report_tells_beside_a_code_that_masks_it(lines: str, said: str) -> None:
+    judged = verdict(lines)
+    assert judged.state is VerdictState.CRASHED
+    assert said in f"{judged.sentence} " and "masks the cause" not in judged.sentence
+
+
+def test_a_device_log_s_line_of_a_module_that_nobody_lists_is_quoted() -> None:
+    line = (
+        "[ERROR] TSCH(-1,null):2026-03-01-08:00:00.000.001 28 (cpuid:0) disp.c:12 on_timeout: slot_id=1, fault_task=0\n"
+    )
+    judged = verdict(line)
+    assert judged.state is VerdictState.UNKNOWN
+    assert "CANN's TSCH is: on_timeout: slot_id=1, fault_task=0" in judged.sentence
+
+
+def test_a_wait_that_ended_in_time_is_no_report() -> None:
+    assert reports(seen("event wait took 90 s during task execution, stream_id:9, event_id=7\n")) == []
 
 
 def test_a_code_that_masks_the_cause_says_so() -> None:
