@@ -5,6 +5,8 @@ Invariants:
     cann_rule.C2. Warnings that only carry a code (torch_npu prints them while it ends) are no crash.
     cann_rule.C3. Ranks that waited for others are no cause if a rank reports a failure of its own
         (livedbg.analysis.postmortem.causes makes them notes).
+    cann_rule.C4. A core's fault comes before what the run's own log says of its end, which follows from it: a core that
+        failed does not answer. Not so if CANN ended the operation for its time: a core that waited then looks alike.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from livedbg.adapters.ascend.codes import CannCode, Group, cann_codes
 from livedbg.adapters.ascend.facts import ReportFacts
 from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.reports import CODE, Kind, is_npu, report_facts, texts
-from livedbg.adapters.ascend.rules.jobs import jobs
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, jobs
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.survived import unless_survived
@@ -128,7 +130,7 @@ def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: Exce
     if alive is not None:
         said = f"{sentence_case(name_of(alive.id, snapshot))} still lives."
         return _note(finding, said, VerdictState.UNKNOWN)
-    if any(job.first("cann-code") or job.first("fatal") or job.first("timeout-exit") for job in jobs(state)):
+    if any(_tells_more(job, report) for job in jobs(state)):
         return _note(finding, "The run's own log tells more.")
     if not report.facts.raised and kind in _WARNINGS:
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
@@ -137,6 +139,15 @@ def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: Exce
     if kind is Kind.MASKED and not report.facts.inner:
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES.search)
+
+
+def _tells_more(job: JobDiagnostics, report: _Report) -> bool:
+    """Return whether a run's own log says more of its end than CANN does (C4)."""
+    facts = report.facts
+    faulted = report.kind in (Kind.FAULT, Kind.HARDWARE) and facts.core and facts.error_code.strip("0x")
+    if faulted and job.first("operation-ended") is None:
+        return False
+    return any(job.first(code) is not None for code in ("cann-code", "fatal", "timeout-exit"))
 
 
 def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:
@@ -238,7 +249,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "codes": ", ".join(map(str, facts.codes[:4])),
         "block": facts.text_of or next(iter(facts.blocks), "an error"),
         "operator": f"operator {facts.op}" if facts.op else called,
-        "call": facts.api or "a call",
+        "call": facts.api if facts.api and facts.who else called,
         "asked": _failed_allocation(facts),
         "left": _memory_left(facts),
         "driver_call": facts.driver_call or "a call",

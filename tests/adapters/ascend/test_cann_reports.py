@@ -310,6 +310,43 @@ def test_C2_a_warning_with_a_code_alone_is_unknown() -> None:
     assert verdict(text("no-teardown-warning")).state is VerdictState.UNKNOWN
 
 
+CORE = (
+    "[ERROR] RUNTIME(71,python):2026-06-12-11:05:31.653.001 [core.cc:645] 74 PrintCoreInfo:The error from device("
+    "chipId:1, dieId:0), serial number is 1, there is an exception of fftsplus aivector error, core id is 15, error "
+    "code = 0x4000000000000000, dump info: pc start: 0x1000, current: 0x1400, vec error info: 0x1f\n"
+    "[ERROR] RUNTIME(71,python):2026-06-12-11:05:31.653.002 [core.cc:658] 74 PrintCoreInfo:The extend info: errcode:"
+    "(0x4000000000000000, 0, 0) errorStr: VEC instruction error: the ub address out of bounds. fixp_error0 info: 0x3\n"
+)
+STALL = (
+    "[2026-06-12 11:05:32.100000][T0x7f01][ERROR] sync: [r.cpp:511] aclrtSynchronizeStreamWithTimeout (AICPU) failed: "
+    "507018\n"
+    "[2026-06-12 11:05:32.100200][T0x7f01][ERROR] check: [m.cpp:815] PTO2 scheduler timeout sub_class=S1:running-"
+    "stalled (detail=1) completed=1/5 running=2 ready=0 waiting=2 orch_done=1 stuck_task_id=4294967296 stuck_core=24\n"
+)
+ENDED = "[2026-06-12 11:05:31.000000][T0x7f01][ERROR] watch: [w.cpp:5] HandleTaskTimeout\n"
+
+
+@pytest.mark.invariant("cann_rule.C4")
+def test_C4_a_core_s_fault_comes_before_the_stall_that_follows_from_it() -> None:
+    judged = verdict(CORE + STALL)
+    assert judged.state is VerdictState.CRASHED
+    assert "vector core 15" in judged.sentence and "ub address out of bounds" in judged.sentence
+
+
+@pytest.mark.invariant("cann_rule.C4")
+@pytest.mark.parametrize(
+    "lines", [STALL, ENDED + CORE + STALL, CORE.replace("code = 0x4000000000000000", "code = 0") + STALL]
+)
+def test_C4_a_stall_without_a_fault_of_its_own_stays_one(lines: str) -> None:
+    judged = verdict(lines)
+    assert judged.state is VerdictState.STALLED and "core 24" in judged.sentence
+
+
+def test_memory_that_a_broken_device_refuses_is_no_want_of_memory() -> None:
+    judged = verdict("[ERROR] alloc: [a.cpp:51] rtMalloc failed: 507899 (size=4096)\n")
+    assert "The call rtMalloc failed with 507899: the driver refuses every call" in judged.sentence
+
+
 @pytest.mark.invariant("cann_rule.C3")
 def test_C3_ranks_that_waited_follow_from_the_rank_that_failed() -> None:
     fault = "".join(f"[rank2]: {line}\n" for line in text("aicore-kernel").splitlines())
