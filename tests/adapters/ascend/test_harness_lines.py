@@ -34,6 +34,10 @@ BOARD = """\
 [ERROR] compare failed
 [2026-06-25 10:32:00] ERROR: testcase failed (exit 2): rowdivide
 """
+BF16 = (
+    "[ERROR] Mismatch (bf16 golden_v1.bin vs v1.bin): max ulp diff=310 at idx=12 (golden_bits=16004, out_bits=48750, "
+    "golden=0.25, out=-0.5)"
+)
 
 
 def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
@@ -50,9 +54,13 @@ def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
         (PASSED + FAILED, "output 'y' in 32,768 of 524,288 elements"),
         (SIMPLER, "output 'f' by up to 0.25 (rtol 0.001, atol 0.001), at _compare_outputs (scene_test.py:1220)."),
         (BOARD, "rowdivide: v3.bin by up to 18.5, at index 963 -8.25 instead of 10.25 (float32)."),
+        (
+            BOARD.replace(BOARD.partition("\n")[0], BF16),
+            "rowdivide: v1.bin by up to 310 ulp, at index 12 -0.5 instead of 0.25 (bf16).",
+        ),
         (BOARD.partition("[2026")[0], "v3.bin by up to 18.5, at index 963 -8.25 instead of 10.25 (float32)."),
     ],
-    ids=["one output", "two outputs", "after a pass", "simpler", "a board's case", "without its name"],
+    ids=["one output", "two outputs", "after a pass", "simpler", "a board's case", "in bf16", "without its name"],
 )
 def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
     code, document = report(tmp_path, text)
