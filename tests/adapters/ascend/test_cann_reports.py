@@ -188,6 +188,18 @@ TELLS = [
         "Process 61: HCCL could not connect to rank 1 within 120 s",
     ),
     (
+        "/w/ggml-cann.cpp:61: CANN error: E89999: Inner Error!\n"
+        "E89999: [PID: 61] 2026-03-01-08:00:00.000.001 op[Fill], the sizes differ[FUNC:A][FILE:a.cc][LINE:113]\n"
+        "       launch failed for Fill, errno:561103.\n\n"
+        "  current device: 0, in function aclnn_fill at /w/ggml/src/ggml-cann/aclnn_ops.cpp:291\n",
+        "operator Fill failed on NPU 0: op[Fill], the sizes differ, noticed at aclnn_ops.cpp:291. ",
+    ),
+    (
+        "[rank3]: RuntimeError: NPU out of memory. NPUWorkspaceAllocator tried to allocate 2.00 GiB(NPU 3; 60.97 GiB "
+        "total capacity; 1.11 GiB free). If you want to reduce memory usage, set TASK_QUEUE_ENABLE=1.\n",
+        "Rank 3: NPU 3 is out of memory: 2.00 GiB were requested. 1.11 GiB of 60.97 GiB are free.",
+    ),
+    (
         "[ERROR] [AscPlugin] AscendKernelLaunchWithFlagV2 ret 107000\n"
         "[ERROR] [AscPlugin] Kernel: [fill] Stream: [0x5d] BlockDim: [65536] kernel launch failure!\n",
         "Operator fill failed: BlockDim: [65536] kernel launch failure. ",
@@ -205,6 +217,17 @@ def test_what_a_report_tells_beside_a_code_that_masks_it(lines: str, said: str) 
     judged = verdict(lines)
     assert judged.state is VerdictState.CRASHED
     assert said in f"{judged.sentence} " and "masks the cause" not in judged.sentence
+
+
+def test_that_an_exception_ended_the_process_leads_only_where_nothing_else_is_known() -> None:
+    ended = "[rank3]: RuntimeError: [ERROR] 2026-06-25-10:45:23 (PID:9, Device:0, RankID:3) ERR02005 DIST error\n"
+    (alone,) = reports(seen(ended))
+    assert "ended with an exception (torch_npu: ERR02005)" in alone.sentence
+    late = (
+        "[rank3]:[E625 10:45:23.000000001 ProcessGroupHCCL.cpp:932] [Rank 3] Watchdog caught collective operation "
+        "timeout: WorkHCCL(SeqNum=12, OpType=BROADCAST, Timeout(ms)=1800000) ran for 1800123 milliseconds before timing out.\n"
+    )
+    assert "Rank 3 timed out in broadcast #12" in verdict(ended + late).sentence
 
 
 def test_a_device_log_s_line_of_a_module_that_nobody_lists_is_quoted() -> None:
