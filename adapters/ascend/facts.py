@@ -263,7 +263,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
         core, what, error_code, pc_start, pc, stream, task, kernel, unit, aicpu: place on the NPU, and what ran there.
         tried, bytes, free, total, allocated: of a failed allocation.
         driver_call, driver: a driver call and its return value.
-        module, function, first_error: of an error line of CANN's logs.
+        module, function, first_error: of an error line of CANN's logs; `detail` if that tells why a call was refused.
         hccl, tag, waited, remote, role, socket, limit, port, group, member, size: of a collective operation.
         lost, lost_at, lost_how, server: of a lost device.
         torch: torch_npu's error code.
@@ -316,6 +316,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     module: str = ""
     function: str = ""
     first_error: str = ""
+    detail: str = ""
     hccl: str = ""
     tag: str = ""
     waited: str = ""

@@ -79,6 +79,11 @@ _NO_REASON: Final = lazy_re(
 rtGetDevMsg is the call that reads the messages of a failure."""
 _NO_MORE: Final = lazy_re(r"the model stream execute failed|(?:aicore|aicpu|vector core|ffts ?plus) exception")
 """Reasons of a fault that only say that something failed."""
+_DETAIL: Final = lazy_re(
+    r" {0,4}(?:[A-Za-z]\w{1,60}:)?"
+    r"(?P<said>(?!ErrCode=|report error|\w{1,60}\] )(?![^\n]{0,100}(?:execut(?:e|ion) failed|retCode=))[^\n]{8,300})"
+)
+"""The first error line of CANN's own logs, where it says more than that a call failed."""
 _EXCEPTIONS: Final = lazy_re(
     r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend(?:\b|_\d)|Launch kernel failed|\bERR\d{5} "
     r"|Inner error is reported"
@@ -344,4 +349,7 @@ class Report(Struct):
         }
         if self.kind is Kind.FAULT and _NO_MORE.match(self.fields.get("reason", "")) is not None:
             known["reason"] = ""
+        detail = _DETAIL.match(self.fields.get("first_error", "")) if self.kind is Kind.OPERATOR else None
+        if detail is not None and "text" not in self.fields:
+            known["detail"] = detail["said"]
         return facts_from({**self.fields, **known}, ReportFacts)

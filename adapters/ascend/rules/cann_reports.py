@@ -39,6 +39,7 @@ _NAMED: Final = 8
 _LONGEST: Final = 220  # characters of a text that is quoted
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
+_OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task failed
 _EVERYWHERE: Final = frozenset({"main", "test", "run"})
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
@@ -227,7 +228,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
     called = f"the call {facts.api}" if facts.api else "a call"
     return {
         **known,
-        **{name: _short(known[name]) for name in ("text", "inner", "first_error")},
+        **{name: _short(known[name]) for name in ("text", "inner", "first_error", "detail")},
         "said": _short(facts.inner or facts.said),
         **_values_of_collective(facts),
         **_values_of_lost(facts),
@@ -241,7 +242,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "on_core": kernel or facts.core,
         "at": _at(facts, npu),
         "why": why,
-        "because": _short(facts.text) or ((why or meaning) if code is not None and code.mask else (meaning or why)),
+        "because": _short(facts.text) or _because(facts, code, why),
         "meaning": meaning,
         "advice": code.advice if code is not None else "",
         "number": str(code.number) if code is not None else "",
@@ -257,6 +258,14 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "offset": _offset(facts),
         "plog": pid if pid.isdecimal() else "PID",
     }
+
+
+def _because(facts: ReportFacts, code: CannCode | None, why: str) -> str:
+    """Return why a call was refused: what its code means, unless that says less than anything else."""
+    if code is None or not code.mask:
+        return code.meaning if code is not None else why
+    other = why if why != code.meaning else ""
+    return other or ("" if facts.op and code.number // 1000 == _OF_RUNTIME else code.meaning)
 
 
 def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:

@@ -200,6 +200,15 @@ TELLS = [
         "Rank 3: NPU 3 is out of memory: 2.00 GiB were requested. 1.11 GiB of 60.97 GiB are free.",
     ),
     (
+        "[ERROR] RUNTIME(61,serve):2026-03-01-08:00:00.000.001 [a.cc:2350]58 SetDevice:Set visible device failed, "
+        "invalid device=0, input visible devices:4\n"
+        "[ERROR] RUNTIME(61,serve):2026-03-01-08:00:00.000.002 [b.cc:92]58 rtSetDevice:ErrCode=107001, desc=[device id "
+        "error], InnerCode=0x7010003\n"
+        "[ERROR] ASCENDCL(61,serve):2026-03-01-08:00:00.000.003 [c.cpp:54]58 aclrtSetDeviceImpl: open device 0 failed, "
+        "runtime result = 107001.\n",
+        "there is no device of that number (Set visible device failed, invalid device=0, input visible devices:4).",
+    ),
+    (
         "[ERROR] [AscPlugin] AscendKernelLaunchWithFlagV2 ret 107000\n"
         "[ERROR] [AscPlugin] Kernel: [fill] Stream: [0x5d] BlockDim: [65536] kernel launch failure!\n",
         "Operator fill failed: BlockDim: [65536] kernel launch failure. ",
@@ -225,7 +234,8 @@ def test_that_an_exception_ended_the_process_leads_only_where_nothing_else_is_kn
     assert "ended with an exception (torch_npu: ERR02005)" in alone.sentence
     late = (
         "[rank3]:[E625 10:45:23.000000001 ProcessGroupHCCL.cpp:932] [Rank 3] Watchdog caught collective operation "
-        "timeout: WorkHCCL(SeqNum=12, OpType=BROADCAST, Timeout(ms)=1800000) ran for 1800123 milliseconds before timing out.\n"
+        "timeout: WorkHCCL(SeqNum=12, OpType=BROADCAST, Timeout(ms)=1800000) ran for 1800123 milliseconds before "
+        "timing out.\n"
     )
     assert "Rank 3 timed out in broadcast #12" in verdict(ended + late).sentence
 
