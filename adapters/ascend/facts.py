@@ -255,13 +255,15 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
         lines: numbers of its first lines.
         raised: some line is an error or part of an exception, not a warning.
         pid, rank, device, chip: the process and the NPU.
-        text, text_of, said, words, reason: CANN's text and its id; torch_npu's text; the reason.
+        text, text_of, inner: CANN's text and its id, and that of the call below it.
+        said, words, reason: torch_npu's text; the reason.
         api, op, operation: the failed call, operator, and collective operation.
         place: of the program's line that noticed it, as the program prints it.
+        wait, wait_id, engine: what a stream waited for; an engine of the device that failed.
         core, what, error_code, pc_start, pc, stream, task, kernel, unit, aicpu: place on the NPU, and what ran there.
         tried, bytes, free, total, allocated: of a failed allocation.
         driver_call, driver: a driver call and its return value.
-        module, function, first_error: of an error line of CANN's logs.
+        module, function, first_error: of an error line of CANN's logs; `detail` if that tells why a call was refused.
         hccl, tag, waited, remote, role, socket, limit, port, group, member, size: of a collective operation.
         lost, lost_at, lost_how, server: of a lost device.
         torch: torch_npu's error code.
@@ -283,6 +285,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     chip: str = ""
     text: str = ""
     text_of: str = ""
+    inner: str = ""
     said: str = ""
     words: str = ""
     reason: str = ""
@@ -290,6 +293,9 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     op: str = ""
     operation: str = ""
     place: str = ""
+    wait: str = ""
+    wait_id: str = ""
+    engine: str = ""
     core: str = ""
     what: str = ""
     error_code: str = ""
@@ -310,6 +316,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     module: str = ""
     function: str = ""
     first_error: str = ""
+    detail: str = ""
     hccl: str = ""
     tag: str = ""
     waited: str = ""

@@ -65,14 +65,25 @@ _OF_GROUP: Final = {
 _FFTS_TIMEOUT: Final = "507048"
 _UNKNOWN: Final = "99999"  # torch_npu's ERR99999
 _MEMORY_BLOCKS: Final = frozenset({"EL0004", "EI0007", "EI0011"})
-_SETUP_BLOCKS: Final = frozenset({"EJ0001", "EJ0002", "EJ0003", "EJ0004"})
+_SETUP_BLOCKS: Final = frozenset({"EJ0001", "EJ0002", "EJ0004"})
 _COLLECTIVE_BLOCKS: Final = frozenset(
-    {"EI0002", "EI0005", "EI0006", "EI0008", "EI0009", "EI0010", "EI0012", "EI0013", "EI0015"}
+    {"EI0002", "EI0005", "EI0006", "EI0008", "EI0009", "EI0010", "EI0012", "EI0013", "EI0015", "EJ0003"}
 )
 _NO_REASON: Final = lazy_re(
     r"(?:Inner|Internal) [Ee]rror|(?:\A|.* )rt\w{1,60} execut(?:e|ion) failed, reason=|.*\bruntime result = \d"
+    r"|.*\brtGetDevMsg |(?:Check param failed|Task execute failed|ctx is NULL"
+    r"|(?:\w{1,20} )?[Kk]ernel (?:execute failed|(?:task )?happen error))"
 )
-"""Texts of a block that give no reason of their own: an internal error, or the code or reason of another call."""
+"""Texts that give no reason: an internal error, the code or reason of another call, or what follows from a failure.
+
+rtGetDevMsg is the call that reads the messages of a failure."""
+_NO_MORE: Final = lazy_re(r"the model stream execute failed|(?:aicore|aicpu|vector core|ffts ?plus) exception")
+"""Reasons of a fault that only say that something failed."""
+_DETAIL: Final = lazy_re(
+    r" {0,4}(?:[A-Za-z]\w{1,60}:)?"
+    r"(?P<said>(?!ErrCode=|report error|\w{1,60}\] )(?![^\n]{0,100}(?:execut(?:e|ion) failed|retCode=))[^\n]{8,300})"
+)
+"""The first error line of CANN's own logs, where it says more than that a call failed."""
 _EXCEPTIONS: Final = lazy_re(
     r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend(?:\b|_\d)|Launch kernel failed|\bERR\d{5} "
     r"|Inner error is reported"
@@ -86,6 +97,8 @@ _OPERATION: Final = lazy_re(
 )
 _EXACT: Final = {
     b"[PID: ": rb"(?<=\d: )\[PID: \d",  # in a message of any module: `E10007: [PID: 441] …`
+    b"[ERROR] ": rb"\[ERROR\] [A-Z_]{2,12}\(-?\d{1,10},[^,)\n]{0,100}\):",
+    b"current device: ": rb"current device: -?\d{1,5}, in function \w{1,200} at \S{0,300}ggml-cann",
     b"aicpu_scheduler):": rb"aicpu_scheduler\):\S{10,40} \[(?!device_log\.)[\w.:]{1,60}\](?:\[\w{1,60}\])?\[tid:",
 }
 """Words of anybody's lines, and what must match where they begin; simpler's own lines are of device_log.cpp."""
@@ -243,6 +256,8 @@ class Report(Struct):
             return  # a further core: its fields must not be mixed with those of the first
         if fact.kind == "words" and "words" in self.fields:
             return
+        if _NO_REASON.match(fields.get("inner", "")) is not None:
+            fields.pop("inner")
         for name, text in fields.items():
             if text not in ("", "-1"):
                 self.fields.setdefault(name, text)
@@ -260,13 +275,15 @@ class Report(Struct):
         kinds, groups, blocks = self.kinds, self.known, set(self.blocks)
         if "hardware" in kinds or Group.HARDWARE in groups:
             return Kind.HARDWARE
-        if "core" in kinds or "aicpu" in kinds or "kernel" in kinds or Group.FAULT in groups:
+        if {"core", "aicpu", "kernel", "engine"} & kinds.keys() or Group.FAULT in groups:
             timed_out = Group.TIMEOUT in groups and Group.FAULT not in groups
             return Kind.TIMEOUT if timed_out and _FFTS_TIMEOUT not in self.codes else Kind.FAULT
         if "memory" in kinds or Group.MEMORY in groups or blocks & _MEMORY_BLOCKS:
             return Kind.MEMORY
         if blocks & _COLLECTIVE_BLOCKS or {"notify", "socket", "link", "lost", "hccl", "port"} & kinds.keys():
             return Kind.SETUP if blocks & _SETUP_BLOCKS else Kind.COLLECTIVE
+        if "wait" in kinds:
+            return Kind.TIMEOUT
         if "driver" in kinds and "Open" not in self.fields.get("driver_call", ""):
             return Kind.DRIVER
         if {"setup", "driver"} & kinds.keys() or Group.SETUP in groups or blocks & _SETUP_BLOCKS:
@@ -285,7 +302,7 @@ class Report(Struct):
             return Kind.MASKED
         if "logged" in self.kinds:
             return Kind.LOGGED
-        if self.fields.get("torch") == _UNKNOWN:
+        if "torch" in self.fields and ("said" not in self.fields or self.fields["torch"] == _UNKNOWN):
             return Kind.EXIT
         return Kind.OTHER if "said" in self.fields else Kind.MASKED
 
@@ -295,6 +312,7 @@ class Report(Struct):
         order = (
             "hardware",
             "core",
+            "engine",
             "aicpu",
             "kernel",
             "words",
@@ -302,6 +320,7 @@ class Report(Struct):
             "driver",
             "setup",
             "notify",
+            "wait",
             "lost",
             "socket",
             "operator",
@@ -328,4 +347,9 @@ class Report(Struct):
             "lines": list(dict.fromkeys(self.lines)),
             "raised": self.raised,
         }
+        if self.kind is Kind.FAULT and _NO_MORE.match(self.fields.get("reason", "")) is not None:
+            known["reason"] = ""
+        detail = _DETAIL.match(self.fields.get("first_error", "")) if self.kind is Kind.OPERATOR else None
+        if detail is not None and "text" not in self.fields:
+            known["detail"] = detail["said"]
         return facts_from({**self.fields, **known}, ReportFacts)

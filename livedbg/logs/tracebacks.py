@@ -16,6 +16,7 @@ Invariants:
     tracebacks.T3. Frames without a head above them are a traceback only if the line below them names an exception.
     tracebacks.T4. A line between two frames of a traceback is another program's, unless it names an exception.
     tracebacks.T5. Of exceptions with their frames below them, the one that caused the others stands last.
+    tracebacks.T6. An exception without a message counts less than the one of the same type that says it anew with one.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -324,10 +325,15 @@ def _chosen(blocks: Sequence[_Block]) -> int:
         alone = after.link is _Link.NONE and bool(here.body)
         inside = after.link is _Link.BELOW or after.link is _Link.INSIDE or here.reports or not here.body
         elsewhere = after.link is _Link.DURING and not (_raised_by_handler(here, after) or _quotes(after, here))
-        if alone or not (inside or elsewhere):
+        if alone or not (inside or elsewhere or _said_anew(here, after)):
             return at
         at += 1
     return at
+
+
+def _said_anew(here: _Block, after: _Block) -> bool:
+    """Return whether the handler of an exception without a message raises one of its type that has one (T6)."""
+    return here.type == after.type and not here.message and after.message not in ("", CUT_OFF)
 
 
 def _raised_by_handler(handled: _Block, raised: _Block) -> bool:

@@ -425,6 +425,35 @@ def test_T5_of_stored_exceptions_the_one_below_caused_the_others() -> None:
     assert (raised.type, raised.stack[0].line, raised.related) == ("KeyError", 9, "it led to ValueError: no water")
 
 
+ANEW = """\
+Traceback (most recent call last):
+  File "/srv/pump.py", line 9, in read
+    raise TimeoutError
+{cause}
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "/srv/jobs.py", line 31, in ask
+    raise TimeoutError(f"{{method}} timed out") from e
+{later}
+"""
+
+
+@pytest.mark.invariant("tracebacks.T6")
+@pytest.mark.parametrize(
+    ("cause", "later", "said"),
+    [
+        ("TimeoutError", "TimeoutError: fill timed out", ("TimeoutError", "fill timed out", "ask jobs.py:31")),
+        ("TimeoutError: no water", "TimeoutError: fill", ("TimeoutError", "no water", "read pump.py:9")),
+        ("AssertionError", "RuntimeError: fill failed", ("AssertionError", "", "read pump.py:9")),
+    ],
+)
+def test_T6_an_exception_that_is_said_anew_with_a_message(cause: str, later: str, said: tuple[str, str, str]) -> None:
+    (hit,) = hits(ANEW.format(cause=cause, later=later).encode())
+    assert (hit.type, hit.message, places(hit)[0]) == said
+
+
 @pytest.mark.parametrize("text", ["Stack Trace:\n", "ValueError: x\n\nStack Trace: off\n", "ValueError: x\n\nStack:\n"])
 def test_a_heading_alone_is_no_stack(text: str) -> None:
     assert not hits(text.encode())

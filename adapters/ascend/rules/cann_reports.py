@@ -5,6 +5,8 @@ Invariants:
     cann_rule.C2. Warnings that only carry a code (torch_npu prints them while it ends) are no crash.
     cann_rule.C3. Ranks that waited for others are no cause if a rank reports a failure of its own
         (livedbg.analysis.postmortem.causes makes them notes).
+    cann_rule.C4. A core's fault comes before what the run's own log says of its end, which follows from it: a core that
+        failed does not answer. Not so if CANN ended the operation for its time: a core that waited then looks alike.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import asdict, replace
 
-from livedbg.adapters.ascend.codes import CannCode, cann_codes
+from livedbg.adapters.ascend.codes import CannCode, Group, cann_codes
 from livedbg.adapters.ascend.facts import ReportFacts
 from livedbg.adapters.ascend.lines import OWN_LINES
 from livedbg.adapters.ascend.reports import CODE, Kind, is_npu, report_facts, texts
-from livedbg.adapters.ascend.rules.jobs import jobs
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, jobs
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.survived import unless_survived
@@ -37,6 +39,8 @@ _NAMED: Final = 8
 _LONGEST: Final = 220  # characters of a text that is quoted
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
+_OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task failed
+_EVERYWHERE: Final = frozenset({"main", "test", "run"})
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
 
@@ -127,15 +131,24 @@ def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: Exce
     if alive is not None:
         said = f"{sentence_case(name_of(alive.id, snapshot))} still lives."
         return _note(finding, said, VerdictState.UNKNOWN)
-    if any(job.first("cann-code") or job.first("fatal") or job.first("timeout-exit") for job in jobs(state)):
+    if any(_tells_more(job, report) for job in jobs(state)):
         return _note(finding, "The run's own log tells more.")
     if not report.facts.raised and kind in _WARNINGS:
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.LOGGED and hit is None:
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
-    if kind is Kind.MASKED:
+    if kind is Kind.MASKED and not report.facts.inner:
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES.search)
+
+
+def _tells_more(job: JobDiagnostics, report: _Report) -> bool:
+    """Return whether a run's own log says more of its end than CANN does (C4)."""
+    facts = report.facts
+    faulted = report.kind in (Kind.FAULT, Kind.HARDWARE) and facts.core and facts.error_code.strip("0x")
+    if faulted and job.first("operation-ended") is None:
+        return False
+    return any(job.first(code) is not None for code in ("cann-code", "fatal", "timeout-exit"))
 
 
 def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Finding:
@@ -192,8 +205,14 @@ def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
     who = f"{facts.who}: " if facts.who else ""
     details = filter(None, (render(detail, values) for detail in known.details))
     if not place and facts.place:
-        place = f", noticed at {facts.place.rpartition('/')[2]}"
+        place = f", noticed at {_noticed(facts.place)}"
     return " ".join([f"{sentence_case(who + render(said.sentence, values))}{place}.", *details]), tuple(steps)
+
+
+def _noticed(place: str) -> str:
+    """Return `add.cpp:31`; `add/main.cpp:31` where each program has a file of that name."""
+    folder, _, file = place.rpartition("/")
+    return f"{folder.rpartition('/')[2]}/{file}" if folder and file.partition(".")[0] in _EVERYWHERE else file
 
 
 def _values(facts: ReportFacts) -> Mapping[str, str]:
@@ -202,22 +221,28 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
     npu = f"NPU {facts.device}" if facts.device else f"chip {facts.chip}" if facts.chip else ""
     kernel, code = facts.kernel or facts.op, _code(facts)
     meaning = code.meaning if code is not None else ""
-    own = "" if facts.kind == Kind.FAULT and (facts.core or meaning.endswith(_FAILED)) else meaning
+    fault = code is not None and code.group is Group.FAULT
+    own = "" if facts.kind == Kind.FAULT and (facts.core or not fault or meaning.endswith(_FAILED)) else meaning
     pid = facts.pid or facts.owner.removeprefix("pid ")
+    why = _short(facts.words or facts.reason or own or ("" if meaning else facts.inner or facts.said or facts.text))
     called = f"the call {facts.api}" if facts.api else "a call"
     return {
         **known,
-        **{name: _short(known[name]) for name in ("text", "said", "first_error")},
+        **{name: _short(known[name]) for name in ("text", "inner", "first_error", "detail")},
+        "said": _short(facts.inner or facts.said),
         **_values_of_collective(facts),
         **_values_of_lost(facts),
         "npu": npu,
         "the_npu": npu or "the NPU",
+        "wait": facts.wait or "event",
         "kernel": kernel,
+        "engine": "" if kernel or facts.core else facts.engine,
         "the_kernel": kernel or "the kernel",
-        "subject": _subject(facts, kernel, "" if own or facts.core else meaning.removesuffix(_FAILED)),
+        "subject": _subject(facts, kernel, meaning.removesuffix(_FAILED) if fault and not (own or facts.core) else ""),
         "on_core": kernel or facts.core,
         "at": _at(facts, npu),
-        "why": _short(facts.words or facts.reason or own or ("" if meaning else facts.said or facts.text)),
+        "why": why,
+        "because": _short(facts.text) or _because(facts, code, why),
         "meaning": meaning,
         "advice": code.advice if code is not None else "",
         "number": str(code.number) if code is not None else "",
@@ -225,7 +250,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "codes": ", ".join(map(str, facts.codes[:4])),
         "block": facts.text_of or next(iter(facts.blocks), "an error"),
         "operator": f"operator {facts.op}" if facts.op else called,
-        "call": facts.api or "a call",
+        "call": facts.api if facts.api and facts.who else called,
         "asked": _failed_allocation(facts),
         "left": _memory_left(facts),
         "driver_call": facts.driver_call or "a call",
@@ -233,6 +258,14 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "offset": _offset(facts),
         "plog": pid if pid.isdecimal() else "PID",
     }
+
+
+def _because(facts: ReportFacts, code: CannCode | None, why: str) -> str:
+    """Return why a call was refused: what its code means, unless that says less than anything else."""
+    if code is None or not code.mask:
+        return code.meaning if code is not None else why
+    other = why if why != code.meaning else ""
+    return other or ("" if facts.op and code.number // 1000 == _OF_RUNTIME else code.meaning)
 
 
 def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
@@ -244,6 +277,7 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
         "whom": f"rank {facts.remote}" if facts.remote.isdecimal() else "another rank (HCCL does not know which)",
         "waits": "" if connects else facts.tag or _block("EI0002", facts),
         "connects": connects or facts.remote,
+        "waited": f"{facts.waited} s" if facts.waited.isdecimal() else facts.waited,
         "within": f"within {facts.limit} s" if facts.limit else "in time",
         "returned": f"{facts.api or 'a call'} returned {code} ({words})" if code else "",
         "look": "connect" if connects else "ranks",

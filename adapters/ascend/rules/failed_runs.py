@@ -118,6 +118,7 @@ def cann(job: JobDiagnostics) -> Iterator[Finding]:
         "cann",
         job,
         {
+            "test": _failed_test(main, job),
             "said": main.sentence,
             "words": words,
             "ended": ended.sentence if ended is not None and main is not ended else "",
@@ -136,7 +137,7 @@ def cann(job: JobDiagnostics) -> Iterator[Finding]:
 
 def _host_limit(main: Diagnostic, known: FailureFacts, job: JobDiagnostics) -> Finding:
     """Return the finding if only the host's time limit fired: the device's state is not known."""
-    test = next(failed_tests([proof.log or "" for proof in main.evidence], job.snapshot), "")
+    test = _failed_test(main, job)
     values = {
         "waited": known.waited,
         "only": f"Test {test} failed: only" if test else "Only",
@@ -146,6 +147,10 @@ def _host_limit(main: Diagnostic, known: FailureFacts, job: JobDiagnostics) -> F
     }
     since_ns, proofs = main.at_wall_ns, evidence(main, job.first("watchdog-fired"))
     return written("host-limit", job, values, evidence=proofs, since_wall_ns=since_ns, cause=CauseClass.PEER)
+
+
+def _failed_test(main: Diagnostic, job: JobDiagnostics) -> str:
+    return next(failed_tests([proof.log or "" for proof in main.evidence], job.snapshot), "")
 
 
 def starved(job: JobDiagnostics) -> Iterator[Finding]:

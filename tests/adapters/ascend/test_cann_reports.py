@@ -57,7 +57,11 @@ SAID = [
     ),
     ("socket-timeout", "Rank 1: HCCL could not connect to another rank", ("HCCL_CONNECT_TIMEOUT",)),
     ("plog-port-taken", "Process 27172: HCCL can't listen on port 16666", ()),
-    ("plog-connect-timeout", "Process 27172: HCCL could not connect to rank 12 within 120 s", ()),
+    (
+        "plog-connect-timeout",
+        "Process 27172: HCCL could not connect to another rank (HCCL does not know which) within 120 s",
+        (),
+    ),
     ("transport-init", "HCCL could not connect to rank 0", ()),
     ("hccp-busy", "Rank 3: NPU 3 could not be started for the process", ("last training process is running",)),
     ("set-device", "Rank 0: NPU 4 could not be started for the process", ("507033",)),
@@ -136,6 +140,117 @@ def test_each_form(name: str, begins: str, also: tuple[str, ...]) -> None:
     judged = diagnose(world.snapshot()).verdict
     assert judged.state is VerdictState.CRASHED
     assert judged.sentence == found.sentence
+
+
+DEVICE = "EZ9999: [PID: 61] 2026-03-01-08:00:00.000.001 The error from device(chipId:3, dieId:0), serial number is 4"
+TELLS = [
+    (
+        f"{DEVICE}, event wait timeout occurred during task execution, stream_id:9, sq_id:9, task_id:5, event_id=7, "
+        "timeout=90s.[FUNC:A][FILE:a.cc][LINE:1]\n"
+        "        synchronize stream failed, runtime result = 507011[FUNC:B][FILE:b.cc][LINE:1]\n",
+        "Process 61: stream 9 on chip 3 waited 90 s for event 7, which did not come. ",
+    ),
+    (
+        f"{DEVICE}, wait timeout occurred during task execution, stream_id:9, sq_id:9, task_pos:5, id=17, timeout=90s, "
+        "cntFlag = 0.[FUNC:A][FILE:a.cc][LINE:1]\n",
+        "Process 61: stream 9 on chip 3 waited 90 s for event 17, which did not come. ",
+    ),
+    (
+        f"{DEVICE}. there is a fftsplus sdma error, sdma channel is 2, sdmaState=0x1, cqeStatus=0x20.[FUNC:A]\n",
+        "Process 61: the sdma engine on chip 3 failed. Error code 0x20. ",
+    ),
+    (
+        f"{DEVICE}, an exception occurred during DVPP task execution, stream_id:9, task_id:5, errcode:3, sqe_type=2\n",
+        "Process 61: the DVPP engine on chip 3 failed. Error code 3. Stream 9, task 5. ",
+    ),
+    (
+        "[ERROR] aclInit(nullptr) failed: 500000 (/w/xors/main.cpp:71)\n"
+        "[ERROR] RecentErrMsg: [PID: 61] 2026-03-01-08:00:00.000.001 Invalid_Argument(EE1001): The argument is invalid."
+        "Reason: rtGetDevMsg execution failed, the feature is not supported.\n"
+        "        [Init][Version]init soc version failed.[FUNC:ReportInnerError][FILE:log_inner.cpp][LINE:132]\n",
+        "Process 61: aclInit failed with 500000: init soc version failed, noticed at xors/main.cpp:71. ",
+    ),
+    (
+        "RuntimeError: call aclnnFill failed, detail:EZ9999: Inner Error!\n"
+        "EZ9999  Cannot parse json for config file [/opt/fill.json].\n        launch failed for Fill, errno:561000.\n",
+        "Operator aclnnFill failed: Cannot parse json for config file [/opt/fill.json]. ",
+    ),
+    (
+        "EJ0003: [PID: 61] 2026-03-01-08:00:00.000.001 Failed to bind the IP port. Reason: The IP address and port "
+        "have been bound already.\n        host nic listen start failed, port[60000], return[11][FUNC:A][FILE:a.cc]\n",
+        "Process 61: HCCL can't listen on port 60000: ",
+    ),
+    (
+        "[ERROR] HCCL(61,train):2026-03-01-08:00:00.000.001 [a.cc:8] [62][Wait][LinkEstablish]wait socket establish "
+        "timeout, role[0] rank[0] timeout[120 s]\n"
+        "[ERROR] HCCL(61,train):2026-03-01-08:00:00.000.002 [a.cc:9] [62] |  10.0.0.2(1)    |  16666  |   10.0.0.1(0) "
+        "|  0  |  server   |  time out | DISABLE |\n",
+        "Process 61: HCCL could not connect to rank 1 within 120 s",
+    ),
+    (
+        "/w/ggml-cann.cpp:61: CANN error: E89999: Inner Error!\n"
+        "E89999: [PID: 61] 2026-03-01-08:00:00.000.001 op[Fill], the sizes differ[FUNC:A][FILE:a.cc][LINE:113]\n"
+        "       launch failed for Fill, errno:561103.\n\n"
+        "  current device: 0, in function aclnn_fill at /w/ggml/src/ggml-cann/aclnn_ops.cpp:291\n",
+        "operator Fill failed on NPU 0: op[Fill], the sizes differ, noticed at aclnn_ops.cpp:291. ",
+    ),
+    (
+        "[rank3]: RuntimeError: NPU out of memory. NPUWorkspaceAllocator tried to allocate 2.00 GiB(NPU 3; 60.97 GiB "
+        "total capacity; 1.11 GiB free). If you want to reduce memory usage, set TASK_QUEUE_ENABLE=1.\n",
+        "Rank 3: NPU 3 is out of memory: 2.00 GiB were requested. 1.11 GiB of 60.97 GiB are free.",
+    ),
+    (
+        "[ERROR] RUNTIME(61,serve):2026-03-01-08:00:00.000.001 [a.cc:2350]58 SetDevice:Set visible device failed, "
+        "invalid device=0, input visible devices:4\n"
+        "[ERROR] RUNTIME(61,serve):2026-03-01-08:00:00.000.002 [b.cc:92]58 rtSetDevice:ErrCode=107001, desc=[device id "
+        "error], InnerCode=0x7010003\n"
+        "[ERROR] ASCENDCL(61,serve):2026-03-01-08:00:00.000.003 [c.cpp:54]58 aclrtSetDeviceImpl: open device 0 failed, "
+        "runtime result = 107001.\n",
+        "there is no device of that number (Set visible device failed, invalid device=0, input visible devices:4).",
+    ),
+    (
+        "[ERROR] [AscPlugin] AscendKernelLaunchWithFlagV2 ret 107000\n"
+        "[ERROR] [AscPlugin] Kernel: [fill] Stream: [0x5d] BlockDim: [65536] kernel launch failure!\n",
+        "Operator fill failed: BlockDim: [65536] kernel launch failure. ",
+    ),
+    (
+        "[2026-03-01 08:00:00.1] [error] [61] [hccl_runner.cpp:132] AllGatherHcclRunner:0 HcclCommInitRootInfo fail, "
+        "error:2, rank:1, rankSize:4\n",
+        "HCCL failed: HcclCommInitRootInfo returned 2 (a pointer is null). It is rank 1 of 4 in its group.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "said"), TELLS)
+def test_what_a_report_tells_beside_a_code_that_masks_it(lines: str, said: str) -> None:
+    judged = verdict(lines)
+    assert judged.state is VerdictState.CRASHED
+    assert said in f"{judged.sentence} " and "masks the cause" not in judged.sentence
+
+
+def test_that_an_exception_ended_the_process_leads_only_where_nothing_else_is_known() -> None:
+    ended = "[rank3]: RuntimeError: [ERROR] 2026-06-25-10:45:23 (PID:9, Device:0, RankID:3) ERR02005 DIST error\n"
+    (alone,) = reports(seen(ended))
+    assert "ended with an exception (torch_npu: ERR02005)" in alone.sentence
+    late = (
+        "[rank3]:[E625 10:45:23.000000001 ProcessGroupHCCL.cpp:932] [Rank 3] Watchdog caught collective operation "
+        "timeout: WorkHCCL(SeqNum=12, OpType=BROADCAST, Timeout(ms)=1800000) ran for 1800123 milliseconds before "
+        "timing out.\n"
+    )
+    assert "Rank 3 timed out in broadcast #12" in verdict(ended + late).sentence
+
+
+def test_a_device_log_s_line_of_a_module_that_nobody_lists_is_quoted() -> None:
+    line = (
+        "[ERROR] TSCH(-1,null):2026-03-01-08:00:00.000.001 28 (cpuid:0) disp.c:12 on_timeout: slot_id=1, fault_task=0\n"
+    )
+    judged = verdict(line)
+    assert judged.state is VerdictState.UNKNOWN
+    assert "CANN's TSCH is: on_timeout: slot_id=1, fault_task=0" in judged.sentence
+
+
+def test_a_wait_that_ended_in_time_is_no_report() -> None:
+    assert reports(seen("event wait took 90 s during task execution, stream_id:9, event_id=7\n")) == []
 
 
 def test_a_code_that_masks_the_cause_says_so() -> None:
@@ -226,6 +341,43 @@ def test_C1_while_the_target_lives_a_report_is_inconclusive() -> None:
 @pytest.mark.invariant("cann_rule.C2")
 def test_C2_a_warning_with_a_code_alone_is_unknown() -> None:
     assert verdict(text("no-teardown-warning")).state is VerdictState.UNKNOWN
+
+
+CORE = (
+    "[ERROR] RUNTIME(71,python):2026-06-12-11:05:31.653.001 [core.cc:645] 74 PrintCoreInfo:The error from device("
+    "chipId:1, dieId:0), serial number is 1, there is an exception of fftsplus aivector error, core id is 15, error "
+    "code = 0x4000000000000000, dump info: pc start: 0x1000, current: 0x1400, vec error info: 0x1f\n"
+    "[ERROR] RUNTIME(71,python):2026-06-12-11:05:31.653.002 [core.cc:658] 74 PrintCoreInfo:The extend info: errcode:"
+    "(0x4000000000000000, 0, 0) errorStr: VEC instruction error: the ub address out of bounds. fixp_error0 info: 0x3\n"
+)
+STALL = (
+    "[2026-06-12 11:05:32.100000][T0x7f01][ERROR] sync: [r.cpp:511] aclrtSynchronizeStreamWithTimeout (AICPU) failed: "
+    "507018\n"
+    "[2026-06-12 11:05:32.100200][T0x7f01][ERROR] check: [m.cpp:815] PTO2 scheduler timeout sub_class=S1:running-"
+    "stalled (detail=1) completed=1/5 running=2 ready=0 waiting=2 orch_done=1 stuck_task_id=4294967296 stuck_core=24\n"
+)
+ENDED = "[2026-06-12 11:05:31.000000][T0x7f01][ERROR] watch: [w.cpp:5] HandleTaskTimeout\n"
+
+
+@pytest.mark.invariant("cann_rule.C4")
+def test_C4_a_core_s_fault_comes_before_the_stall_that_follows_from_it() -> None:
+    judged = verdict(CORE + STALL)
+    assert judged.state is VerdictState.CRASHED
+    assert "vector core 15" in judged.sentence and "ub address out of bounds" in judged.sentence
+
+
+@pytest.mark.invariant("cann_rule.C4")
+@pytest.mark.parametrize(
+    "lines", [STALL, ENDED + CORE + STALL, CORE.replace("code = 0x4000000000000000", "code = 0") + STALL]
+)
+def test_C4_a_stall_without_a_fault_of_its_own_stays_one(lines: str) -> None:
+    judged = verdict(lines)
+    assert judged.state is VerdictState.STALLED and "core 24" in judged.sentence
+
+
+def test_memory_that_a_broken_device_refuses_is_no_want_of_memory() -> None:
+    judged = verdict("[ERROR] alloc: [a.cpp:51] rtMalloc failed: 507899 (size=4096)\n")
+    assert "The call rtMalloc failed with 507899: the driver refuses every call" in judged.sentence
 
 
 @pytest.mark.invariant("cann_rule.C3")

@@ -34,6 +34,17 @@ BOARD = """\
 [ERROR] compare failed
 [2026-06-25 10:32:00] ERROR: testcase failed (exit 2): rowdivide
 """
+SCENE = """\
+=== Runtime: tensormap_and_ringbuffer  Level: 2 ===
+  TestFill::default ...
+  TestFill::default PASSED
+  TestFill::big ...
+  TestFill::big FAILED: {why}
+"""
+BF16 = (
+    "[ERROR] Mismatch (bf16 golden_v1.bin vs v1.bin): max ulp diff=310 at idx=12 (golden_bits=16004, out_bits=48750, "
+    "golden=0.25, out=-0.5)"
+)
 
 
 def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
@@ -49,10 +60,27 @@ def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
         (FAILED.replace("['y']", "['y', 'z']"), "outputs 'y', 'z', the first in 32,768 of 524,288 elements"),
         (PASSED + FAILED, "output 'y' in 32,768 of 524,288 elements"),
         (SIMPLER, "output 'f' by up to 0.25 (rtol 0.001, atol 0.001), at _compare_outputs (scene_test.py:1220)."),
+        (
+            SCENE.format(why="Golden mismatch on 'f': max_diff=0.25, rtol=0.001, atol=0.001"),
+            "TestFill::big: output 'f' by up to 0.25 (rtol 0.001, atol 0.001).",
+        ),
         (BOARD, "rowdivide: v3.bin by up to 18.5, at index 963 -8.25 instead of 10.25 (float32)."),
+        (
+            BOARD.replace(BOARD.partition("\n")[0], BF16),
+            "rowdivide: v1.bin by up to 310 ulp, at index 12 -0.5 instead of 0.25 (bf16).",
+        ),
         (BOARD.partition("[2026")[0], "v3.bin by up to 18.5, at index 963 -8.25 instead of 10.25 (float32)."),
     ],
-    ids=["one output", "two outputs", "after a pass", "simpler", "a board's case", "without its name"],
+    ids=[
+        "one output",
+        "two outputs",
+        "after a pass",
+        "simpler",
+        "a scene",
+        "a board's case",
+        "in bf16",
+        "without its name",
+    ],
 )
 def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
     code, document = report(tmp_path, text)
@@ -123,3 +151,20 @@ def test_an_exception_that_passes_a_code_on_follows_from_the_reason_above_it(
 def test_a_domain_that_was_made_is_no_failure(tmp_path: Path) -> None:
     made = DOMAIN.format(level="INFO", what="f: [comm_sim.cpp:10] [comm rank 1] alloc_domain: begin")
     assert report(tmp_path, made)[1]["verdict"]["state"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("why", "said"),
+    [
+        (
+            "kernel fill.cpp: no member named x",
+            "The test run failed: TestFill::big: kernel fill.cpp: no member named x.",
+        ),
+        ("run_prepared failed with code 507018", "run_prepared failed with 507018: the AICPU's task failed"),
+    ],
+)
+@pytest.mark.parametrize("after", ["", "  TestFill::last ...\n  TestFill::last PASSED\n"])
+def test_a_scene_that_failed_is_named(tmp_path: Path, why: str, said: str, after: str) -> None:
+    code, document = report(tmp_path, SCENE.format(why=why) + after)
+    sentence = document["verdict"]["sentence"]
+    assert (code, said in sentence, "TestFill::big" in sentence) == (11, True, True), sentence

@@ -64,3 +64,10 @@ def test_a_code_that_a_test_expects_is_no_crash(tmp_path: Path) -> None:
     passed = END.replace("1 failed, 2 passed", "3 passed")
     verdict = _verdict(tmp_path, HEAD + LIMIT + "tests/st/test_norm.py::test_limit PASSED\n" + passed)
     assert verdict["state"] == "exited"
+
+
+def test_a_code_that_masks_the_cause_names_the_test_that_failed(tmp_path: Path) -> None:
+    code = LIMIT.partition("Stream sync")[0] + "aclrtSynchronizeStreamWithTimeout (AICPU) failed: 507901\n"
+    verdict = _verdict(tmp_path, HEAD + FAILED.replace("507046", "507901") + code + END)
+    said = "In test tests/st/test_norm.py::test_norm[2]: CANN returned 507901"
+    assert (verdict["state"], verdict["sentence"].startswith(said)) == ("crashed", True), verdict
