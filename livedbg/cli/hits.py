@@ -97,14 +97,14 @@ class HitPrinter:
         if self._as_json:
             yield json_line(exception_out(hit))
             return
-        where = f"{_thread(hit, snapshot)}{_job(hit)}"
+        where = f"thread {_thread(hit, snapshot)}{_job(hit)}" if hit.thread else f"in a log{_job(hit)}"
         stamp = clock(hit.at_wall_ns)
         text = f"{hit.type}: {hit.message}" if hit.message else hit.type
         if before:
-            yield f"{stamp} thread {where}: {hit.count} times so far: {text.partition(chr(10))[0]}"
+            yield f"{stamp} {where}: {hit.count} times so far: {text.partition(chr(10))[0]}"
             return
         again = f" ({hit.count} times)" if hit.count > 1 else ""
-        yield f"{stamp} thread {where}: {text}{again}"
+        yield f"{stamp} {where}: {text}{again}"
         run = repeated_frames(hit.stack)
         repeats = range(run.start + run.period, run.start + run.period * run.times) if run is not None else range(0)
         for number, frame in enumerate(hit.stack):

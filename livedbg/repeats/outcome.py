@@ -21,7 +21,7 @@ How = Literal["well", "code", "signal", "hung", "cut"]
 _WORDS: Final[dict[How, str]] = {"well": "succeeded", "hung": "hung", "cut": "interrupted by Ctrl-C"}
 _FRAMES: Final = 12
 _CHANGING: Final = lazy_re(r"0x[0-9a-f]+|\d+")
-_RUNTIMES: Final = ("libstdc++.so", "libc++abi.so")
+_RUNTIMES: Final = ("libstdc++.so", "libc++abi.so", "libgcc_s.so", "libc.so")
 _HELPERS: Final = lazy_re(
     r"^(?:__cxa_\w+|_Unwind_\w+|__GI_\w+|raise|abort|__libc_message|__pthread_kill\w*|gsignal|std::terminate.*"
     r"|malloc_printerr|__interceptor_\w+|_PyErr_\w+|PyErr_\w+"
@@ -113,8 +113,8 @@ def frames_shown(frames: tuple[Frame, ...]) -> tuple[str, ...]:
 
 
 def _helps(frame: Frame) -> bool:
-    unnamed = frame.function.startswith("0x")  # of libstdc++, without its debug information
-    return bool(_HELPERS.match(frame.function)) or (unnamed and (frame.module or "").startswith(_RUNTIMES))
+    """Return whether a frame is of what a program crashes or waits in at its own call: the call is the place."""
+    return bool(_HELPERS.match(frame.function)) or (frame.module or "").rpartition("/")[2].startswith(_RUNTIMES)
 
 
 def _frame(frame: Frame) -> str:

@@ -135,6 +135,11 @@ def test_frames_by_which_a_program_dies_are_left_out() -> None:
         Frame("main", module="a"),
     )
     assert frames_shown(frames) == ("work at a.cpp:7", "main in a")
+    inside = (
+        Frame("__memmove_avx_unaligned", module="libc.so.6"),
+        Frame("__gxx_personality_v0", module="libstdc++.so.6"),
+    )
+    assert frames_shown((*inside, *frames[-2:])) == ("work at a.cpp:7", "main in a")
     assert frames_shown((Frame("abort", module="libc.so.6"),)) == ("abort in libc.so.6",)
     assert frames_shown((Frame("libffi.so.8+0x6f79", module="libffi.so.8"),)) == ("libffi.so.8+0x6f79",)
 
