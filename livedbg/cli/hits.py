@@ -147,6 +147,7 @@ def _summary(point: Catchpoint) -> str:
 
 
 _HOLDS_S: Final = 3.0
+_PLACES_COME_S: Final = 4.0  # for which a verdict waits for new stacks
 _BAD: Final = frozenset((VerdictState.CRASHED, VerdictState.DEADLOCK, VerdictState.STALLED, VerdictState.DIVERGED))
 
 
@@ -173,6 +174,7 @@ class FindingsPrinter:
         self._next: tuple[str, frozenset[str]] | None = None
         self._next_ns = 0
         self._over_ns = 0
+        self._unplaced_ns = 0
         self._begins = True
         self._looked_last = False
         self._told = ""
@@ -199,6 +201,8 @@ class FindingsPrinter:
             return
         if self._looked_last and not update.diagnosis.is_looking:
             self._verdict = None  # what was said was that it looks
+        if not last and self._awaits_places(update):
+            return
         begins = self._begins and not update.diagnosis.is_looking and verdict.state is VerdictState.UNKNOWN
         if self._changes(verdict, update.snapshot.now().mono_ns, last or update.ended, begins):
             self._begins, self._told = False, verdict.sentence
@@ -214,6 +218,16 @@ class FindingsPrinter:
                 self._sentences.add((finding.rule, finding.sentence))
                 if not again and (self._as_json or finding.sentence != self._told):
                     yield self._finding_line(name, finding, at_ns)
+
+    def _awaits_places(self, update: Update) -> bool:
+        """Return whether the verdict has only just come, and the places that it names are still to come."""
+        chief = update.diagnosis.chief
+        if update.ended or chief is None or not chief.places_come:
+            self._unplaced_ns = 0
+            return False
+        now_ns = update.snapshot.now().mono_ns
+        self._unplaced_ns = self._unplaced_ns or now_ns
+        return now_ns - self._unplaced_ns < _PLACES_COME_S * 1e9
 
     def _awaits_last_words(self, update: Update) -> bool:
         """Return whether all processes have ended just now, so that their last output and stack are still to come."""

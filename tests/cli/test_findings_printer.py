@@ -103,3 +103,23 @@ def test_that_nothing_is_known_yet_is_printed_once_it_holds_or_nothing_else_come
     assert printed(*unknown, (9, STATES.UNKNOWN, "t")) == ["UNKNOWN"]
     assert printed(*unknown, (2.6, STATES.STALLED, "t")) == ["STALLED"]
     assert printed(*unknown, ended=True) == ["UNKNOWN"]
+
+
+def test_a_deadlock_waits_for_its_places_but_not_for_long() -> None:
+    def said(*looks: tuple[float, bool]) -> list[str]:
+        printer = FindingsPrinter(False)
+        lines: list[str] = []
+        for at_s, comes in looks:
+            text = f"Deadlock at {at_s:g}."
+            finding = Finding(
+                rule="lock-cycle", severity=Severity.CRITICAL, sentence=text, entities=("t",), places_come=comes
+            )
+            at_ns = int(at_s * 1e9)
+            snapshot = Snapshot(revision=1, clocks={"box": Clock(at_ns, at_ns)})
+            verdict = Verdict(state=STATES.DEADLOCK, sentence=text, roots=("t",), chief="F1")
+            lines += printer.lines(Update(snapshot, Diagnosis(verdict, {"F1": finding})))
+        return [line.partition("DEADLOCK ")[2].partition(" [")[0] for line in lines]
+
+    assert said((1, True), (2, True), (3, False)) == ["Deadlock at 3."]
+    assert said((1, True), (4, True), (5.5, True), (6, False)) == ["Deadlock at 5.5."]
+    assert said((1, False)) == ["Deadlock at 1."]

@@ -21,7 +21,6 @@ from livedbg.analysis.rules.places import at, is_outdated, places_in, shortest, 
 from livedbg.analysis.rules.words import (
     duration,
     edge_evidence,
-    host_of,
     many,
     name_of,
     pids_of,
@@ -36,8 +35,6 @@ _ACTORS: Final = ("thread:", "task:")
 _GIL_LOCKS: Final = range(32, 512)
 """Where CPython's `struct _gil_runtime_state` has its locks (3.8 to 3.13: bytes 32 to 208)."""
 _WORTH_SAYING_NS: Final = 200_000_000
-_STACKS_COME_NS: Final = 4_000_000_000
-"""So soon has a look the stacks of threads that have begun to wait."""
 """Who a signal interrupts has waited for a moment only, in a deadlock of hours."""
 _SHOWN: Final = 6
 _NOUNS: Final = {
@@ -61,7 +58,7 @@ class CycleRule(Struct, frozen=True):
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         for cycle in state.graph.cycles:
-            if _rule_of(cycle) is self and not _inside_of_gil(cycle) and not _is_looked_at(cycle, state):
+            if _rule_of(cycle) is self and not _inside_of_gil(cycle):
                 yield self._finding(cycle, state)
 
     def _finding(self, cycle: tuple[str, ...], state: RuleInput) -> Finding:
@@ -90,6 +87,7 @@ class CycleRule(Struct, frozen=True):
             state=VerdictState.DEADLOCK,
             roots=tuple(entity for entity in cycle if entity.startswith(_ACTORS)) or cycle,
             holder=_holder(actors, state),
+            places_come=any(is_outdated(entity, state) for entity in cycle),
         )
 
 
@@ -161,13 +159,6 @@ def _known_place(actors: Sequence[str], labels: Sequence[str], state: RuleInput)
     """Return ` (python in main train.py:5)`: the first known place and its thread, if not all places are known."""
     named = ((label, places_in((actor,), state)) for actor, label in zip(actors, labels, strict=True))
     return next((f" ({label} in {place[2:]}" for label, place in named if place), "")
-
-
-def _is_looked_at(cycle: Sequence[str], state: RuleInput) -> bool:
-    """Return whether the stacks of threads that have just begun to wait for each other are still to come."""
-    snapshot = state.snapshot
-    began = {entity: snapshot.activity[entity].rests_since_mono_ns for entity in cycle if is_outdated(entity, state)}
-    return any(snapshot.now(host_of(entity)).mono_ns - at_ns < _STACKS_COME_NS for entity, at_ns in began.items())
 
 
 def _each(members: Sequence[str]) -> str:
