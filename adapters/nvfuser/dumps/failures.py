@@ -36,8 +36,10 @@ _TYPE: Final = lazy_re(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): 
 _NOTE: Final = lazy_re(r"(?:: (?:fatal )?error[: ]|\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))")
 _OURS: Final = lazy_re(r"Fuser/|(?<!torch)/csrc/|nvfuser")  # PyTorch has a torch/csrc of its own
 _REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
-_QUOTED: Final = lazy_re(r'\d*[\^*+=][a-z-]+(?:,|$)|[~@&]"')
-"""A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed."""
+_QUOTED: Final = lazy_re(r"\d*[\^*+=][a-z-]+(?:,|$)|[~@&]\"|.{0,60}\b(?:Input|Actual message): '")
+"""A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed. What
+`pytest.raises` compared with its pattern (_pytest/raises.py): it was caught.
+"""
 _KERNEL: Final = lazy_re(r"(?:\b|__tmp_)nvfuser_\w{1,1000}?_f\d{1,18}_c\d{1,18}_r\d{1,18}_g(\d{1,18})\b")
 _EXTENT: Final = lazy_re(r"\{\( [^{}]{1,300} \)\}")
 """`{( ceilDiv(128, 4) )}` (csrc/ir/internal_nodes.cpp, IterDomain::toString)."""
