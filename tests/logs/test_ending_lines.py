@@ -1042,3 +1042,9 @@ def test_an_assertion_that_python_called_has_both_places() -> None:
     )
     said = "Crashed in forward (run.py:3), in cast (cast.cpp:5): assert: Assertion `v' failed."
     assert verdict(text).sentence == said
+
+
+def test_a_place_without_a_line_takes_nothing_from_the_reason() -> None:
+    stack = "*** SIGABRT received at time=1 on cpu 1 ***\n    @     0x55d1f9a5a1b  pool::give()\n"
+    said = verdict(f"free(): double free detected in tcache 2\n{stack}").sentence
+    assert said == "Crashed in pool::give: SIGABRT: free(): double free detected in tcache 2."

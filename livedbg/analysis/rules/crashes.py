@@ -99,7 +99,8 @@ class Crash:
         own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
         text = with_referred(text, hit, snapshot)
-        text = text if own is None else text.replace(f"{line_of(own)}: ", "", 1)
+        if own is not None and (line := line_of(own)):
+            text = text.replace(f"{line}: ", "", 1)
         begun = begun_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot) if fatal else ""
         if begun and kind in _ABRUPT and not hit.stack:
             text = f'{text}, after "{begun[:_BEGUN]}"'
