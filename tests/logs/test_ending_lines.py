@@ -1048,3 +1048,13 @@ def test_a_place_without_a_line_takes_nothing_from_the_reason() -> None:
     stack = "*** SIGABRT received at time=1 on cpu 1 ***\n    @     0x55d1f9a5a1b  pool::give()\n"
     said = verdict(f"free(): double free detected in tcache 2\n{stack}").sentence
     assert said == "Crashed in pool::give: SIGABRT: free(): double free detected in tcache 2."
+
+
+@pytest.mark.parametrize(
+    "behind", ["", "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(9)), "4 passed in 3.0s\n"]
+)
+def test_a_comparison_that_failed_is_said_and_is_no_verdict_on_a_run(behind: str) -> None:
+    """A tuner compares what it rejects: the run goes on, or ends well."""
+    said = verdict(f"allclose: False\n{behind}")
+    assert said.state is (VerdictState.EXITED if "passed" in behind else VerdictState.UNKNOWN)
+    assert behind or said.sentence.startswith("Results differ: allclose says no.")
