@@ -127,7 +127,7 @@ def test_memory_is_credited_to_who_keeps_it_and_not_to_who_touched_it_first(buil
             said = livedbg("stacks", target.pid, "--for", seconds, "--pages")
             first, *_ = [*said.out.splitlines(), ""]
             shares = {name: int(share) for share, name in re.findall(r"(\d+)% in (\w+) \(keeper", first)}
-            assert shares.get("answer", 0) < 10, said.everything  # what it had at the peak, on a box that stands still
+            assert shares.get("answer", 0) < 10, said.everything  # a block of it may live for a second on a busy host
             return first.startswith("Your code keeps ") and shares.get("remember", 0) > 90
 
         longer(3.0, holds)

@@ -18,9 +18,7 @@ from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 _GROUP: Final = lazy_re(r"Error from segmentation group (\d{1,18}):\s?(.{0,4000})$")
-_ASSERT: Final = lazy_re(
-    r"INTERNAL ASSERT FAILED at \"{0,2}([^\s\",]+?)\"{0,2}:(\d{1,18})"
-)  # quotes are doubled in CSV
+_ASSERT: Final = lazy_re(r"INTERNAL ASSERT FAILED at \"{0,2}([^\s\",]+?)\"{0,2}:(\d{1,18})")  # doubled in CSV
 _OTHERS: Final = ("```", "[ RUN      ]", "[  FAILED  ]", "[       OK ]", "[----------]")
 _WHAT: Final = lazy_re(r"^(?:\s{1,8}what\(\): {1,4}|C\+\+ exception with description \")")  # of C++'s runtime; gtest's
 _PROMPT: Final = lazy_re(r"^E {2,10}")  # pytest's

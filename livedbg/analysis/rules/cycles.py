@@ -18,15 +18,7 @@ from msgspec import Struct
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.places import at, is_outdated, places_in, shortest, thing_name
-from livedbg.analysis.rules.words import (
-    duration,
-    edge_evidence,
-    many,
-    name_of,
-    pids_of,
-    since_wall_ns,
-    waited_ns,
-)
+from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of, pids_of, since_wall_ns, waited_ns
 from livedbg.model import Evidence, Severity, ids
 from livedbg.model.snapshot import Snapshot
 

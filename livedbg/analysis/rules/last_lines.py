@@ -503,7 +503,7 @@ def _thrown_at(end: _End, code: UserCode) -> str:
 
 
 def _asserted_at(end: _End, snapshot: Snapshot) -> str:
-    """Return the place of an assertion right below that says no more than that it failed: `, at pump.cpp:12`."""
+    """Return the place of an assertion right below that says no more than that it failed: `, in fill (pump.cpp:12)`."""
     line = end.records[end.at].line or 0
     for hit in snapshot.exceptions.values():
         below = hit.source == end.source.id and 0 < (hit.first_line or 0) - line <= _LABELS
