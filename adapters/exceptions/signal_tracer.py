@@ -34,7 +34,7 @@ from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import process_exists, read_stat, signal_name
 from livedbg.linux.registers import PC, SP
 from livedbg.probes.newest import Newest
-from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
+from livedbg.probes.perf import STACK_COPY_BYTES, TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.tracefs import NoTracefs, TraceEvent, kernel_event
 from livedbg.probes.tracer import ProcessTree, Tracer
@@ -204,7 +204,7 @@ class SignalTracer(Tracer):
         traced = []
         for sample in samples:
             if sample.source == self._exec:
-                self._note_stack(sample.pid)
+                self._note_stack(sample)
                 continue
             if sample.source:
                 assert self._fault is not None
@@ -266,11 +266,12 @@ class SignalTracer(Tracer):
             overflow = stack_overflow(sample, self._mappings(sample.pid), end)
         return Call((signal_name(number),), message, sent=others, fatal=is_fatal(number, handler), overflow=overflow)
 
-    def _note_stack(self, pid: int) -> None:
+    def _note_stack(self, sample: Sample) -> None:
         """Keep where the stack of a program ends that a process has just begun to execute."""
+        end = stack_end(sample)
         with contextlib.suppress(OSError):  # it has ended
-            end = next((one.end for one in parse_maps(pid) if one.path == "[stack]"), 0)
-            self._stack_ends[pid] = end
+            end = next((one.end for one in parse_maps(sample.pid) if one.path == "[stack]"), end)
+        self._stack_ends[sample.pid] = end
 
     def _disarm(self) -> None:
         self._senders.close()
@@ -292,7 +293,17 @@ _FROM_OUTSIDE: Final = (0, -1)  # of those: as a rule, where the sender is not k
 _FIELDS: Final = ("sig", "code", "sa_handler")
 _BY_STACK: Final = (signal.SIGSEGV, signal.SIGBUS)
 _STACK_PAGE: Final = 4096
+_FIRST_BYTES: Final = 64 << 10  # of a stack: arguments and environment, where its end may not be known exactly
 _BEYOND: Final = 64 << 20  # bytes below its stack that one frame may reach
+
+
+def stack_end(sample: Sample) -> int:
+    """Return where a stack ends at least whose copy begins in a program's first moment; 0 if the copy is full.
+
+    The kernel copies up to the first page that is not there (kernel/events/core.c, perf_output_sample_ustack): mostly
+    the end of the stack. So the end is known of a process that is over before its mappings could be read.
+    """
+    return sample.registers[SP] + len(sample.stack) if len(sample.stack) < STACK_COPY_BYTES else 0
 
 
 def stack_overflow(sample: Sample, mappings: Sequence[Mapping], main_end: int = 0) -> int:
@@ -307,7 +318,8 @@ def stack_overflow(sample: Sample, mappings: Sequence[Mapping], main_end: int = 
     pointer = sample.registers[SP]
     main_end = main_end or next((one.end for one in mappings if one.path == "[stack]"), 0)
     limit = _stack_limit(sample.pid)
-    if limit - _STACK_PAGE <= main_end - pointer <= limit + _BEYOND:
+    least = limit - (_STACK_PAGE if sample.stack else _FIRST_BYTES)
+    if least <= main_end - pointer <= limit + _BEYOND:
         return main_end - pointer
     for guard, stack in pairwise(mappings):
         guarded = guard.end == stack.start and (guard.permissions[:3], stack.permissions[:2]) == ("---", "rw")

@@ -44,6 +44,7 @@ __all__ = [
     "BREAKPOINT",
     "LAYOUT",
     "RING_BYTES",
+    "STACK_COPY_BYTES",
     "TRACEPOINT",
     "NoPerf",
     "PerfEvents",
@@ -53,6 +54,9 @@ __all__ = [
     "open_event",
     "supported",
 ]
+
+STACK_COPY_BYTES: Final = 24 << 10
+"""Stack bytes of each sample, where nobody asks for others."""
 
 _SET_OUTPUT, _SET_FILTER, _ID = 0x2405, 0x40082406, 0x80082407  # PERF_EVENT_IOC_*
 _LOST, _SAMPLE = 2, 9  # PERF_RECORD_*
@@ -81,7 +85,7 @@ class PerfEvents:
         self,
         sources: Sequence[Source],
         *,
-        stack_bytes: int = 24 << 10,
+        stack_bytes: int = STACK_COPY_BYTES,
         follow: bool = False,
         ring_bytes: int = RING_BYTES,
         wake: bool = True,
@@ -107,7 +111,7 @@ class PerfEvents:
         sources: Sequence[Source],
         threads: Callable[[], Iterable[int]],
         *,
-        stack_bytes: int = 24 << 10,
+        stack_bytes: int = STACK_COPY_BYTES,
         follow: bool = False,
         ring_bytes: int = RING_BYTES,
         wake: bool = True,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from livedbg.adapters.exceptions.signal_meaning import is_fatal
-from livedbg.adapters.exceptions.signal_tracer import stack_overflow
+from livedbg.adapters.exceptions.signal_tracer import stack_end, stack_overflow
 from livedbg.linux.maps import Mapping
 from livedbg.linux.registers import SP
+from livedbg.probes.perf import STACK_COPY_BYTES
 from livedbg.probes.perf_records import Sample
 
 _LIMIT = 8 << 20
@@ -23,10 +24,10 @@ def _mapping(start: int, end: int, permissions: str, path: str = "") -> Mapping:
     return Mapping(start, end, permissions, 0, "00:00", 0, path, False)
 
 
-def _at(pointer: int) -> Sample:
+def _at(pointer: int, stack: bytes = b"") -> Sample:
     registers = [0] * 40
     registers[SP] = pointer
-    return Sample(source=0, pid=1, tid=1, mono_ns=1, raw=b"", registers=tuple(registers), stack=b"")
+    return Sample(source=0, pid=1, tid=1, mono_ns=1, raw=b"", registers=tuple(registers), stack=stack)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +38,17 @@ def test_the_main_thread_has_used_up_its_limit(used: int, overflow: bool) -> Non
     stack = _mapping(_END - 0x21000, _END, "rw-p", "[stack]")
     assert stack_overflow(_at(_END - used), [stack]) == (used if overflow else 0)
     assert stack_overflow(_at(_END - used), [], _END) == (used if overflow else 0)
+
+
+@pytest.mark.parametrize(("stack", "overflow"), [(b"", True), (bytes(64), False)])
+def test_near_its_limit_only_a_stack_without_a_page_has_overflowed(stack: bytes, overflow: bool) -> None:
+    used = _LIMIT - 20_000  # the end may be known too low by the environment's size
+    assert stack_overflow(_at(_END - used, stack), [], _END) == (used if overflow else 0)
+
+
+@pytest.mark.parametrize(("copied", "end"), [(0, 0x1000), (5000, 0x1000 + 5000), (STACK_COPY_BYTES, 0)])
+def test_the_end_of_a_stack_is_where_its_copy_ends(copied: int, end: int) -> None:
+    assert stack_end(_at(0x1000, bytes(copied))) == end
 
 
 @pytest.mark.parametrize(("pointer", "used"), [(0x10F00, 0x40100), (0x11040, 0x3FFC0), (0x13000, 0), (0x60000, 0)])
