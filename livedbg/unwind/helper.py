@@ -1,4 +1,4 @@
-"""The unwinding process of a session: `python -m livedbg.unwind.helper PARENT`, shown as livedbg-unwind.
+"""The unwinding process of a session: `python -m livedbg.unwind PARENT`, shown as livedbg-unwind.
 
 It reads the stacks that the session copied, and the debug information of the files that their frames lie in. A damaged
 or hostile file ends this process and not the session.
@@ -133,7 +133,3 @@ def _next(requests: BinaryIO) -> Request | None:
     if size > MOST_BYTES:
         return None
     return msgspec.msgpack.decode(requests.read(size), type=ready(Request))
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))

@@ -19,7 +19,7 @@ from livedbg.unwind.helper_process import usable
 
 __all__ = ["imported", "keep_spare_unwinder"]
 
-_MODULE = "livedbg.unwind.helper"
+_MODULE = "livedbg.unwind"
 _LONGEST = 1 << 20
 _start = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
