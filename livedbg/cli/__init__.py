@@ -15,7 +15,7 @@ from livedbg.commands.command_clock import clock, go_first
 if TYPE_CHECKING:
     from livedbg.model.errors import LivedbgError
 
-_COLLECT_EVERY: Final = 20_000
+_COLLECT_EVERY: Final = 100_000
 """Objects that are made between two collections of garbage (Python: 700). What is imported and read at the start is no
 garbage: to look through it again and again took 7 % of a `report`."""
 

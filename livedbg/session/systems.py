@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
-from importlib.metadata import Distribution, EntryPoint, entry_points
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
 from livedbg.analysis.user_code import Framework
 from livedbg.model.foreign_code import foreign, in_words, is_foreign
+from livedbg.session.entry_points import EntryPoint, entry_points
 from livedbg.session.system import (
     Command,
     Demo,
@@ -84,7 +84,7 @@ _NAME: Final = lazy_re(r"[a-z][a-z0-9-]*")
 def systems() -> tuple[System, ...]:
     """Return all systems that can be imported, the narrower ones first, then by name."""
     found: dict[str, System] = {}
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=_built_in_first):
+    for entry in sorted(entry_points(ENTRY_POINT_GROUP), key=_built_in_first):
         try:
             system = _checked(_loaded(entry), foreign=is_foreign(entry.module))
         except Exception as error:  # a package that fails must not end the diagnosis of another one's job (Y2)
@@ -94,7 +94,7 @@ def systems() -> tuple[System, ...]:
             _report(system.name, entry, "there is already a system of this name", None)
         else:
             found[system.name] = system
-            _package_of[system.name] = _package(entry)
+            _package_of[system.name] = entry.package
     return tuple(sorted(found.values(), key=lambda system: (system.rank, system.name)))
 
 
@@ -170,7 +170,7 @@ def _parts(system: System) -> Iterator[Lazy[Any]]:
 
 def _report(name: str, entry: EntryPoint, what: str, error: Exception | None) -> None:
     text = f"{what}: {in_words(error)}" if error is not None else what
-    package = _package(entry)
+    package = entry.package
     by = f" of package {package}" if package else ""
     sentence = clean_line(f"System {name}{by} is left out: {text}.")
     _problems.setdefault((name, what), Problem(clean_line(name), clean_line(package), sentence))
@@ -199,15 +199,5 @@ def _checked(candidate: object, *, foreign: bool) -> System:
     return candidate
 
 
-def _package(entry: EntryPoint) -> str:
-    return _name_of(entry.dist) if entry.dist is not None else ""
-
-
-@cache
-def _name_of(distribution: Distribution) -> str:
-    """Return the name of a distribution, cached: each access reads and parses the metadata file."""
-    return distribution.name
-
-
 def _built_in_first(entry: EntryPoint) -> tuple[bool, str]:
-    return _package(entry) != "livedbg", entry.name
+    return entry.package != "livedbg", entry.name

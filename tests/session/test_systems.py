@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, EntryPoints
-
 import pytest
 
 from livedbg.session import systems as under_test
-from livedbg.session.systems import ENTRY_POINT_GROUP, Lazy, System
+from livedbg.session.entry_points import EntryPoint
+from livedbg.session.systems import Lazy, System
 
 TWIN = System(name="twin", title="Twin", rules=Lazy("no.such.module:rules"))
 SECOND = System(name="twin", title="Second")
@@ -22,9 +21,8 @@ def test_what_a_system_names_is_imported_when_it_is_used() -> None:
 
 @pytest.mark.invariant("systems.Y3")
 def test_of_two_systems_with_one_name_the_first_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = [EntryPoint(name, f"{__name__}:{name}", ENTRY_POINT_GROUP) for name in ("SECOND", "TWIN")]
-    monkeypatch.setattr(EntryPoint, "load", lambda entry: {"TWIN": TWIN, "SECOND": SECOND}[entry.name])
-    monkeypatch.setattr(under_test, "entry_points", lambda group: EntryPoints(entries))
+    entries = [EntryPoint(name, __name__, name, "") for name in ("SECOND", "TWIN")]
+    monkeypatch.setattr(under_test, "entry_points", lambda _group: entries)
     monkeypatch.setattr(under_test, "_problems", {})
     found = under_test.systems.__wrapped__()
     assert found == (SECOND,)
