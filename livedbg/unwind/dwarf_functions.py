@@ -33,6 +33,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import nullcontext, suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -108,19 +109,19 @@ class DwarfFunctions:
     def __init__(self, file: Path, library: Libdw) -> None:
         self._library = library
         self._units: dict[int, _Unit] = {}
-        self._handle: int | None = None
         self._fd = -1
-        try:
+        with suppress(OSError):
             self._fd = target_files.open_fd(file)
-        except OSError:
-            return
-        self._handle = library.begin(self._fd)
+
+    @cached_property
+    def _handle(self) -> int | None:
+        """It is opened for the first address: of the C library it takes 0.03 s, and nobody may ask."""
+        return self._library.begin(self._fd) if self._fd >= 0 else None
 
     def close(self) -> None:
         self._units = {}
-        if self._handle is not None:
-            self._library.end(self._handle)
-            self._handle = None
+        if (handle := self.__dict__.pop("_handle", None)) is not None:
+            self._library.end(handle)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
