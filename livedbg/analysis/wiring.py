@@ -12,14 +12,14 @@ import gc
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from livedbg.analysis.layered import Arc, LayeredDigraph
 from livedbg.analysis.order import Order, ordered, reordered
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
+class Wiring(Struct, frozen=True):
     """Blocking relations, by numbers.
 
     Attributes:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from livedbg.linux import memory, target_files
 from livedbg.linux.elf import ElfError, ElfFile
@@ -61,9 +62,8 @@ def code_name(pid: int, address: int) -> NamedCode | None:
 _VDSO: Final = "[vdso]"
 
 
-@dataclass(frozen=True, slots=True)
-class Module:
-    """A mapped ELF file.
+class Module(Struct, frozen=True, eq=False):
+    """A mapped ELF file, one object for each that `Modules` has found.
 
     Attributes:
         name: base name of its path in the process.
@@ -76,7 +76,7 @@ class Module:
     file: Path
     bias: int
     inode: int
-    code: Mapping = field(compare=False)
+    code: Mapping
 
 
 class Modules:

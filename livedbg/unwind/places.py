@@ -21,12 +21,12 @@ import re
 import struct
 from collections.abc import Collection, Hashable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 import drgn
+from msgspec import Struct, field
 
 from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile, FileBytes, SectionPlace, read_build_id
@@ -205,8 +205,7 @@ _MOST_PLACES: Final = 1 << 16
 _MOST_DEPTHS: Final = 1 << 10  # of a file
 
 
-@dataclass(slots=True)
-class KnownFile:
+class KnownFile(Struct):
     """Cached knowledge of a file.
 
     Attributes:

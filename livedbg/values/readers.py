@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import Struct
 
 from livedbg.linux import target_files
 from livedbg.model.errors import SourceError, UsageError
@@ -23,16 +24,14 @@ _DEPTH: Final = 6
 _FOLDERS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class DumpFiles:
+class DumpFiles(Struct, frozen=True):
     """Names of the two files of a dump, which lie in one folder."""
 
     manifest: str
     payload: str
 
 
-@dataclass(frozen=True, slots=True)
-class GoldenFile:
+class GoldenFile(Struct, frozen=True):
     """A tensor of the golden data: an output that the program should leave, or an input."""
 
     name: str
@@ -45,8 +44,7 @@ class GoldenFile:
         return f"{'out' if self.output else 'in'}/{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
-class TensorFormat:
+class TensorFormat(Struct, frozen=True):
     """A format of files that hold one tensor.
 
     Attributes:
@@ -95,8 +93,7 @@ class DumpReader(Protocol):
         """Return the golden data that lie somewhere in a run's folder."""
 
 
-@dataclass(frozen=True, slots=True)
-class Readers:
+class Readers(Struct, frozen=True):
     """The readers of all systems, and formats of files with one tensor, besides `.npy`."""
 
     readers: tuple[DumpReader, ...]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from livedbg.analysis import engine, graph, layered, order, wiring
 from livedbg.analysis.engine import GraphKeeper
