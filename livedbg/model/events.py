@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import time
+from functools import cache
 from typing import TypeAlias, TypedDict
 
 import msgspec
@@ -40,6 +41,7 @@ from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail, ProfileSlice
 from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, LookKey, Touches
 from livedbg.text.json_text import clean_value
+from livedbg.text.typed import PREPARING
 
 SCHEMA_VERSION = 1
 """Version of the event schema; raised when old readers could misread new events."""
@@ -322,7 +324,13 @@ Event: TypeAlias = (
 )
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Event]:
+    """It takes 6 ms to make, and only recordings need it."""
+    with PREPARING:
+        return msgspec.json.Decoder(Event)
 
 
 def encode(event: Event) -> bytes:
@@ -339,7 +347,7 @@ def decode(line: bytes | bytearray | memoryview | str) -> Event:
     Raises:
         msgspec.DecodeError: not JSON, not an event, or of a type that this version does not know.
     """
-    return _decoder.decode(line)
+    return _decoder().decode(line)
 
 
 class Stamp(TypedDict):

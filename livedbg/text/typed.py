@@ -16,7 +16,9 @@ import msgspec
 
 Kind = TypeVar("Kind")
 
-_lock: Final = threading.Lock()
+PREPARING: Final = threading.Lock()
+"""Held while a decoder is made."""
+
 _done: Final[set[type]] = set()
 
 
@@ -25,7 +27,7 @@ def ready(kind: type[Kind]) -> type[Kind]:
 
     A decoder that a module makes on import doesn't need this: one thread imports it.
     """
-    with _lock:
+    with PREPARING:
         if kind not in _done:
             msgspec.json.Decoder(kind)
             _done.add(kind)
