@@ -29,6 +29,7 @@ from livedbg.linux.descriptors import room_for_files
 from livedbg.probes.perf_event import (
     BREAKPOINT,
     LAYOUT,
+    NEW_PAGES,
     TRACEPOINT,
     NoPerf,
     Source,
@@ -43,6 +44,7 @@ from livedbg.probes.rings import RING_BYTES, Rings
 __all__ = [
     "BREAKPOINT",
     "LAYOUT",
+    "NEW_PAGES",
     "RING_BYTES",
     "STACK_COPY_BYTES",
     "TRACEPOINT",

@@ -65,12 +65,19 @@ class Source(NamedTuple):
         config: the event within that type.
         wanted: a filter on the event's fields (Documentation/trace/events.rst), or "".
         address: address of the instruction, for BREAKPOINT.
+        period: events between two samples.
     """
 
     kind: int
     config: int = 0
     wanted: str = ""
     address: int = 0
+    period: int = 1
+
+
+NEW_PAGES: Final = Source(_SOFTWARE, 5)
+"""PERF_COUNT_SW_PAGE_FAULTS_MIN: pages that a thread is the first to touch, mostly; once they are there, so that a
+stack's own page can be copied."""
 
 
 def supported() -> bool:
@@ -96,8 +103,9 @@ def open_for_ring(source: Source, tid: int, cpu: int, *, stack_bytes: int, follo
     flags = _DISABLED | _CLOCK | _INHERIT | (0 if follow else _INHERIT_THREAD)
     if source.kind == LAYOUT:
         return _opened(_attr(_SOFTWARE, _DUMMY, flags | _LAYOUT | _NO_KERNEL), tid, cpu)
-    flags |= _NO_KERNEL if source.address else 0
-    return _opened(_attr(source.kind, source.config, flags, stack_bytes, source.address, wake=wake), tid, cpu)
+    flags |= _NO_KERNEL if source.address or source.kind == _SOFTWARE else 0
+    attr = _attr(source.kind, source.config, flags, stack_bytes, source.address, period=source.period, wake=wake)
+    return _opened(attr, tid, cpu)
 
 
 def open_event(source: Source, tid: int) -> int:
@@ -177,7 +185,7 @@ def _attr(
         sampled |= _TID | _TIME
     if stack:
         sampled |= _TID | _TIME | _REGS_USER | _STACK_USER | (_RAW if kind == TRACEPOINT else 0)
-        sampled |= _READ if kind == _SOFTWARE and config in tuple(Counted) else 0
+        sampled |= _READ if kind == _SOFTWARE and not flags & _INHERIT else 0  # not of inherited ones
         registers = REGISTERS_MASK
     clock = time.CLOCK_MONOTONIC  # events that share a ring must share a clock
     return _ATTR.pack(

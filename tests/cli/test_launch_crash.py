@@ -96,7 +96,8 @@ def test_nothing_is_probed_where_touching_is_forbidden(program: Path, tmp_path: 
     ("case", "words"),
     [
         ("child", "ended with status 1 after child process "),
-        ("deep", "was ended by SIGSEGV: its stack overflowed"),
+        ("deep", "was ended by SIGSEGV: its stack overflowed: descend (short_lives.cpp:11) calls itself, about "),
+        ("thread", " call each other, about "),
     ],
 )
 def test_what_lives_for_milliseconds_is_said_too(
@@ -105,5 +106,7 @@ def test_what_lives_for_milliseconds_is_said_too(
     said = livedbg("launch", "--", build_target("short_lives"), case, env={"XDG_STATE_HOME": str(tmp_path / "state")})
     [verdict] = [line for line in said.err.splitlines() if " CRASHED " in line]
     assert words in verdict, said.everything
+    if case == "thread":
+        assert "begins (short_lives.cpp:16)" in verdict and "ends (short_lives.cpp:20)" in verdict
     if case == "child":
-        assert "was ended by SIGFPE in divide (short_lives.cpp:6). [crash]" in verdict
+        assert "was ended by SIGFPE in divide (short_lives.cpp:7). [crash]" in verdict

@@ -133,7 +133,12 @@ def overflow_text(fault: ExceptionHit, code: UserCode) -> str:
         return "its stack overflowed, in calls of a function by itself, or by large local variables"
     if run is None:
         return f"its stack overflowed in {place_text(frame)}"
-    through = f" through {many(run.period - 1, 'other function')}" if run.period > 1 else ""
+    others = {one.function: one for one in fault.stack[run.start : run.start + run.period]}
+    others.pop(frame.function, None)
+    if len(others) == 1:
+        both = f"{place_text(frame)} and {place_text(next(iter(others.values())))}"
+        return f"its stack overflowed: {both} call each other, about {fault.deep:,} frames deep"
+    through = f" through {many(len(others), 'other function')}" if others else ""
     return f"its stack overflowed: {place_text(frame)} calls itself{through}, about {fault.deep:,} frames deep"
 
 
