@@ -13,7 +13,7 @@ Invariants:
     signal_tracer.G2. A signal that the kernel filters out costs the target only the event's own test.
     signal_tracer.G3. Only page faults near address 0 are traced, which no program has on purpose: they come from null
         pointers. For the others this costs a comparison, some 0.1 us of 2 us (measured on Linux 6.18); of every 128th
-        new page a sample is taken (livedbg.adapters.exceptions.overflows).
+        new page a sample is taken (livedbg.probes.overflows).
     signal_tracer.S1. If senders may not be traced, signals are traced all the same.
 """
 
@@ -27,7 +27,6 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from livedbg.adapters.exceptions.calls import Call, TracedCall
-from livedbg.adapters.exceptions.overflows import Overflows
 from livedbg.adapters.exceptions.signal_meaning import QUIET_WHERE_HANDLED, effect, is_fatal, origin
 from livedbg.linux import procfs
 from livedbg.linux.ending import Ending
@@ -35,6 +34,7 @@ from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import process_exists, read_stat, signal_name
 from livedbg.linux.registers import PC, SP
 from livedbg.probes.newest import Newest
+from livedbg.probes.overflows import Overflows
 from livedbg.probes.perf import TRACEPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.tracefs import NoTracefs, TraceEvent, kernel_event

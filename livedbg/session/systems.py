@@ -20,8 +20,8 @@ from typing import Any, Final, TypeVar
 from msgspec import Struct
 
 from livedbg.analysis.user_code import Framework
+from livedbg.model.entry_points import EntryPoint, entry_points
 from livedbg.model.foreign_code import foreign, in_words, is_foreign
-from livedbg.session.entry_points import EntryPoint, entry_points
 from livedbg.session.system import (
     Command,
     Demo,

@@ -1,4 +1,4 @@
-"""The unwinding process of a session: `python -m livedbg.unwind PARENT`, shown as livedbg-unwind.
+"""The unwinding process of a session, shown as livedbg-unwind; its parent calls `main` in a new Python.
 
 It reads the stacks that the session copied, and the debug information of the files that their frames lie in. A damaged
 or hostile file ends this process and not the session.

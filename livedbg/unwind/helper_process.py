@@ -43,7 +43,10 @@ class UnwindTimeout(LivedbgError):
 
 _START_S: Final = 60.0
 _END_S: Final = 10.0  # from the end of its output to its own
-_MODULE: Final = "livedbg.unwind"
+_PROGRAM: Final = (
+    "import sys; sys.modules['typing_extensions'] = None; "  # msgspec asks it first for what typing has: 6 ms
+    "from livedbg.unwind.helper import main; main(int(sys.argv[1]))"
+)
 _PACKAGES: Final = ("livedbg", "msgspec", "drgn")  # all that it uses
 _SERVERS: Final = "DEBUGINFOD_URLS"  # of debug information: none is asked
 _CRASHES: Final = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL})
@@ -102,7 +105,7 @@ class HelperProcess:
             UnwindTimeout: it does not begin in time.
         """
         env = {name: value for name, value in os.environ.items() if name != _SERVERS}
-        argv = (sys.executable, "-S", "-P", "-m", _MODULE, str(os.getpid()))
+        argv = (sys.executable, "-S", "-P", "-c", _PROGRAM, str(os.getpid()))
         try:
             self._process = await begun(
                 *argv,

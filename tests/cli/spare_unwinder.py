@@ -15,11 +15,10 @@ import sys
 from typing import Any
 
 from livedbg.unwind import helper
-from livedbg.unwind.helper_process import usable
+from livedbg.unwind.helper_process import _PROGRAM, usable
 
 __all__ = ["imported", "keep_spare_unwinder"]
 
-_MODULE = "livedbg.unwind"
 _LONGEST = 1 << 20
 _start = subprocess.Popen._execute_child  # type: ignore[attr-defined]
 
@@ -45,12 +44,12 @@ def keep_spare_unwinder() -> None:
     spare = [(pid, ours)]
 
     def start(process: subprocess.Popen[Any], args: Any, *rest: Any) -> None:
-        if _MODULE not in args or not spare:
+        if _PROGRAM not in args or not spare:
             _start(process, args, *rest)
             return
         _, preexec_fn, _, pass_fds, cwd, env, _, _, _, *files, _, gid, gids, uid, umask, new_session, group = rest
         assert not pass_fds and (preexec_fn, cwd, gid, gids, uid, umask, group) == (None,) * 5 + (-1, -1)
-        assert new_session and list(args[-2:]) == [_MODULE, str(parent)]
+        assert new_session and list(args[-2:]) == [_PROGRAM, str(parent)]
         process.pid, ours = spare.pop()
         stdin, _, _, stdout, _, stderr = files
         with ours:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from livedbg.model.entry_points import EntryPoint
 from livedbg.session import systems as under_test
-from livedbg.session.entry_points import EntryPoint
 from livedbg.session.systems import Lazy, System
 
 TWIN = System(name="twin", title="Twin", rules=Lazy("no.such.module:rules"))

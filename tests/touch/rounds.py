@@ -192,7 +192,7 @@ def _role(pid: int) -> str:
     arguments = _arguments(pid)
     if any(argument.endswith("guard.py") for argument in arguments):
         return "guard"
-    if "livedbg.unwind" in arguments:
+    if any("livedbg.unwind.helper" in argument for argument in arguments):
         return "unwinder"
     return "gdb" if any("--interpreter=" in argument for argument in arguments) else "livedbg"
 

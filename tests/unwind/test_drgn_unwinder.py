@@ -144,7 +144,7 @@ async def test_D3_symbols_of_the_program_before_an_exec_name_no_frame(
 
 
 async def test_without_drgn_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(helper_process, "_MODULE", "livedbg.unwind.modules")  # that says nothing, and ends
+    monkeypatch.setattr(helper_process, "_PROGRAM", "pass")  # that says nothing, and ends
     with pytest.raises(UnwinderGone, match="livedbg-unwind has ended"):
         await HelperProcess().start()
 

@@ -8,10 +8,10 @@ from typing import cast
 
 import pytest
 
-from livedbg.adapters.exceptions.overflows import Overflows, stack_end, stack_overflow
 from livedbg.adapters.exceptions.signal_meaning import is_fatal
 from livedbg.linux.maps import Mapping
 from livedbg.linux.registers import SP
+from livedbg.probes.overflows import Overflows, stack_end, stack_overflow
 from livedbg.probes.perf import STACK_COPY_BYTES, NoPerf, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
 
@@ -21,7 +21,7 @@ _END = 0x7FFF_0000_0000
 
 @pytest.fixture(autouse=True)
 def _limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("livedbg.adapters.exceptions.overflows._stack_limit", lambda _pid: _LIMIT)
+    monkeypatch.setattr("livedbg.probes.overflows._stack_limit", lambda _pid: _LIMIT)
 
 
 def _mapping(start: int, end: int, permissions: str, path: str = "") -> Mapping:
