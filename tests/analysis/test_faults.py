@@ -103,6 +103,40 @@ def test_what_the_log_tells_gets_the_place_in_native_code() -> None:
     assert crashes(caught(python, "SIGSEGV", SCALE))[0].evidence[-1].kind == "stack"
 
 
+def _frames(*functions: str) -> tuple[Frame, ...]:
+    return tuple(Frame(function=one, module="libstdc++.so.6") for one in functions)
+
+
+_SEARCH = _frames("std::terminate()", "__gxx_personality_v0", "_Unwind_RaiseException", "__cxa_throw")
+_LEAVES = Frame(function="Log::~Log", file="/home/me/log.cpp", line=7)
+_PASSED_ON = _frames("std::terminate()", "std::rethrow_exception(std::__exception_ptr::exception_ptr)")
+
+
+@pytest.mark.parametrize(
+    ("stack", "way"),
+    [
+        ((*_SEARCH, SCALE[0], _LEAVES, SCALE[1]), "; it may not leave Log::~Log (log.cpp:7), which is noexcept"),
+        ((*_frames("std::terminate()", "__clang_call_terminate"), SCALE[0]), "; it may not leave scale (ops.cpp:12)"),
+        ((*_SEARCH, *SCALE), ""),  # a noexcept function that is not known
+        ((*_frames("std::terminate()", "__cxa_throw"), SCALE[0], _LEAVES), ""),  # nobody would catch it
+        ((*_PASSED_ON, *SCALE), "; it was thrown elsewhere, and is passed on here"),
+    ],
+)
+def test_the_last_stack_tells_how_an_exception_came_to_its_end(stack: tuple[Frame, ...], way: str) -> None:
+    sentence = said(caught(logged(over(-6), "terminate"), "SIGABRT", stack))
+    assert sentence.startswith("Crashed in scale (ops.cpp:12): app::Error: boom" + way)
+    assert way or "; " not in sentence
+
+
+@pytest.mark.parametrize("kind", ["app::Error", "app::Another"])
+def test_an_exception_that_is_passed_on_is_told_with_where_it_was_thrown(kind: str) -> None:
+    world = caught(logged(over(-6), "terminate"), "SIGABRT", (*_PASSED_ON, SCALE[1]))
+    caught(world, kind, SCALE, 9.0, thread="thread:box/1/2", moment=Moment.THROW)
+    [found] = crashes(world)
+    assert found.sentence.startswith("Crashed in main (ops.cpp:40): app::Error: boom; it was thrown ")
+    assert ("thrown in scale (ops.cpp:12)" in found.sentence) == (kind == "app::Error") == (found.next == ())
+
+
 def test_a_child_that_nobody_had_listed_is_named_by_the_signal_that_ended_it() -> None:
     world = over(1)
     hit = ExceptionHit(
@@ -174,7 +208,12 @@ PRINT = Frame(function="vsnprintf", module="libc.so.6")
         (
             (PRINT, *[WEIGH, SCALE[0]] * 9),
             900,
-            "its stack overflowed: weigh (tree.cpp:13) calls itself through 1 other function, about 900 frames deep.",
+            "its stack overflowed: weigh (tree.cpp:13) and scale (ops.cpp:12) call each other, about 900 frames deep.",
+        ),
+        (
+            (PRINT, *[WEIGH, SCALE[0], SCALE[1]] * 9),
+            900,
+            "its stack overflowed: weigh (tree.cpp:13) calls itself through 2 other functions, about 900 frames deep.",
         ),
         ((PRINT, *SCALE), 3, "its stack overflowed in scale (ops.cpp:12)."),
         ((PRINT,), 1, "its stack overflowed, in calls of a function by itself, or by large local variables."),

@@ -109,6 +109,49 @@ def fault_place(fault: ExceptionHit, code: UserCode) -> str:
     return "" if frame is None or fault.sent else place_text(frame)
 
 
+def is_rethrown(fault: ExceptionHit) -> bool:
+    """Return whether what ended a program was thrown elsewhere: `future.get()` throws what another thread threw."""
+    return any(frame.function.startswith("std::rethrow_exception") for frame in fault.stack)
+
+
+def thrown_as(type_name: str, snapshot: Snapshot) -> ExceptionHit | None:
+    """Return the last exception of a type that a catchpoint saw thrown, or None."""
+    thrown = (
+        hit
+        for hit in snapshot.exceptions.values()
+        if hit.type == type_name
+        and (point := snapshot.catchpoints.get(hit.catchpoint or "")) is not None
+        and point.moment is Moment.THROW
+    )
+    return max(thrown, key=lambda hit: hit.at_wall_ns or 0, default=None)
+
+
+def way_of(fault: ExceptionHit, logged: ExceptionHit, snapshot: Snapshot, code: UserCode) -> str:
+    """Return how the exception that ended a program came to its end, by the stack there; "" if that tells nothing."""
+    if is_rethrown(fault):
+        thrown = thrown_as(logged.type, snapshot)
+        frame = code.frame_of(thrown.stack) if thrown is not None else None
+        where = f"in {place_text(frame)}" if frame is not None else "elsewhere, and is passed on here"
+        return f"it was thrown {where}"
+    left = _left(fault)
+    return f"it may not leave {place_text(left)}, which is noexcept" if left is not None else ""
+
+
+def _left(fault: ExceptionHit) -> Frame | None:
+    """Return the function that an exception may not leave, by the stack of its end; None if it is none, or not known.
+
+    The search for a handler ends there (Itanium C++ ABI, exception handling, 2.5.3): GCC's at the function that is
+    `noexcept`, as each destructor is, Clang's in it.
+    """
+    names = [frame.function for frame in fault.stack]
+    if "__clang_call_terminate" in names:
+        return next(iter(fault.stack[names.index("__clang_call_terminate") + 1 :]), None)
+    if "__gxx_personality_v0" not in names or "__cxa_throw" not in names:
+        return None
+    callers = fault.stack[names.index("__cxa_throw") + 1 :]
+    return next((frame for frame in callers if "::~" in frame.function), None)
+
+
 def unseen_faults(snapshot: Snapshot) -> Sequence[Process]:
     """Return the processes that a signal was seen to end before anybody had listed them.
 

@@ -16,9 +16,12 @@ from livedbg.analysis.postmortem.exceptions import (
     fault_evidence,
     fault_of,
     fault_place,
+    is_rethrown,
     log_evidence,
     overflow_text,
+    thrown_as,
     unseen_faults,
+    way_of,
     with_referred,
 )
 from livedbg.analysis.postmortem.lines import begun_before, last_error, proof_of, shown
@@ -111,6 +114,8 @@ class Crash:
         place = fault_place(fault, state.code) if fault is not None else ""
         if place and (own is None or own.language == "python"):
             what, text = f"{what}{',' if own is not None else ''} in {place}", exception_text(hit)
+            if fault is not None and (way := way_of(fault, hit, snapshot, state.code)):
+                text = f"{text.rstrip('.')}; {way}"
         others = alive and not _may_be_own(kind, snapshot.processes.values())
         if others:
             end = "an exception" if kind == "traceback" else "the end"
@@ -128,7 +133,7 @@ class Crash:
             claim=text,
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=(*_evidence(hit, text, snapshot), *(fault_evidence(fault) if fault is not None else ())),
-            next=("run it again under `livedbg launch -- COMMAND`",) if fatal and fault is None else (),
+            next=_next(hit, fault, snapshot) if fatal else (),
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
             over=not fatal,
@@ -178,6 +183,14 @@ class Crash:
             next=() if place else (hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
+
+
+def _next(hit: ExceptionHit, fault: ExceptionHit | None, snapshot: Snapshot) -> tuple[str, ...]:
+    if fault is None:
+        return ("run it again under `livedbg launch -- COMMAND`",)
+    if is_rethrown(fault) and not thrown_as(hit.type, snapshot):
+        return (f"livedbg launch --catch '{hit.type}' -- COMMAND   shows where it was thrown: here it is taken over",)
+    return ()
 
 
 def _of_peer(hit: ExceptionHit, state: RuleInput) -> str:
