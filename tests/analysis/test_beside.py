@@ -40,5 +40,35 @@ def test_B2_what_is_said_already_is_not_said_again() -> None:
     assert verdict(f"{failed}{CALLER.format(9)}").sentence.count("fill.py:9") == 1
 
 
+_DIFFER = """Traceback (most recent call last):
+  File "/home/ann/plant.py", line 7, in check
+    torch.testing.assert_close(level, wanted)
+AssertionError: Tensor-likes are not close!
+
+Mismatched elements: 6 / 12 (50.0%)
+Greatest absolute difference: 0.75 at index (2, 1) (up to 1e-05 allowed)
+"""
+_FAILED = """Traceback (most recent call last):
+  File "/home/ann/plant.py", line 9, in fill
+    raise RuntimeError("the pump is off")
+RuntimeError: the pump is off
+"""
+
+
+@pytest.mark.invariant("beside.D1")
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (_DIFFER, "diverged"),
+        (f"{_DIFFER}[tuner] next candidate\nINFO step 12\nINFO done\nINFO step 13\n", "unknown"),  # it was caught
+        (f"Max absolute difference: 0.75\n{LINES * 3}{_FAILED}", "crashed"),
+        (f"{_DIFFER}\nDuring handling of the above exception, another exception occurred:\n\n{_FAILED}", "crashed"),
+    ],
+)
+def test_D1_a_comparison_that_ends_a_run_is_diverged(text: str, state: str) -> None:
+    said = verdict(text)
+    assert said.state == state and ("by up to 0.75" in said.sentence) == (state == "diverged")
+
+
 def test_alone_it_is_no_failure() -> None:
     assert verdict(f"{LINES}{CALLER.format(9)}{LINES}").sentence.startswith("No errors in 1 log")

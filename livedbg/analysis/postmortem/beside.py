@@ -4,6 +4,7 @@ Invariants:
     beside.B1. It is said of the failure that the verdict rests on, in the same log and by the same writer, at most NEAR
         lines away; of the texts of one signature the nearest, and of two that are as near the later one.
     beside.B2. What the sentence has already is not said again.
+    beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.model import Diagnostic
+from livedbg.analysis.postmortem.exceptions import exception_of
+from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import with_phrases
 
 NEAR: Final = 12
 """Lines."""
 BESIDE: Final = "beside"
+COMPARED: Final = "compared"
 _FAILED: Final = frozenset({VerdictState.CRASHED, VerdictState.DIVERGED, VerdictState.STALLED, VerdictState.UNKNOWN})
 
 
@@ -30,12 +33,20 @@ def with_beside(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Fin
     at = next((at for at, finding in enumerate(findings) if finding.state in _FAILED), None) if told else None
     if at is None:
         return findings
-    more = {said.sentence: said.message.values.get("tells", "") for said in _beside(findings[at], told)}
+    beside = _beside(findings[at], told, exception_of(findings[at], snapshot))
+    more = {said.sentence: said.message.values.get("tells", "") for said in beside}
     finding = replace(findings[at], sentence=with_phrases(findings[at].sentence, more))
+    if finding.state is VerdictState.CRASHED and any(COMPARED in said.message.marks for said in beside):
+        finding = replace(finding, state=VerdictState.DIVERGED)
     return [*findings[:at], finding, *findings[at + 1 :]]
 
 
-def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterable[Diagnostic]:
+def _is_in(said: Diagnostic, hit: ExceptionHit | None) -> bool:
+    return hit is not None and (hit.first_line or hit.line or 0) <= said.message.first <= (hit.line or 0)
+
+
+def _beside(finding: Finding, told: Iterable[Diagnostic], hit: ExceptionHit | None) -> Iterable[Diagnostic]:
+    """Return what is said beside a finding, and of comparisons what is said in its own lines, or its exception's."""
     log = next((proof.log for proof in finding.evidence), "")
     spans = [
         (proof.line, proof.line + proof.text.count("\n"))
@@ -50,6 +61,11 @@ def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterable[Diagnostic
             continue
         lines = (said.message.first, said.message.last)
         away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
+        own = not away or (
+            hit is not None and (hit.first_line or hit.line or 0) <= said.message.first <= (hit.line or 0)
+        )
+        if COMPARED in said.message.marks and not own:
+            continue
         known = found.get(said.message.signature)
         if away <= NEAR and (known is None or away <= known[0]):
             found[said.message.signature] = (away, said)
