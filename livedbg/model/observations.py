@@ -32,6 +32,7 @@ FAULT: Final = "fatal-python-error"
 """Of `log: KIND` of an exception's catchpoint: what ended a process as Python's faulthandler tells it, ..."""
 
 FAILED_TESTS: Final = "failed-tests"
+TESTS_WENT_ON: Final = "the test run went on after it"
 """... and a run of tests in which tests failed."""
 
 HANG_SEEN: Final = "diagnostic:livedbg/hang"

@@ -24,12 +24,13 @@ from msgspec.structs import replace
 
 from livedbg.logs.decoder import Feed, LogDecoder
 from livedbg.logs.last_words import ends_tests, telling_line
-from livedbg.model import FAILED_TESTS, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.said import Said
 
 _NEWLINE: Final = "\n"
+_WENT_ON: Final = "the run went on after it"
 _ENDS_TEST: Final = ("signal", "terminate", "assert")
 """Kinds of crashes that say which test they ended."""
 _WHY: Final = 200  # characters of what failed in a test
@@ -124,6 +125,7 @@ class TestRun(Struct):
         summary: the final line that reports failed tests; "" before it.
         again: whether a run ended just before, whose tests may be listed once more.
         ended: whether a test has failed for a known reason: the run, too, if nothing follows.
+        named: whether its runner has said so: the run, too, whatever follows of its tests.
         goes_on: whether the text was the beginning or the success of another one.
         over: whether the run has ended, and none has begun since.
         told: the failure of the run, whose tests are named only behind its summary.
@@ -137,6 +139,7 @@ class TestRun(Struct):
     summary: str = ""
     again: bool = False
     ended: bool = False
+    named: bool = False
     goes_on: bool = False
     over: bool = False
     told: ExceptionHit | None = None
@@ -154,6 +157,8 @@ class TestRun(Struct):
         every = [one.said for one in run_book().found(text)]
         found = {said.code: said for said in reversed(every)}
         told = {kind: found[kind].sentence for kind in found}
+        if self.runs and told.get("passed") == self.runs and self.next.place and self.next.said:
+            told.pop("passed")  # in another process, a rank of the same run: here it has failed
         if begun := told.get("begins", ""):
             self.runs, self.next = begun, FailedTest()
             if self.told is not None and begun not in self.failed:  # another run
@@ -191,7 +196,8 @@ class TestRun(Struct):
             if "more" in told and last.said.endswith("!"):
                 last.said = _reason(f"{last.said}: {told['more']}")
         because = bool(told.keys() & {"ended", "because", "more"}) or bool(named.get("said"))
-        self.ended = (because and last is not None and bool(last.why)) or self._failing(told)
+        self.named = because and last is not None and bool(last.why)
+        self.ended = self.named or self._failing(told)
         self.goes_on = "begins" in told or "passed" in told
         self.over = (self.over or ends_tests(text)) and not self.goes_on
         self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
@@ -247,6 +253,7 @@ class CrashDecoder(LogDecoder):
         self._hits: dict[str, dict[str, ExceptionHit]] = {}
         self._runs: dict[tuple[str, str], TestRun] = {}  # by log, and who writes it
         self._ended: dict[tuple[str, str], ExceptionHit] = {}  # of a test that was the last so far
+        self._nameless: set[tuple[str, str]] = set()  # where its runner has not said that it failed
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
@@ -302,7 +309,8 @@ class CrashDecoder(LogDecoder):
         over = raised or run.summary or run.goes_on or ends_tests(record.text)
         before = self._ended.pop(of, None) if over else None
         if before is not None and (raised or not run.summary):
-            yield ExceptionSeen(hit=replace(before, survived="the test run went on after it"), **stamp)
+            went_on = _WENT_ON if raised or of in self._nameless else TESTS_WENT_ON
+            yield ExceptionSeen(hit=replace(before, survived=went_on), **stamp)
         if run.told is not None and run.failed:
             said = run.said()
             named = replace(
@@ -313,7 +321,7 @@ class CrashDecoder(LogDecoder):
             return
         if ends_tests(record.text):
             for hit in self._hits.pop(record.source, {}).values():
-                yield ExceptionSeen(hit=replace(hit, survived="the test run went on after it"), **stamp)
+                yield ExceptionSeen(hit=replace(hit, survived=TESTS_WENT_ON), **stamp)
         if run.summary:
             hit, listed = self._hit(record, run.said(), None), record.text.endswith(_LISTED)
             hit = replace(hit, id=before.id) if before is not None else hit  # which says it anew
@@ -322,6 +330,7 @@ class CrashDecoder(LogDecoder):
         elif run.ended:
             hit = self._hit(record, run.said(), None)
             self._seen.pop(hit.id.rpartition("/")[2], None)
+            (self._nameless.discard if run.named else self._nameless.add)(of)
             self._ended[of] = replace(hit, id=self._ended[of].id) if of in self._ended else hit
             yield ExceptionSeen(hit=self._ended[of], **stamp)
 

@@ -207,8 +207,21 @@ def test_the_end_of_a_failed_test_ends_a_log_that_was_cut_behind_it() -> None:
     assert "Net.One: Expected rows.same(columns) to be true, but got false, raised in Te" in said.sentence
 
 
-@pytest.mark.parametrize("after", ["[ RUN      ] Net.Two\n", "[       OK ] Net.Two (2 ms)\n", SIGNAL])
-def test_but_not_if_another_test_or_another_end_follows(after: str) -> None:
+@pytest.mark.parametrize("after", ["[ RUN      ] Net.Two\n", "[       OK ] Net.Two (2 ms)\n"])
+def test_it_fails_its_run_whatever_tests_follow(after: str) -> None:
+    said = verdict(ALONE + after)
+    assert said.state is CRASHED and "Net.One: Expected" in said.sentence
+
+
+def test_a_failed_test_may_pass_on_another_rank() -> None:
+    text = "[ RUN      ] Pump.Fill\nt.cpp:4: Failure\nExpected: (a) < (b), actual: 2 vs 1\n"
+    said = verdict(f"{text}[       OK ] Pump.Fill (9 ms)\n[  FAILED  ] Pump.Fill (9 ms)\n")
+    assert said.state is CRASHED and "Pump.Fill, at t.cpp:4: Expected: (a) < (b)" in said.sentence
+    assert verdict(f"{text}[       OK ] Pump.Drain (9 ms)\n").state is not CRASHED
+
+
+@pytest.mark.parametrize("after", [SIGNAL, "[==========] 2 tests ran.\n[  PASSED  ] 2 tests.\n"])
+def test_but_not_if_another_end_follows(after: str) -> None:
     assert "Net.One: Expected" not in verdict(ALONE + after).sentence
 
 

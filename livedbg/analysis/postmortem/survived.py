@@ -44,7 +44,7 @@ from livedbg.analysis.wording import with_more
 from livedbg.logs.last_words import answers_requests, gives_up, says_caught, waits, without_numbers
 from livedbg.logs.naming import older_attempts
 from livedbg.logs.tracebacks import UNNAMED
-from livedbg.model import FAILED_TESTS, CauseClass, Evidence, ExceptionHit, LogSource, Severity
+from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, CauseClass, Evidence, ExceptionHit, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
 
 OwnLines = Callable[[str], object]
@@ -93,7 +93,7 @@ class _Spot(Struct, frozen=True):
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     """Return the proof that the program went on after an exception in a log, or ""."""
     if hit.survived:
-        return hit.survived
+        return "" if hit.survived == TESTS_WENT_ON and _fails_its_run(hit, snapshot) else hit.survived
     if hit.line is None or hit.source is None:
         return ""
     _KEPT.renew(snapshot)
@@ -102,6 +102,16 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     if hit.stack and hit.stack[-1].language == "java" and any(map(answers_requests, _right_above(hit, snapshot))):
         return "a thread that answers requests logged it"
     return _KEPT.after(hit, snapshot) or _KEPT.as_before(hit, snapshot) or _waits_again(hit, snapshot)
+
+
+def _fails_its_run(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Return whether a failed test is all that is known of how its run ended: it fails the run, whatever follows."""
+    if hit.catchpoint != f"log: {FAILED_TESTS}" or hit.line is None:
+        return False
+    told = (one for one in snapshot.exceptions.values() if one.catchpoint == hit.catchpoint)
+    passed = (said for said in snapshot.diagnostics.values() if said.message.ends == "completes")
+    later = any(one.source == hit.source and (one.line or 0) > hit.line for one in told)
+    return not later and not any(said.log == hit.source and said.message.last > hit.line for said in passed)
 
 
 def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: OwnLines | None = None) -> str:
@@ -295,7 +305,7 @@ def _seen(
         if line.anew:
             return "another run begins after it, in the same log"
         if line.tests and not (own_lines is not None and own_lines(line.text)):
-            return "the test run went on after it"
+            return TESTS_WENT_ON
         while following is not None and line.number >= following:
             count = later = others = rises = 0
             step = None
