@@ -26,7 +26,7 @@ _PLEA: Final = lazy_re(
 )
 _KIND: Final = lazy_re(r"(?:[^\n]{1,400}? - )?(?:[\w.]{0,100}(?:Error|Exception)|Error from [\w ]{1,60}): {1,2}")
 """At the beginning of what stands before a plea in its line; behind it comes the condition that failed."""
-_CHECKED: Final = lazy_re(r"\A(?P<kind>(?:[\w.]{0,100}(?:Error|Exception): )?)Expected [^\n]{1,300}? \. (?=\S)")
+_CHECKED: Final = lazy_re(r"\A(?P<kind>(?:[\w.]{0,100}(?:Error|Exception): )?)Expected [^\n]{1,300}? \. (?=\S)(?!Found \S{1,60} vs )")
 _IMPROVED: Final = lazy_re(r" {1,3}\(Could this error message be improved\?[^()\n]{0,120}\)")
 """What a check without words adds to its condition."""
 _BARE: Final = lazy_re(r"INTERNAL ASSERT FAILED at [^\s\",]{1,500}:\d{1,9}, please report a bug[^\n]{0,300}\.\s*$")
@@ -38,6 +38,8 @@ _ENDS: Final = lazy_re(
 _PROMPT: Final = lazy_re(r"^E {2,10}", re.MULTILINE)  # pytest's, before each line of a message
 COMPARED: Final = lazy_re(r"[^\s=]{1,60} (?:!=|==|<=?|>=?) [^\s=]{1,60}$")
 """A line of the two values that a check compared."""
+_VALUES: Final = lazy_re(r"Found \S{1,60} vs ")
+"""The values of a condition; without it they say nothing."""
 _NAMES: Final = lazy_re(r"\b(?:error|fatal) {0,4}: ")
 
 
@@ -110,7 +112,7 @@ def reason_of(lines: Sequence[str]) -> str:
 
 def _expected(line: str) -> str:
     reason = line.partition(" . ")[2].strip()
-    return reason or _condition(line)
+    return line.replace(" . ", ": ", 1).strip() if _VALUES.match(reason) else reason or _condition(line)
 
 
 def _condition(line: str) -> str:
