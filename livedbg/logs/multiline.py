@@ -58,6 +58,8 @@ _OF_RUST: Final = (r"Message: {2}\S", r"Location: \S{1,300}:\d{1,9}$")
 _ERROR_DETAILS: Final = (
     *(r"OOM when allocating", r"Detected at node", r"frame #\d+", r"#\d+ ", r"Rank \d+ "),
     r"Status: [A-Z][A-Z_]{4,20}: |Native API failed\. ",
+    r"SyntaxError: [^\n]{1,300}, line \d{1,9}\)$",  # of a file that could not be imported
+    r"IndentationError: [^\n]{1,300}, line \d{1,9}\)$",
     *(
         r"Mismatched elements: \d",
         r"Not equal to tolerance ",

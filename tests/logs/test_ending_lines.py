@@ -1009,6 +1009,11 @@ _NUMPY = "\nNot equal to tolerance rtol=1e-07, atol=0\n\nMismatched elements: 2 
     ("text", "said"),
     [
         (f"Traceback (most recent call last):\n{AT}AssertionError: {_TORCH}", "close!; Mismatched elements: 3 / 16"),
+        (
+            f"Traceback (most recent call last):\n{AT}RuntimeError: Failed to import /w/t.py\n"
+            "IndentationError: expected a block (t.py, line 9)",
+            "t.py; IndentationError: expected a block (t.py, line 9)",
+        ),
         (f"Traceback (most recent call last):\n{AT}AssertionError: {_NUMPY}", "atol=0; Mismatched elements: 2 / 4"),
         (f"FAILED tests/test_plan.py::test_mul - AssertionError: {_TORCH}", "close!: Mismatched elements: 3 / 16"),
     ],
