@@ -276,7 +276,7 @@ class CrashDecoder(LogDecoder):
             said, index = crash
             when = self._runs.get((record.source, record.writer), TestRun()).when
             message = said.sentence
-            if when and said.code in _ENDS_TEST and not any(frame.file for frame in said.stack):
+            if when and said.code in _ENDS_TEST:
                 first, newline, rest = message.partition(_NEWLINE)
                 message = f"{first.rstrip(' .')}, {when}{newline}{rest}"
                 said = replace(said, sentence=message)

@@ -213,6 +213,16 @@ def test_it_fails_its_run_whatever_tests_follow(after: str) -> None:
     assert said.state is CRASHED and "Net.One: Expected" in said.sentence
 
 
+def test_a_signal_with_its_frames_is_told_with_its_test() -> None:
+    frames = " 0 0x42520 __sigaction()  ???:0\n 1 0x9f384f plan::fit()  /w/plan.cpp:15\n"
+    caught = "[n1:7 :0:7] Caught signal 8 (Floating point exception: integer divide by zero)\n"
+    text = f"[ RUN      ] Pump.Fill\n{caught}==== backtrace (tid: 7) ====\n{frames}"
+    assert (
+        verdict(text).sentence
+        == "Crashed in plan::fit (plan.cpp:15): SIGFPE: Floating point exception, in test Pump.Fill."
+    )
+
+
 def test_a_failed_test_may_pass_on_another_rank() -> None:
     text = "[ RUN      ] Pump.Fill\nt.cpp:4: Failure\nExpected: (a) < (b), actual: 2 vs 1\n"
     said = verdict(f"{text}[       OK ] Pump.Fill (9 ms)\n[  FAILED  ] Pump.Fill (9 ms)\n")
