@@ -26,7 +26,9 @@ _PLEA: Final = lazy_re(
 )
 _KIND: Final = lazy_re(r"(?:[^\n]{1,400}? - )?(?:[\w.]{0,100}(?:Error|Exception)|Error from [\w ]{1,60}): {1,2}")
 """At the beginning of what stands before a plea in its line; behind it comes the condition that failed."""
-_CHECKED: Final = lazy_re(r"\A(?P<kind>(?:[\w.]{0,100}(?:Error|Exception): )?)Expected [^\n]{1,300}? \. (?=\S)(?!Found \S{1,60} vs )")
+_CHECKED: Final = lazy_re(
+    r"\A(?P<kind>(?:[\w.]{0,100}(?:Error|Exception): )?)Expected [^\n]{1,300}? \. (?=\S)(?!Found \S{1,60} vs )"
+)
 _IMPROVED: Final = lazy_re(r" {1,3}\(Could this error message be improved\?[^()\n]{0,120}\)")
 """What a check without words adds to its condition."""
 _BARE: Final = lazy_re(r"INTERNAL ASSERT FAILED at [^\s\",]{1,500}:\d{1,9}, please report a bug[^\n]{0,300}\.\s*$")

@@ -31,7 +31,9 @@ _FRAME: Final = lazy_re(
 )
 _OUTER: Final = lazy_re(r"Use NVFUSER_DISABLE=parallel_compile")
 _TYPE: Final = lazy_re(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): ?")
-_NOTE: Final = lazy_re(r"(?:: (?:fatal )?error[: ]|; error {1,6}: |\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))")
+_NOTE: Final = lazy_re(
+    r"(?:: (?:fatal )?error[: ]|; error {1,6}: |\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))"
+)
 _OURS: Final = lazy_re(r"Fuser/|(?<!torch)/csrc/|nvfuser")  # PyTorch has a torch/csrc of its own
 _REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
 _QUOTED: Final = lazy_re(r"\d*[\^*+=][a-z-]+(?:,|$)|[~@&]\"|.{0,60}\b(?:Input|Actual message): '")
