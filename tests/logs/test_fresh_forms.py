@@ -29,7 +29,23 @@ def test_the_number_of_a_test_of_ctest_is_no_rank() -> None:
     traceback = 'Traceback (most recent call last):\n  File "/b/a.py", line 3, in f\n    g()\nKeyError: 3\n'
     text = head + "".join(f"77: {line}\n" for line in traceback.splitlines() * 3)
     assert who(text) == {("", None)}
-    assert who(text.replace(head, "77: go\n77: on\n")) == {("rank 77", 77)}
+    cut = text.replace(head, "77: go\n77: on\n")
+    assert who(cut) == {("", None)}  # a part of an output: one number, and nothing says that it is a rank
+    assert who(f"{cut}78: Test command: /b/tests/sort\n78: go\n") == {("", None)}
+    assert who(cut.replace("77: ", "077: ")) == {("rank 77", 77)}  # as srun fills its width
+    assert who("0: go\n" + cut) == {("rank 0", 0), ("rank 77", 77)}
+    late = list(read(f"{cut}0: go\n77: KeyError: 4\n"))
+    assert [record.rank for record in late[-2:]] == [0, 77]
+
+
+def test_a_test_of_ctest_on_windows_ends_with_an_exit_code() -> None:
+    text = (
+        "  90/99 Test   #9: tank/fill_test ..........Exit code 0xc0000409\n***Exception:   0.53 sec\n"
+        "Shape (MxKxN): 1x1x1\nABORTED\n\nThe following tests FAILED:\n"
+    )
+    said = verdict(text)
+    assert (said.state, said.sentence) == (CRASHED, "The test run failed: tank/fill_test: Exit code 0xc0000409.")
+    assert verdict("  90/99 Test   #9: tank/fill_test ..........   Passed    0.53 sec\n").state is not CRASHED
 
 
 def test_a_host_is_followed_by_a_blank() -> None:
