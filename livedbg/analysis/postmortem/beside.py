@@ -4,6 +4,8 @@ Invariants:
     beside.B1. It is said of the failure that the verdict rests on, in the same log and by the same writer, at most NEAR
         lines away; of the texts of one signature the nearest, and of two that are as near the later one.
     beside.B2. What the sentence has already is not said again.
+    beside.B3. What ends a case (`stands` is "below") is said of the failure above it; the first such line is, and if it
+        says that its case passed, none.
 """
 
 from __future__ import annotations
@@ -30,7 +32,8 @@ def with_beside(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Fin
     at = next((at for at, finding in enumerate(findings) if finding.state in _FAILED), None) if told else None
     if at is None:
         return findings
-    more = {said.sentence: said.message.values.get("tells", "") for said in _beside(findings[at], told)}
+    beside = (said for said in _beside(findings[at], told) if said.message.values.get("passed", "") == "")
+    more = {said.sentence: said.message.values.get("tells", "") for said in beside}
     finding = replace(findings[at], sentence=with_phrases(findings[at].sentence, more))
     return [*findings[:at], finding, *findings[at + 1 :]]
 
@@ -49,7 +52,11 @@ def _beside(finding: Finding, told: Iterable[Diagnostic]) -> Iterable[Diagnostic
         if said.log != log or (finding.writer and said.writer and said.writer != finding.writer):
             continue
         lines = (said.message.first, said.message.last)
-        away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
+        if said.message.values.get("stands") == "below":
+            away = said.message.first - spans[0][1]
+            away = NEAR + 1 if away < 0 else away
+        else:
+            away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
         known = found.get(said.message.signature)
         if away <= NEAR and (known is None or away <= known[0]):
             found[said.message.signature] = (away, said)
