@@ -326,3 +326,19 @@ def test_a_worker_that_ray_killed_ended_nothing_if_its_job_went_on() -> None:
     )
     bars = "".join(f" {n}%|####      | 1.{n}M/12.0M [01:00<06:41, 1.3it/s]\n" for n in range(5))
     assert verdict(killed + bars).state is UNKNOWN
+
+
+def test_what_goes_on_with_an_error_has_the_margin_of_pytest() -> None:
+    text = (
+        "DistBackendError: NCCL error in: /w/NCCLUtils.hpp:31, unhandled system error, NCCL version 2.22.3"
+        "\nncclSystemError: System call (e.g. socket, malloc) failed.\nLast error:\n"
+        "socketStartConnect: Connect to 10.1.2.3<36865> failed : Software caused connection abort\n"
+    )
+    behind = "".join(f"E       {line}\n" for line in text.splitlines())
+    assert [len(record.text.splitlines()) for record in read(f"{behind}t/test_pump.py:31: DistBackendError\n")] == [
+        4,
+        1,
+    ]
+    assert verdict(behind).sentence.startswith("NCCL failed: socketStartConnect: Connect to 10.1.2.3<36865> failed")
+    apart = "E   AssertionError: no\nE   assert 3 == 4\n"
+    assert len(list(read(apart))) == 2

@@ -137,7 +137,7 @@ def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: Exce
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.LOGGED and hit is None:
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
-    if kind is Kind.MASKED and not report.facts.inner:
+    if kind is Kind.MASKED and not (report.facts.inner or report.facts.detail):
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES.search)
 
