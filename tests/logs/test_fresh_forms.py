@@ -6,7 +6,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.logs.last_words import is_full, step_of
-from tests.logs.reading import verdict
+from tests.logs.reading import found, verdict
 from tests.logs.test_crashes import hits
 from tests.logs.test_wrapping import read
 
@@ -342,3 +342,16 @@ def test_what_goes_on_with_an_error_has_the_margin_of_pytest() -> None:
     assert verdict(behind).sentence.startswith("NCCL failed: socketStartConnect: Connect to 10.1.2.3<36865> failed")
     apart = "E   AssertionError: no\nE   assert 3 == 4\n"
     assert len(list(read(apart))) == 2
+
+
+def test_the_source_of_a_kernel_that_triton_did_not_compile_is_known() -> None:
+    head = "E0205 09:51:38.047000 18628 torch/_inductor/runtime/triton_heuristics.py:810] [0/0] "
+    lines = (
+        "Triton compilation failed: triton_poi_fill_0",
+        "def triton_poi_fill_0(in_ptr0, xnumel):",
+        "    xnumel = 3",
+    )
+    text = "".join(f"{head}{line}\n" for line in lines)
+    said = verdict(text)
+    assert (said.state, said.sentence) == (UNKNOWN, "Triton could not compile inductor's kernel triton_poi_fill_0.")
+    assert not found("error-lines", text)

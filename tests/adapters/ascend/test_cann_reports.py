@@ -646,3 +646,25 @@ def test_a_cause_is_not_said_to_be_missing_where_a_line_of_the_block_has_words()
     said = verdict(f"{call}AclNN_Runtime_Error(EZ9903): the jug was refused\n").sentence
     assert "an internal error of the operator (the jug was refused)" in said
     assert "these logs" not in said
+
+
+def test_an_engine_of_the_device_comes_before_the_allocation_that_failed_beside_it() -> None:
+    call = (
+        "RuntimeError: sync:/w/a.ts:508 NPU function error: AclrtSynchronize, error code is 507013\n"
+        "[ERROR] 2026-03-01-04:55:13 (PID:7277, Device:4, RankID:-1) ERR00100 PTA failed\n"
+    )
+    memory = (
+        "EL0004: [PID: 7277] 2026-03-01-04:55:13.065.712 Failed to allocate memory.\n"
+        "        TraceBack (most recent call last):\n"
+        "        alloc device memory failed, runtime result = 207001[FUNC:ReportCallError][FILE:log.cpp][LINE:161]\n"
+    )
+    engine = (
+        "        The error from device(4), serial number is 1. there is a sdma error, sdma channel is 0, the channel "
+        "exist the following problems: The page was not found.. the value of CQE status is 2. the description: No\n"
+    )
+    said = "Process 7277: the sdma engine on NPU 4 failed: The page was not found."
+    both = verdict(call + memory + engine).sentence
+    assert both.startswith(f"{said} An allocation of memory failed, too.")
+    assert verdict(call + engine).sentence.startswith(f"{said} Error code 2.")
+    alone = verdict(call.replace("507013", "207001") + memory).sentence
+    assert alone.startswith("Process 7277: NPU 4 is out of memory: Failed to allocate memory")
