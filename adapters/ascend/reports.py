@@ -71,7 +71,7 @@ _COLLECTIVE_BLOCKS: Final = frozenset(
 )
 _NO_REASON: Final = lazy_re(
     r"(?:Inner|Internal) [Ee]rror|(?:\A|.* )rt\w{1,60} execut(?:e|ion) failed, reason=|.*\bruntime result = \d"
-    r"|.*\brtGetDevMsg |(?:Check param failed|Task execute failed|ctx is NULL"
+    r"|.*\brtGetDevMsg |Failed to compile Op \[|(?:Check param failed|Task execute failed|ctx is NULL"
     r"|(?:\w{1,20} )?[Kk]ernel (?:execute failed|(?:task )?happen error))"
 )
 """Texts that give no reason: an internal error, the code or reason of another call, or what follows from a failure.
@@ -324,6 +324,7 @@ class Report(Struct):
             "lost",
             "socket",
             "operator",
+            "raised",
             "titled",
             "block",
             "call",
@@ -350,6 +351,8 @@ class Report(Struct):
         if self.kind is Kind.FAULT and _NO_MORE.match(self.fields.get("reason", "")) is not None:
             known["reason"] = ""
         detail = _DETAIL.match(self.fields.get("first_error", "")) if self.kind is Kind.OPERATOR else None
-        if detail is not None and "text" not in self.fields:
+        if "text" in self.fields:
+            known["detail"] = ""
+        elif detail is not None:
             known["detail"] = detail["said"]
         return facts_from({**self.fields, **known}, ReportFacts)

@@ -38,6 +38,7 @@ _ENDS: Final = lazy_re(
     r"Exception raised from |frame #\d|\" thrown in |Traceback \(most|Error from |Use [A-Z]{2,20}_DISABLE="
 )
 _PROMPT: Final = lazy_re(r"^E {2,10}", re.MULTILINE)  # pytest's, before each line of a message
+_COMPARED_TEXT: Final = lazy_re(r"\s{0,8}(?:Actual message|Input): ['\"]")  # pytest.raises quotes what was raised
 COMPARED: Final = lazy_re(r"[^\s=]{1,60} (?:!=|==|<=?|>=?) [^\s=]{1,60}$")
 """A line of the two values that a check compared."""
 _VALUES: Final = lazy_re(r"Found \S{1,60} vs ")
@@ -66,7 +67,7 @@ class Assertion(NamedTuple):
 
 
 def asserted_in(message: str) -> Assertion | None:
-    """Return the assertion that a message reports; of nested ones the inner one."""
+    """Return the assertion that a message reports, not one that it quotes; of nested ones the inner one."""
     if MARK not in message:
         return None
     message = _PROMPT.sub("", message)
@@ -77,6 +78,8 @@ def asserted_in(message: str) -> Assertion | None:
     behind = [line.strip() for line in message[match.end() :].split("\n")[1:_BEHIND]]
     end = next((number for number, line in enumerate(behind) if _ENDS.match(line)), len(behind))
     line = message[: match.start()].rpartition("\n")[2].rpartition('"')[2]
+    if _COMPARED_TEXT.match(line) is not None:
+        return None
     named = _KIND.match(line)
     kind = named[0] if named is not None else ""
     condition = line[len(kind) :]

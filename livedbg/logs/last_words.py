@@ -404,7 +404,9 @@ def made_at(texts: Sequence[str]) -> str:
 
 _SAYS_WHAT: Final = lazy_re(r"\berror\b|\w(?:Error|Exception)\b|\bfailed\b", re.IGNORECASE)
 _QUOTED: Final = lazy_re(
-    r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): |^(?:Mismatched elements|Absolute difference): ", re.IGNORECASE
+    r"\b(?:error|fatal) {0,4}: |\w(?:Error|Exception): |^(?:Mismatched elements|Absolute difference): "
+    r"|^(?:Actual message|Input): ['\"]",
+    re.IGNORECASE,
 )
 _ANNOUNCED: Final = lazy_re(r"(?:\[\w{1,60}\] )?[\w ]{0,40}\berror:$", re.IGNORECASE)  # the line below it is the error
 _KIND: Final = lazy_re(r"[\w.]{1,100}(?:Error|Exception): ")

@@ -497,6 +497,8 @@ class Continuation:
             return True
         if line[0] in "CD" and _JAVA_LINE.match(line) is not None:
             return self.lines > 1
+        if line.startswith("E  "):
+            line = line[1:].lstrip() or line  # pytest's margin
         continues = line[0] in self._details.firsts and self._details.pattern.match(line) is not None
         self._announced = continues and line.rstrip().endswith(":")
         return continues

@@ -70,5 +70,33 @@ def test_D1_a_comparison_that_ends_a_run_is_diverged(text: str, state: str) -> N
     assert said.state == state and ("by up to 0.75" in said.sentence) == (state == "diverged")
 
 
+MISMATCH = "[ERROR] Mismatch: golden_v{0}.bin vs v{0}.bin, max diff=2.0 at idx=0 (golden=1, out=-1, dtype=int32)\n"
+CASE = "[ERROR] compare failed\n[2026-08-12 02:50:14] ERROR: testcase failed (exit 2): {}\n"
+DIFFERS = "Results differ from the golden ones: v5.bin by up to 2.0, at index 0 -1 instead of 1 (int32)"
+DIED = "./run.sh: line 8:  1930 Segmentation fault      (core dumped) N=4 ./build/${case}\n"
+
+
+@pytest.mark.invariant("beside.B3")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (f"{MISMATCH.format(5)}{MISMATCH.format(6)}{CASE.format('fill')}", f"{DIFFERS}, in test fill."),
+        (
+            f"{CASE.format('drain')}{MISMATCH.format(5)}{MISMATCH.format(6)}{CASE.format('fill')}",
+            f"{DIFFERS}, in test fill.",
+        ),
+        (f"{CASE.format('drain')}{MISMATCH.format(5)}", f"{DIFFERS}."),
+        (f"{DIED}[FAIL] fill (exit 139)\n", "Crashed: SIGSEGV: Segmentation fault, in test fill."),
+        (
+            f"{DIED}FAIL: fill (exit code: 139)\nFAIL: drain (exit code: 1)\n",
+            "Crashed: SIGSEGV: Segmentation fault, in test fill.",
+        ),
+        (f"{DIED}[PASS] fill\n[FAIL] drain (exit 1)\n", "Crashed: SIGSEGV: Segmentation fault."),
+    ],
+)
+def test_B3_the_case_that_ends_below(text: str, said: str) -> None:
+    assert verdict(text).sentence == said
+
+
 def test_alone_it_is_no_failure() -> None:
     assert verdict(f"{LINES}{CALLER.format(9)}{LINES}").sentence.startswith("No errors in 1 log")

@@ -6,7 +6,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from livedbg.logs.last_words import is_full, step_of
-from tests.logs.reading import verdict
+from tests.logs.reading import found, verdict
 from tests.logs.test_crashes import hits
 from tests.logs.test_wrapping import read
 
@@ -29,7 +29,23 @@ def test_the_number_of_a_test_of_ctest_is_no_rank() -> None:
     traceback = 'Traceback (most recent call last):\n  File "/b/a.py", line 3, in f\n    g()\nKeyError: 3\n'
     text = head + "".join(f"77: {line}\n" for line in traceback.splitlines() * 3)
     assert who(text) == {("", None)}
-    assert who(text.replace(head, "77: go\n77: on\n")) == {("rank 77", 77)}
+    cut = text.replace(head, "77: go\n77: on\n")
+    assert who(cut) == {("", None)}  # a part of an output: one number, and nothing says that it is a rank
+    assert who(f"{cut}78: Test command: /b/tests/sort\n78: go\n") == {("", None)}
+    assert who(cut.replace("77: ", "077: ")) == {("rank 77", 77)}  # as srun fills its width
+    assert who("0: go\n" + cut) == {("rank 0", 0), ("rank 77", 77)}
+    late = list(read(f"{cut}0: go\n77: KeyError: 4\n"))
+    assert [record.rank for record in late[-2:]] == [0, 77]
+
+
+def test_a_test_of_ctest_on_windows_ends_with_an_exit_code() -> None:
+    text = (
+        "  90/99 Test   #9: tank/fill_test ..........Exit code 0xc0000409\n***Exception:   0.53 sec\n"
+        "Shape (MxKxN): 1x1x1\nABORTED\n\nThe following tests FAILED:\n"
+    )
+    said = verdict(text)
+    assert (said.state, said.sentence) == (CRASHED, "The test run failed: tank/fill_test: Exit code 0xc0000409.")
+    assert verdict("  90/99 Test   #9: tank/fill_test ..........   Passed    0.53 sec\n").state is not CRASHED
 
 
 def test_a_host_is_followed_by_a_blank() -> None:
@@ -310,3 +326,32 @@ def test_a_worker_that_ray_killed_ended_nothing_if_its_job_went_on() -> None:
     )
     bars = "".join(f" {n}%|####      | 1.{n}M/12.0M [01:00<06:41, 1.3it/s]\n" for n in range(5))
     assert verdict(killed + bars).state is UNKNOWN
+
+
+def test_what_goes_on_with_an_error_has_the_margin_of_pytest() -> None:
+    text = (
+        "DistBackendError: NCCL error in: /w/NCCLUtils.hpp:31, unhandled system error, NCCL version 2.22.3"
+        "\nncclSystemError: System call (e.g. socket, malloc) failed.\nLast error:\n"
+        "socketStartConnect: Connect to 10.1.2.3<36865> failed : Software caused connection abort\n"
+    )
+    behind = "".join(f"E       {line}\n" for line in text.splitlines())
+    assert [len(record.text.splitlines()) for record in read(f"{behind}t/test_pump.py:31: DistBackendError\n")] == [
+        4,
+        1,
+    ]
+    assert verdict(behind).sentence.startswith("NCCL failed: socketStartConnect: Connect to 10.1.2.3<36865> failed")
+    apart = "E   AssertionError: no\nE   assert 3 == 4\n"
+    assert len(list(read(apart))) == 2
+
+
+def test_the_source_of_a_kernel_that_triton_did_not_compile_is_known() -> None:
+    head = "E0205 09:51:38.047000 18628 torch/_inductor/runtime/triton_heuristics.py:810] [0/0] "
+    lines = (
+        "Triton compilation failed: triton_poi_fill_0",
+        "def triton_poi_fill_0(in_ptr0, xnumel):",
+        "    xnumel = 3",
+    )
+    text = "".join(f"{head}{line}\n" for line in lines)
+    said = verdict(text)
+    assert (said.state, said.sentence) == (UNKNOWN, "Triton could not compile inductor's kernel triton_poi_fill_0.")
+    assert not found("error-lines", text)

@@ -271,6 +271,21 @@ def test_an_exception_that_a_debugger_stopped_at(after: str, state: VerdictState
     assert (said in judged.sentence) is (state is VerdictState.UNKNOWN)
 
 
+@pytest.mark.invariant("blocks.J2")
+def test_a_frame_without_its_place_may_be_the_last_one() -> None:
+    session = (
+        'Thread 1 "plan" hit Catchpoint 1 (exception thrown), 0x7f in __cxa_throw () from /lib/libstdc++.so\n(gdb) bt\n'
+        "#0  0x00007f97c1 in __cxa_throw () from /lib/libstdc++.so.6\n"
+        "#1  0x00007f6f41 in c10::detail::torchInternalAssertFail(char const*, char const*) () from /opt/libc10.so\n"
+        "#2  0x00007fd4d9 in c10::detail::torchCheckFail(char const*, int) [clone .cold.73] () from /opt/libc10.so\n"
+        "#3  0x00007ff9f9 in app::cuda::fill(app::cuda::Plan*, app::Sizes const&) ()\n"
+    )
+    said = "An exception was thrown in app::cuda::fill(app::cuda::Plan*, app::Sizes const&)"
+    assert verdict(session).sentence.startswith(f"{said}; the debugger's session ends there")
+    below = f"{session}   from /opt/libplan.so\n#4  0x00007fab in main () at /w/main.cpp:9\n"
+    assert verdict(below).sentence.startswith(f"{said} of libplan.so, under main; the")
+
+
 @pytest.mark.invariant("crashes.D1")
 @pytest.mark.parametrize("text", NONE)
 def test_L1_what_is_no_end(text: str) -> None:

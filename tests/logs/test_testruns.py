@@ -448,3 +448,27 @@ def test_D4_a_text_that_ends_in_what_is_printed_of_a_failed_test(text: str, said
 )
 def test_D4_not_of_one_below_which_the_run_goes_on_or_ends_well(text: str) -> None:
     assert verdict(text).state is not CRASHED
+
+
+def test_the_test_of_pytest_is_said_of_what_a_compiler_says_in_its_report_or_below_its_name() -> None:
+    said = "plant.mlir:4:2: error: failed to legalize operation 'pump.fill'\n"
+    name = "t/test_fill.py::test_fill[cuda-a b]"
+    listed = f"FAILED {name} - plan.Bad: Error invoking plan-compile\n{said}"
+    assert verdict(listed).sentence.startswith("MLIR failed: failed to legalize operation 'pump.fill' (plant.mlir:4:2)")
+    assert f", in test {name}." in verdict(listed).sentence
+    assert ", in test TestFill.test_fill[2]" in verdict(f"____ TestFill.test_fill[2] ____\n{said}").sentence
+    ended = f"____ TestFill.test_fill[2] ____\nE   KeyError: 3\n1 failed in 2.0s\n{said}"
+    assert "in test" not in verdict(ended).sentence
+
+
+@pytest.mark.parametrize(("regex", "got"), [("Expected regex", "Actual message"), (" Regex", " Input")])
+def test_what_was_raised_instead_is_quoted_and_fails_nothing_itself(regex: str, got: str) -> None:
+    raised = 'n >= 0 INTERNAL ASSERT FAILED at "/opt/Fuser/csrc/fill.cpp":31, please report a bug to PyTorch. No tank'
+    report = (
+        "____ test_errors[3] ____\nt/test_fill.py:7: in test_errors\n    with raises(RuntimeError, match='n > 0'):\n"
+        f"E   AssertionError: Regex pattern did not match.\nE    {regex}: 'n > 0'\nE    {got}: '{raised}'\n"
+    )
+    said = f"test_errors[3]: AssertionError: Regex pattern did not match; {got.strip()}: 'n >= 0 INTERNAL ASSERT"
+    assert f"The test run failed: {said}" in verdict(f"{report}1 failed in 2.0s\n").sentence
+    passed = verdict("t/test_fill.py .  [100%]\n1 passed in 2.0s\n")
+    assert passed.state is VerdictState.EXITED

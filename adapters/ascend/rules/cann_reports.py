@@ -137,7 +137,7 @@ def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: Exce
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.LOGGED and hit is None:
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
-    if kind is Kind.MASKED and not report.facts.inner:
+    if kind is Kind.MASKED and not (report.facts.inner or report.facts.detail):
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES.search)
 
@@ -253,6 +253,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "call": facts.api if facts.api and facts.who else called,
         "asked": _failed_allocation(facts),
         "left": _memory_left(facts),
+        "beside": "An allocation of memory failed, too" if facts.kind == Kind.FAULT and _of_memory(facts) else "",
         "driver_call": facts.driver_call or "a call",
         "module": facts.module or "log",
         "offset": _offset(facts),
@@ -334,6 +335,11 @@ def _failed_allocation(facts: ReportFacts) -> str:
     if not size:
         return ""
     return f"{facts.api} of {size} failed" if facts.api else f"{size} were requested"
+
+
+def _of_memory(facts: ReportFacts) -> bool:
+    known = [cann_codes()[code] for code in facts.codes if code in cann_codes()]
+    return any(code.group is Group.MEMORY for code in known)
 
 
 def _memory_left(facts: ReportFacts) -> str:

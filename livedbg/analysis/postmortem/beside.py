@@ -4,6 +4,8 @@ Invariants:
     beside.B1. It is said of the failure that the verdict rests on, in the same log and by the same writer, at most NEAR
         lines away; of the texts of one signature the nearest, and of two that are as near the later one.
     beside.B2. What the sentence has already is not said again.
+    beside.B3. What ends a case (`stands` is "below") is said of the failure above it; the first such line is, and if it
+        says that its case passed, none.
     beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines.
 """
 
@@ -33,7 +35,8 @@ def with_beside(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Fin
     at = next((at for at, finding in enumerate(findings) if finding.state in _FAILED), None) if told else None
     if at is None:
         return findings
-    beside = _beside(findings[at], told, exception_of(findings[at], snapshot))
+    found = _beside(findings[at], told, exception_of(findings[at], snapshot))
+    beside = [said for said in found if not said.message.values.get("passed")]
     more = {said.sentence: said.message.values.get("tells", "") for said in beside}
     finding = replace(findings[at], sentence=with_phrases(findings[at].sentence, more))
     if finding.state is VerdictState.CRASHED and any(COMPARED in said.message.marks for said in beside):
@@ -60,11 +63,12 @@ def _beside(finding: Finding, told: Iterable[Diagnostic], hit: ExceptionHit | No
         if said.log != log or (finding.writer and said.writer and said.writer != finding.writer):
             continue
         lines = (said.message.first, said.message.last)
-        away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
-        own = not away or (
-            hit is not None and (hit.first_line or hit.line or 0) <= said.message.first <= (hit.line or 0)
-        )
-        if COMPARED in said.message.marks and not own:
+        if said.message.values.get("stands") == "below":
+            away = said.message.first - spans[0][1]
+            away = NEAR + 1 if away < 0 else away
+        else:
+            away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
+        if COMPARED in said.message.marks and away and not _is_in(said, hit):
             continue
         known = found.get(said.message.signature)
         if away <= NEAR and (known is None or away <= known[0]):

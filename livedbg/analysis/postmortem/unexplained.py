@@ -14,7 +14,9 @@ from livedbg.text.quantities import byte_size
 from livedbg.text.wording import listing, sentences
 
 _NAMED: Final = 2
+_TEST_BEGINS: Final = ("begins", "section")
 _TEST_ENDS: Final = ("passed", "test")
+_RUN_ENDS: Final = ("summary", "closing")
 
 
 def not_read(snapshot: Snapshot) -> str:
@@ -71,11 +73,12 @@ def warned_at(snapshot: Snapshot) -> set[tuple[str, int | None]]:
 
 
 class TestMark(NamedTuple):
-    """A record in which a test begins (`name`), or ends (""), by what its runner prints."""
+    """A record in which a test begins (`name`), or ends (""; `ends` has failed), by what its runner prints."""
 
     first: int
     last: int
     name: str
+    ends: str = ""
 
 
 def test_marks(snapshot: Snapshot) -> dict[tuple[str, str], list[TestMark]]:
@@ -85,9 +88,14 @@ def test_marks(snapshot: Snapshot) -> dict[tuple[str, str], list[TestMark]]:
     marks: dict[tuple[str, str], list[TestMark]] = {}
     for record in snapshot.recent_logs:
         told = {one.said.code: one.said.sentence for one in run_book().found(record.text)}
-        if record.line is not None and not told.keys().isdisjoint(("begins", *_TEST_ENDS)):
-            mark = TestMark(record.line, record.last_line or record.line, told.get("begins", ""))
-            marks.setdefault((record.source, record.writer), []).append(mark)
+        if record.line is None or told.keys().isdisjoint((*_TEST_BEGINS, *_TEST_ENDS, *_RUN_ENDS, "because")):
+            continue
+        last, of = record.last_line or record.line, marks.setdefault((record.source, record.writer), [])
+        begun = next((told[kind] for kind in _TEST_BEGINS if kind in told), "")
+        if "because" in told and of and of[-1].ends:  # what a list of failed tests quotes below a name
+            of += [TestMark(record.line, last, of[-1].ends), TestMark(last, last, "", of[-1].ends)]
+        else:
+            of.append(TestMark(record.line, last, begun, "" if begun else told.get("test", "")))
     return marks
 
 

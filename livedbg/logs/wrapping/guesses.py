@@ -123,14 +123,31 @@ def _repeat(names: Sequence[object]) -> bool:
 
 def _labels(row: Row, layer: Layer) -> Layer | None:
     labels = [int(one.tag.writer.rpartition(" ")[2]) for one in row.inner]
-    if len(set(labels)) == 1 and any(one.text.startswith(_OF_TEST) for one in row.inner):
-        return lambda text, clock: _bare(layer(text, clock))  # CTest's number of a test
+    if any(one.text.startswith(_OF_TEST) for one in row.inner):
+        return lambda text, clock: _bare(layer(text, clock))  # CTest's numbers of tests
     if len(labels) < 2:
-        return layer if row.alone else None
-    if all(before < after for before, after in pairwise(labels)):
-        same = row.sure == len(labels) and len({one.text for one in row.inner}) == 1
-        return layer if same else None  # otherwise they number the lines
-    return layer if row.sure or (row.long and _repeat(labels)) else None
+        judged = row.alone
+    elif all(before < after for before, after in pairwise(labels)):
+        judged = row.sure == len(labels) and len({one.text for one in row.inner}) == 1
+    else:
+        judged = row.sure > 0 or (row.long and _repeat(labels))
+    if not judged:  # they number the lines
+        return None
+    ranks = min(labels) == 0 or len(set(labels)) > 1 or row.texts[0][0] not in "123456789"  # srun pads them
+    return layer if ranks else _numbered(layer)
+
+
+def _numbered(layer: Layer) -> Layer:
+    """Return a layer that takes numbers off, which are ranks once there is a rank 0: tests of CTest count from 1."""
+    ranks = False
+
+    def opened(text: str, clock: SourceClock) -> Opened | None:
+        nonlocal ranks
+        inner = layer(text, clock)
+        ranks = ranks or (inner is not None and inner.tag.rank == 0)
+        return inner if ranks else _bare(inner)
+
+    return opened
 
 
 def _bare(opened: Opened | None) -> Opened | None:

@@ -607,3 +607,64 @@ def test_the_place_of_what_mindspore_raises_for_a_device() -> None:
         "[FUNC:GetError][FILE:stream.cc][LINE:1512]\n"
     )
     assert ", raised at step (train.py:9)." in verdict(printed).sentence
+
+
+COMPILE = (
+    "E40021: [PID: 7277] 2026-03-01-10:49:44.123.456 Failed to compile Op [Pour2]. (oppath: [Compile /w/pour.py "
+    'failed with errormsg/stack: File "/w/pour.py", line 536, in pour\n    check(n)\n\n{}\n], optype: [Pour])\n'
+    "        Solution: See the host log for details.\n        TraceBack (most recent call last):\n"
+    "        Compile op[Pour2] failed, oppath[/w/pour.py], optype[Pour]. Please check op's compilation error."
+    "[FUNC:ReportBuildErrMessage][FILE:fusion_manager.cc][LINE:771]\n"
+)
+RAISED = {
+    "RuntimeError: [EB9999] pour needs one jug', 'errPcause': ' ', 'errSolution': ' '}": "pour needs one jug",
+    "t.TBEPythonError: [EB9999] [errClass:N/A][errCode:EB0500][message:no such jug][errPcause:N/A]": "no such jug",
+    f"TVMError: [EB9000] {'-' * 60}An error of TVM{'-' * 60}  Check failed: n != 0 : No jug', "
+    "'errPcause': 'N/A'}": "Check failed: n != 0 : No jug",
+    "RuntimeError: ({'errCode': 'E90003', 'detailed_cause': 'jugs are bad'}, 'Pour failed')": "jugs are bad",
+    "RuntimeError: ({'errCode': 'E60108', ''reason': \"not jug's shape\"}, 'In op')": "not jug's shape",
+    "SystemError: cut": "it was not compiled",
+}
+
+
+@pytest.mark.parametrize("raised", RAISED)
+def test_what_the_compiler_of_an_operator_raised_is_the_reason(raised: str) -> None:
+    said = verdict(COMPILE.format(raised))
+    assert (said.state, said.sentence) == (
+        VerdictState.CRASHED,
+        f"Process 7277: operator Pour2 failed: {RAISED[raised]}.",
+    )
+    assert verdict(f"{raised}\n").state is not VerdictState.CRASHED or "operator" not in verdict(raised).sentence
+
+
+def test_a_cause_is_not_said_to_be_missing_where_a_line_of_the_block_has_words() -> None:
+    call = (
+        "RuntimeError: Run:/w/OpParamMaker.cpp:287 OPS function error: aclnnPour, error code is 561000\n"
+        "[ERROR] (PID:7277, Device:6, RankID:6) ERR01100 OPS call acl api failed.\n"
+    )
+    assert "these logs do not hold" in verdict(call).sentence
+    said = verdict(f"{call}AclNN_Runtime_Error(EZ9903): the jug was refused\n").sentence
+    assert "an internal error of the operator (the jug was refused)" in said
+    assert "these logs" not in said
+
+
+def test_an_engine_of_the_device_comes_before_the_allocation_that_failed_beside_it() -> None:
+    call = (
+        "RuntimeError: sync:/w/a.ts:508 NPU function error: AclrtSynchronize, error code is 507013\n"
+        "[ERROR] 2026-03-01-04:55:13 (PID:7277, Device:4, RankID:-1) ERR00100 PTA failed\n"
+    )
+    memory = (
+        "EL0004: [PID: 7277] 2026-03-01-04:55:13.065.712 Failed to allocate memory.\n"
+        "        TraceBack (most recent call last):\n"
+        "        alloc device memory failed, runtime result = 207001[FUNC:ReportCallError][FILE:log.cpp][LINE:161]\n"
+    )
+    engine = (
+        "        The error from device(4), serial number is 1. there is a sdma error, sdma channel is 0, the channel "
+        "exist the following problems: The page was not found.. the value of CQE status is 2. the description: No\n"
+    )
+    said = "Process 7277: the sdma engine on NPU 4 failed: The page was not found."
+    both = verdict(call + memory + engine).sentence
+    assert both.startswith(f"{said} An allocation of memory failed, too.")
+    assert verdict(call + engine).sentence.startswith(f"{said} Error code 2.")
+    alone = verdict(call.replace("507013", "207001") + memory).sentence
+    assert alone.startswith("Process 7277: NPU 4 is out of memory: Failed to allocate memory")
