@@ -71,7 +71,7 @@ _COLLECTIVE_BLOCKS: Final = frozenset(
 )
 _NO_REASON: Final = lazy_re(
     r"(?:Inner|Internal) [Ee]rror|(?:\A|.* )rt\w{1,60} execut(?:e|ion) failed, reason=|.*\bruntime result = \d"
-    r"|.*\brtGetDevMsg |Failed to compile Op \[|(?:Check param failed|Task execute failed|ctx is NULL"
+    r"|.*\brtGetDevMsg |Failed to compile Op \[|Failed to execute operator \S{1,200}\. Reason: Failed to execute tiling|(?:Check param failed|Task execute failed|ctx is NULL"
     r"|(?:\w{1,20} )?[Kk]ernel (?:execute failed|(?:task )?happen error))"
 )
 """Texts that give no reason: an internal error, the code or reason of another call, or what follows from a failure.
@@ -256,8 +256,9 @@ class Report(Struct):
             return  # a further core: its fields must not be mixed with those of the first
         if fact.kind == "words" and "words" in self.fields:
             return
-        if _NO_REASON.match(fields.get("inner", "")) is not None:
-            fields.pop("inner")
+        for name in ("inner", "detail"):
+            if _NO_REASON.match(fields.get(name, "")) is not None:
+                fields.pop(name)
         for name, text in fields.items():
             if text not in ("", "-1"):
                 self.fields.setdefault(name, text)

@@ -472,3 +472,9 @@ def test_what_was_raised_instead_is_quoted_and_fails_nothing_itself(regex: str, 
     assert f"The test run failed: {said}" in verdict(f"{report}1 failed in 2.0s\n").sentence
     passed = verdict("t/test_fill.py .  [100%]\n1 passed in 2.0s\n")
     assert passed.state is VerdictState.EXITED
+
+
+def test_a_section_of_pytest_is_as_wide_as_the_terminal() -> None:
+    line = "_" * 240
+    text = f"{line} test_fill {line}\nE   ValueError: no lid\n\n==== 1 failed in 0.31s ====\n"
+    assert verdict(text).sentence.startswith("The test run failed: test_fill: ValueError: no lid.")

@@ -668,3 +668,18 @@ def test_an_engine_of_the_device_comes_before_the_allocation_that_failed_beside_
     assert verdict(call + engine).sentence.startswith(f"{said} Error code 2.")
     alone = verdict(call.replace("507013", "207001") + memory).sentence
     assert alone.startswith("Process 7277: NPU 4 is out of memory: Failed to allocate memory")
+
+
+def test_the_reason_of_a_tiling_that_failed_is_the_first_line_below_it() -> None:
+    text = (
+        "RuntimeError: call aclnnPump failed, detail:[PID: 7] 2026-08-20-22:15:59.473.813 Execution_Error(EZ1008): "
+        "Failed to execute operator Pump_3. Reason: Failed to execute tiling function.\n"
+        "        Solution: 1.If the tiling function does not exist, check whether it is registered.\n"
+        "TraceBack (most recent call last):\n"
+        "        lids[0] must be 2-dimension, but got 3 dim.[FUNC:CheckLids][FILE:pump_tiling.cpp][LINE:648]\n"
+        "        CheckLids failed.[FUNC:PumpTiling][FILE:pump_tiling.cpp][LINE:860]\n"
+        "        Failed to execute operator Pump_3. Reason: Failed to execute tiling function.\n"
+    )
+    said = verdict(text)
+    assert said.state is VerdictState.CRASHED
+    assert said.sentence == "Process 7: operator aclnnPump failed: lids[0] must be 2-dimension, but got 3 dim."

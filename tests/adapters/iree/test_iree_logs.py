@@ -72,3 +72,12 @@ def test_a_runtime_refuses_a_module_of_another_version_and_what_to_install_is_sa
     assert said["verdict"]["state"] == "crashed" and "bytecode version mismatch" in said["verdict"]["sentence"]
     steps = " ".join(step for finding in said["findings"] for step in finding["next"])
     assert f"pip install -U iree-base-{older}==" in steps
+
+
+def test_an_exception_of_python_code_that_a_host_called_is_the_cause() -> None:
+    text = (
+        "pump/iree_helpers.h:316: UNKNOWN; Unhandled exception: Traceback (most recent call last):\n"
+        '  File "/w/pump.py", line 7, in fill\nRuntimeError: no lid\n'
+    )
+    said = verdict(text)
+    assert (said.state, said.sentence) == (VerdictState.CRASHED, "Crashed in fill (pump.py:7): RuntimeError: no lid.")
