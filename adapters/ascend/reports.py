@@ -72,7 +72,8 @@ _COLLECTIVE_BLOCKS: Final = frozenset(
 _NO_REASON: Final = lazy_re(
     r"(?:Inner|Internal) [Ee]rror|(?:\A|.* )rt\w{1,60} execut(?:e|ion) failed, reason=|.*\bruntime result = \d"
     r"|.*\brtGetDevMsg |Failed to compile Op \["
-    r"|Failed to execute operator \S{1,200}\. Reason: Failed to execute tiling|(?:Check param failed|Task execute failed|ctx is NULL"
+    r"|Failed to execute operator \S{1,200}\. Reason: Failed to execute tiling"
+    r"|(?:Check param failed|Task execute failed|ctx is NULL"
     r"|(?:\w{1,20} )?[Kk]ernel (?:execute failed|(?:task )?happen error))"
 )
 """Texts that give no reason: an internal error, the code or reason of another call, or what follows from a failure.
