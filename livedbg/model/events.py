@@ -41,7 +41,7 @@ from livedbg.model.dumps import ValueComparison, ValueDump, ValuePreview
 from livedbg.model.launches import LaunchTrail, ProfileSlice
 from livedbg.model.snapshot import Activity, Clock, Counter, CounterKey, Durations, LookKey, Touches
 from livedbg.text.json_text import clean_value
-from livedbg.text.typed import PREPARING
+from livedbg.text.typed import decoder
 
 SCHEMA_VERSION = 1
 """Version of the event schema; raised when old readers could misread new events."""
@@ -329,8 +329,7 @@ _encoder = msgspec.json.Encoder()
 @cache
 def _decoder() -> msgspec.json.Decoder[Event]:
     """It takes 6 ms to make, and only recordings need it."""
-    with PREPARING:
-        return msgspec.json.Decoder(Event)
+    return decoder(Event)
 
 
 def encode(event: Event) -> bytes:

@@ -10,15 +10,13 @@ Invariants:
 from __future__ import annotations
 
 import threading
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 Kind = TypeVar("Kind")
 
-PREPARING: Final = threading.Lock()
-"""Held while a decoder is made."""
-
+_lock: Final = threading.Lock()
 _done: Final[set[type]] = set()
 
 
@@ -27,8 +25,14 @@ def ready(kind: type[Kind]) -> type[Kind]:
 
     A decoder that a module makes on import doesn't need this: one thread imports it.
     """
-    with PREPARING:
+    with _lock:
         if kind not in _done:
             msgspec.json.Decoder(kind)
             _done.add(kind)
     return kind
+
+
+def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    """Return a decoder that is made when it is first needed."""
+    with _lock:
+        return msgspec.json.Decoder(kind)
