@@ -19,7 +19,6 @@ from typing import Any, Final
 from msgspec import Struct
 
 _METADATA: Final = (".dist-info", ".egg-info")
-_MOST_BYTES: Final = 1 << 20
 
 
 class EntryPoint(Struct, frozen=True):
@@ -68,7 +67,6 @@ def _package(metadata: Path) -> str:
 
 def _lines(file: Path) -> list[str]:
     try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            return lines.read(_MOST_BYTES).splitlines()
+        return file.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:  # it registers nothing
         return []

@@ -42,6 +42,7 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
         "livedbg/cli/graph.py",
         "livedbg/cli/signatures.py",
         "livedbg/logs/paths.py",
+        "livedbg/model/entry_points.py",
         "livedbg/recipes/model.py",
         "livedbg/recording/file.py",
         "livedbg/session/signatures.py",

@@ -38,7 +38,7 @@ from livedbg.model.errors import TargetError
 from livedbg.session.session import Session
 from livedbg.session.rulebook import diagnostician
 diagnostician()  # imports the rules of all systems, which nobody may not read
-import tomllib  # so it is with what a verdict reads its words with
+import tempfile, tomllib  # so it is with what a verdict reads its words with
 os.setgroups([]); os.setgid(65534); os.setuid(65534)
 pid = int(sys.argv[1])
 try:
