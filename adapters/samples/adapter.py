@@ -154,10 +154,10 @@ class SamplesAdapter(Adapter):
         self._pool = shared_unwinders(context.request)
         self._shown = Shown(self._pool, self._account, self._troubles, self._faster.covers)
         try:
-            await threads_seen(context)
             if SAMPLES_FOR in context.request.options:
                 await self._profile(context)
                 return
+            await threads_seen(context)
             await self._sample_soon(context, running(context.snapshot()))
             await self._sample_calls(context)
             if context.request.once:
@@ -209,6 +209,7 @@ class SamplesAdapter(Adapter):
         over = asyncio.Event()
         beside = [asyncio.ensure_future(follow_kept(context, self._pool, over))] if pages else []
         try:
+            await threads_seen(context)  # the calls of malloc are followed before: a program may run for a second
             await profile_targets(context, self._pool, self._account, seconds=seconds, pace=pace, counted=counted)
         except NoPerf as error:
             python = not pages and await profile_python(context, seconds=seconds, pace=pace)

@@ -292,7 +292,7 @@ async def _kept_by(context: Context, pool: UnwinderPool, pid: int, over: asyncio
         while not ends and not why:
             ends = over.is_set()
             most = max(most, _own_bytes(pid))
-            if time.monotonic() >= files_s:
+            if time.monotonic() >= files_s or not calls.armed:  # a program that has just begun has no C library yet
                 files_s = time.monotonic() + _FILES_S
                 await asyncio.to_thread(calls.find)
                 why = "it allocates too often to be followed" if calls.too_many() else ""
