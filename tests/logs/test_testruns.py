@@ -230,7 +230,15 @@ def test_a_failed_test_may_pass_on_another_rank() -> None:
     assert verdict(f"{text}[       OK ] Pump.Drain (9 ms)\n").state is not CRASHED
 
 
-@pytest.mark.parametrize("after", [SIGNAL, "[==========] 2 tests ran.\n[  PASSED  ] 2 tests.\n"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        SIGNAL,
+        "[==========] 2 tests ran.\n[  PASSED  ] 2 tests.\n",
+        "[       OK ] Net.Two (2 ms)\n"
+        + "".join(f"the {name} is filled\n" for name in ("tank", "pump", "vat", "lid", "pipe")),
+    ],
+)
 def test_but_not_if_another_end_follows(after: str) -> None:
     assert "Net.One: Expected" not in verdict(ALONE + after).sentence
 

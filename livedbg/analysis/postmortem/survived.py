@@ -105,8 +105,20 @@ def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
 
 
 def _fails_its_run(hit: ExceptionHit, snapshot: Snapshot) -> bool:
-    """Return whether a failed test is all that is known of how its run ended: it fails the run, whatever follows."""
-    if hit.catchpoint != f"log: {FAILED_TESTS}" or hit.line is None:
+    """Return whether a failed test is all that is known of how its run ended: it fails the run, whatever tests follow.
+
+    Where ordinary lines come behind the last test, something else goes on, which may not have minded.
+    """
+    source = snapshot.log_sources.get(hit.source or "")
+    if hit.catchpoint != f"log: {FAILED_TESTS}" or hit.line is None or source is None:
+        return False
+    lines = known_lines(source, snapshot)
+    last = max((line.number for line in lines if line.tests and line.number > hit.line), default=hit.line)
+    if (
+        not lines
+        or lines[0].number > hit.line
+        or sum(line.ordinary for line in lines if line.number > last) >= _ORDINARY
+    ):
         return False
     told = (one for one in snapshot.exceptions.values() if one.catchpoint == hit.catchpoint)
     passed = (said for said in snapshot.diagnostics.values() if said.message.ends == "completes")
