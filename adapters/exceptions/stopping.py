@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from shlex import quote
@@ -28,6 +29,7 @@ from livedbg.touch.config import refuse_touch
 from livedbg.touch.stop_budget import LEAST_S, StopBudget, stop_budget
 from livedbg.touch.warm import WarmGdbs
 
+_OTHERS_S: Final = 5.0  # how long it is waited for what the logs say of watchdogs
 _BRUSHED_S: Final = 5.0  # between two entries of the ledger for stops that nobody wanted
 _POSSIBLE: Final = (Moment.THROW, Moment.RETHROW, Moment.CATCH, Moment.CALL)
 
@@ -95,6 +97,8 @@ class StoppingCatchpoint:
             self._put(state=CatchpointState.FAILED, note=why.message, remedy=why.remedy)
             raise why from None
         self._touched("attach", "gdb, without stopping the whole process", cost.stopped_ns, cost.threads)
+        with contextlib.suppress(TimeoutError):  # a watchdog is known by then, which limits the stops
+            await asyncio.wait_for(self._context.others_settled(), _OTHERS_S)
         self._put(state=CatchpointState.ARMED, note=self._note(stopper))
 
     async def _made(self) -> Stopper:
