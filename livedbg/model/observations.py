@@ -32,8 +32,10 @@ FAULT: Final = "fatal-python-error"
 """Of `log: KIND` of an exception's catchpoint: what ended a process as Python's faulthandler tells it, ..."""
 
 FAILED_TESTS: Final = "failed-tests"
-TESTS_WENT_ON: Final = "the test run went on after it"
 """... and a run of tests in which tests failed."""
+
+TESTS_WENT_ON: Final = "the test run went on after it"
+"""What `ExceptionHit.survived` says of a failed test that its runner has named, and of what a test threw."""
 
 HANG_SEEN: Final = "diagnostic:livedbg/hang"
 """`Diagnostic.id` of the hang that was found before the job ended; its attribute `state` is that of the verdict."""

@@ -253,6 +253,7 @@ class CrashDecoder(LogDecoder):
         self._hits: dict[str, dict[str, ExceptionHit]] = {}
         self._runs: dict[tuple[str, str], TestRun] = {}  # by log, and who writes it
         self._ended: dict[tuple[str, str], ExceptionHit] = {}  # of a test that was the last so far
+        self._told: dict[tuple[str, str], str] = {}  # of a run: the exception that each further failed test says anew
         self._nameless: set[tuple[str, str]] = set()  # where its runner has not said that it failed
 
     @property
@@ -324,14 +325,14 @@ class CrashDecoder(LogDecoder):
                 yield ExceptionSeen(hit=replace(hit, survived=TESTS_WENT_ON), **stamp)
         if run.summary:
             hit, listed = self._hit(record, run.said(), None), record.text.endswith(_LISTED)
-            hit = replace(hit, id=before.id) if before is not None else hit  # which says it anew
+            hit = replace(hit, id=self._told.pop(of, hit.id))
             self._runs[of] = TestRun(again=True, over=True, told=hit if listed and not run.failed else None)
             yield ExceptionSeen(hit=hit, **stamp)
         elif run.ended:
             hit = self._hit(record, run.said(), None)
             self._seen.pop(hit.id.rpartition("/")[2], None)
             (self._nameless.discard if run.named else self._nameless.add)(of)
-            self._ended[of] = replace(hit, id=self._ended[of].id) if of in self._ended else hit
+            self._ended[of] = replace(hit, id=self._told.setdefault(of, hit.id))
             yield ExceptionSeen(hit=self._ended[of], **stamp)
 
     def _aborted(self, record: LogRecord, said: Said) -> ExceptionHit | None:

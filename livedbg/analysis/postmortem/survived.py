@@ -93,7 +93,6 @@ class _Spot(Struct, frozen=True):
 def survived(hit: ExceptionHit, snapshot: Snapshot) -> str:
     """Return the proof that the program went on after an exception in a log, or ""."""
     if hit.survived:
-        _KEPT.renew(snapshot)
         return "" if hit.survived == TESTS_WENT_ON and _fails_its_run(hit, snapshot) else hit.survived
     if hit.line is None or hit.source is None:
         return ""
@@ -113,8 +112,6 @@ def _fails_its_run(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     source = snapshot.log_sources.get(hit.source or "")
     if hit.catchpoint != f"log: {FAILED_TESTS}" or hit.line is None or source is None:
         return False
-    if hit.line < _KEPT.last_failed(source.id, snapshot):
-        return False  # the last one tells of the run
     lines = known_lines(source, snapshot)
     last = max((line.number for line in lines if line.tests and line.number > hit.line), default=hit.line)
     if (
@@ -166,22 +163,11 @@ class _Kept:
         self._after: dict[str, str] = {}
         self._caught: Counter[tuple[object, ...]] | None = None
         self._raised: dict[tuple[object, ...], list[ExceptionHit]] | None = None
-        self._failed: dict[str, int] | None = None
 
     def renew(self, snapshot: Snapshot) -> None:
         rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
         if len(self._of) != len(rests_on) or any(a is not b for a, b in zip(self._of, rests_on, strict=True)):
             self._of, self._after, self._caught, self._raised = rests_on, {}, None, None
-            self._failed = None
-
-    def last_failed(self, log: str, snapshot: Snapshot) -> int:
-        """Return the last line of a log that tells of a failed test; 0 for none."""
-        if self._failed is None:
-            self._failed = {}
-            for hit in snapshot.exceptions.values():
-                if hit.catchpoint == f"log: {FAILED_TESTS}" and hit.source is not None:
-                    self._failed[hit.source] = max(self._failed.get(hit.source, 0), hit.line or 0)
-        return self._failed.get(log, 0)
 
     def after(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
         found = self._after.get(hit.id)
