@@ -180,10 +180,11 @@ class SignalTracer(Tracer):
             with contextlib.suppress(NoTracefs):  # it may lack the rights
                 sources.append(Source(TRACEPOINT, kernel_event("sched", "sched_process_exec").number))
                 self._exec = len(sources) - 1
-            self._overflows.start(self._tree.threads, follow=self._tree.follow)
         self._events = PerfEvents.in_threads(sources, self._tree.threads, follow=self._tree.follow, ring_bytes=_RINGS)
         if not self._events.threads and not process_exists(self._pid):
             raise ProcessLookupError
+        if signal.SIGSEGV in self._numbers:  # now: it takes a descriptor for each thread and CPU, too
+            self._overflows.start(self._tree.threads, follow=self._tree.follow)
         with contextlib.suppress(OSError):  # then it is not known who sent them
             self._senders.start()
 

@@ -4,7 +4,8 @@ The kernel copies nothing of a stack whose pointer lies below it. So each thread
 is the first to touch: a stack grows by such pages, and its last sample shows which calls filled it.
 
 Invariants:
-    overflows.O1. A sample stands for the overflowed stack only if it is of the same stack, in its lower half.
+    overflows.O1. A sample is shown for the overflowed stack only if it is of the same stack, in its lower half, and of
+        the program that the process executes now.
     overflows.O2. If page faults may not be sampled, the main thread's overflow is told all the same, without its calls.
     overflows.O3. Another thread's overflow, whose mappings were never read, is an access to memory that is there and
         forbidden, with a stack pointer that can't be read just below a stack of which that thread has filled 1 MB: a
@@ -68,6 +69,8 @@ class Overflows:
         with contextlib.suppress(OSError):  # it has ended
             end = next((one.end for one in parse_maps(sample.pid) if one.path == "[stack]"), end)
         self._ends[sample.pid] = end
+        if sample.tid in self._grown and self._grown[sample.tid][1].mono_ns < sample.mono_ns:
+            del self._grown[sample.tid]
 
     def of(self, sample: Sample, mappings: Sequence[Mapping], *, forbidden: bool) -> int:
         """Return the bytes of the stack that a thread has used up, or 0 (`stack_overflow`).

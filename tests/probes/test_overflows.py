@@ -76,6 +76,14 @@ def test_a_stack_that_shows_nothing_is_as_it_was_seen_last(grown: int, last: byt
     assert _grown(_END - _MIB, grown).seen(sample, 8 * _MIB).stack == seen
 
 
+@pytest.mark.invariant("overflows.O1")
+@pytest.mark.parametrize(("begun_ns", "seen"), [(2, b""), (0, b"calls")])
+def test_what_a_program_filled_is_not_shown_for_the_next_one(begun_ns: int, seen: bytes) -> None:
+    overflows = _grown(_END - _MIB, _END - 7 * _MIB)
+    overflows.begun(_at(_END - 64)._replace(mono_ns=begun_ns))
+    assert overflows.seen(_at(_END - 8 * _MIB), 8 * _MIB).stack == seen
+
+
 @pytest.mark.invariant("overflows.O3")
 @pytest.mark.parametrize(
     ("used", "below", "forbidden", "stack", "overflow"),
