@@ -292,8 +292,8 @@ async def _kept_by(context: Context, pool: UnwinderPool, pid: int, over: asyncio
         while not ends and not why:
             ends = over.is_set()
             most = max(most, _own_bytes(pid))
-            if time.monotonic() >= files_s or not calls.armed:  # a program that has just begun has no C library yet
-                files_s = time.monotonic() + _FILES_S
+            if (now_s := time.monotonic()) >= files_s:  # soon again at first: it may have no C library yet
+                files_s = now_s + min(_FILES_S, now_s - start_ns / 1e9)
                 await asyncio.to_thread(calls.find)
                 why = "it allocates too often to be followed" if calls.too_many() else ""
             await _follow_calls(calls, kept, stacks, start_ns)

@@ -33,6 +33,6 @@ def ready(kind: type[Kind]) -> type[Kind]:
 
 
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """Return a decoder that is made when it is first needed."""
+    """Return a decoder of JSON, made while no other one is (R1)."""
     with _lock:
         return msgspec.json.Decoder(kind)
