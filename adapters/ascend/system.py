@@ -40,7 +40,7 @@ SYSTEM: Final = System(
         *(r"\[The Ascend", r"E[0-9A-Z]\d{4}(?:: |\[PID)", "TraceBack", "The error may"),
         *(r"///-{3,40}\[ERROR\]", r"\[\w{1,60}\] encounters error:"),  # Triton's compiler for NPUs
     ),
-    judges_diagnostics=("(?!golden-|host-setup|hccl-).*",),
+    judges_diagnostics=("(?!golden-|host-).*",),
     explains=Lazy("livedbg.adapters.ascend.explained:explains"),
     log_places=LogPlaces(
         ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
