@@ -102,7 +102,7 @@ class KeptBlocks(Generic[Stack]):
             weight = weight_of(block.bytes, bits)
             if block.weight < weight:
                 self._drop(address)
-                if not address & (weight - 1) * TIERS[_tier(block.bytes)]:
+                if is_followed(address, block.bytes, bits):
                     more = self._blocks[address] = block._replace(weight=weight)
                     self._credit(more, int(block.old))
 
@@ -144,6 +144,11 @@ def _tier(size: int) -> int:
 def weight_of(size: int, bits: Bits) -> int:
     """Return for how many blocks of its size one that is followed stands."""
     return 1 << (*bits, 0)[_tier(size)]
+
+
+def is_followed(address: int, size: int, bits: Bits) -> bool:
+    """Return whether a block is one of those that are followed: what `wanted` asks of the kernel."""
+    return not address & (weight_of(size, bits) - 1) * (*TIERS, 0)[_tier(size)]
 
 
 def wanted(bits: Bits) -> str:
@@ -220,9 +225,12 @@ class AllocationProbes:
                 self._gave.append(self._trace.define(path, offset, ("ptr=%di:x64", "size=-8(%di):u64")))
 
     def arm(self, bits: Bits) -> None:
-        """Follow blocks by so many bits of their addresses; the probes overlap, so that no call is missed."""
+        """Follow blocks by so many bits of their addresses.
+
+        The probes overlap, and those of frees are the first: no free of a block that is taken meanwhile is missed.
+        """
         before, self.bits = self._armed, bits
-        pairs = ((self._took, _STACK_BYTES, _TAKE_RING), (self._gave, 8, _GIVE_RING))
+        pairs = ((self._gave, 8, _GIVE_RING), (self._took, _STACK_BYTES, _TAKE_RING))
         opened: list[PerfEvents] = []
         try:
             for events, stack_bytes, ring_bytes in pairs:
@@ -235,7 +243,7 @@ class AllocationProbes:
         except BaseException:
             _close(opened)
             raise
-        self._armed = (opened[0], opened[1])
+        self._armed = (opened[1], opened[0])
         self._before += [before] if before is not None else []
 
     def read(self) -> tuple[list[tuple[Sample, int, int]], list[tuple[int, int]]]:
@@ -249,8 +257,10 @@ class AllocationProbes:
         for took, _ in pairs:  # after the frees: each of these has its block in the list by now
             for one in took.read():
                 read = values(self._took[one.source].fields, one.raw)
-                at_call = (*one.registers[:PC], one.registers[PC] - 1, *one.registers[PC + 1 :])
-                blocks.append((one._replace(registers=at_call), int(read["ptr"]), int(read["size"]) & ~7))
+                address, size = int(read["ptr"]), int(read["size"]) & ~7
+                if is_followed(address, size, self.bits):  # else nobody would read its free, now that these close
+                    at_call = (*one.registers[:PC], one.registers[PC] - 1, *one.registers[PC + 1 :])
+                    blocks.append((one._replace(registers=at_call), address, size))
         for pair in before:
             _close(pair)
         return blocks, frees

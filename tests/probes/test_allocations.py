@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from livedbg.linux import procfs
 from livedbg.model import Frame
-from livedbg.probes.allocations import TIERS, KeptBlocks, too_often, wanted, weight_of
+from livedbg.probes.allocations import TIERS, AllocationProbes, KeptBlocks, too_often, wanted, weight_of
+from livedbg.probes.perf import PerfEvents
+from tests.conftest import Target
+from tests.probes.refused import refused
 
 _KEEPS = ((Frame(function="keep"),), True)
 _FREES = ((Frame(function="use"),), True)
@@ -73,3 +82,48 @@ def test_a_program_that_traps_would_slow_down_by_half_is_left_alone() -> None:
     assert too_often(traps_s=3.0, system_s=0.8, wall_s=1.0)
     assert not too_often(traps_s=0.2, system_s=0.8, wall_s=1.0)  # its own system calls
     assert not too_often(traps_s=0.9, system_s=0.3, wall_s=1.0)  # a trap takes less than it may
+
+
+@pytest.mark.invariant("allocations.K1")
+@pytest.mark.skipif(bool(refused()), reason=refused() or "probes can be set")
+def test_no_free_is_missed_however_long_it_takes_to_follow_other_blocks(
+    spawn: Callable[..., Target], build_target: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = spawn([str(build_target("keeper"))])  # frees a block of 50 kB each round, and then naps
+
+    def rounds() -> int:
+        return int(procfs.status_fields(target.pid, target.pid)["voluntary_ctxt_switches"])
+
+    def slow(function: Callable[..., Any]) -> Callable[..., Any]:
+        def then_wait(*given: Any, **named: Any) -> Any:
+            before, answer = rounds(), function(*given, **named)
+            while rounds() < before + 30:
+                pass
+            return answer
+
+        return then_wait
+
+    monkeypatch.setattr(PerfEvents, "in_threads", slow(PerfEvents.in_threads))
+    monkeypatch.setattr(PerfEvents, "read", slow(PerfEvents.read))
+    probes = AllocationProbes(target.pid)
+    kept: KeptBlocks[int] = KeptBlocks()
+    seen = read_ns = 0
+    try:
+        probes.find()
+        for bits in ((4, 2), (4, 3), (4, 0), (4, 0)):
+            probes.arm(bits)
+            read_ns = time.monotonic_ns()  # all frees until then are read
+            blocks, frees = probes.read()
+            told = [(one.mono_ns, address, size) for one, address, size in blocks]
+            for at_ns, address, size in sorted([*told, *((at_ns, address, 0) for address, at_ns in frees)]):
+                if not size:
+                    kept.gave(address, at_ns)
+                elif size > TIERS[0]:
+                    kept.took(address, size, at_ns, 0, 1)
+                    seen += 1
+    finally:
+        probes.close()
+    assert not probes.lost_frees
+    assert seen > 40
+    kept.note_peak(read_ns)
+    assert sum(blocks for _, blocks in kept.peak.values()) <= 1
