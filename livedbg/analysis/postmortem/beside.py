@@ -4,7 +4,7 @@ Invariants:
     beside.B1. It is said of the failure that the verdict rests on, in the same log and by the same writer, at most NEAR
         lines away; of the texts of one signature the nearest, and of two that are as near the later one.
     beside.B2. What the sentence has already is not said again.
-    beside.B3. What ends a case (`stands` is "below") is said of the failure above it; the first such line is, and if it
+    beside.B3. What ends a case (the mark BELOW) is said of the failure above it; the first such line is, and if it
         says that its case passed, none.
     beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines.
 """
@@ -26,6 +26,7 @@ NEAR: Final = 12
 """Lines."""
 BESIDE: Final = "beside"
 COMPARED: Final = "compared"
+BELOW: Final = "below"
 _FAILED: Final = frozenset({VerdictState.CRASHED, VerdictState.DIVERGED, VerdictState.STALLED, VerdictState.UNKNOWN})
 
 
@@ -63,9 +64,9 @@ def _beside(finding: Finding, told: Iterable[Diagnostic], hit: ExceptionHit | No
         if said.log != log or (finding.writer and said.writer and said.writer != finding.writer):
             continue
         lines = (said.message.first, said.message.last)
-        if said.message.values.get("stands") == "below":
-            away = said.message.first - spans[0][1]
-            away = NEAR + 1 if away < 0 else away
+        if BELOW in said.message.marks:
+            below = said.message.first - spans[0][1]
+            away = below if below >= 0 else NEAR + 1
         else:
             away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
         if COMPARED in said.message.marks and away and not _is_in(said, hit):
