@@ -27,8 +27,8 @@ _LOCK_CALLS: Final = lazy_re(r"sem_\w+|pthread_(?:cond|mutex|rwlock|join|barrier
 _WRAPPER: Final = lazy_re(r"<locals>\.[^.]+$|^_?(?:wrapper|wrapped|inner|decorated|decorate_context|_fn)$")
 """Functions that a decorator put around the one that was called: closures, and their usual names before Python 3.11."""
 
-_PACKAGE: Final = lazy_re(r"/(?:site|dist)-packages/([^/]{1,2000}?)(?:/.{0,4000})?\.py$")
-_MODULE: Final = lazy_re(r"/lib(?:64)?/python\d[^/]{0,2000}/(.{1,4000})\.py$")
+_PACKAGE: Final = lazy_re(r"/(?:site|dist)-packages/([^/]{1,200}?)(?:/.{0,1000})?\.py$")
+_MODULE: Final = lazy_re(r"/lib(?:64)?/python\d[^/]{0,100}/(.{1,1000})\.py$")
 """An installed package, and a module of the standard library, in the path of a file."""
 
 
