@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.ended import is_interrupt, lives
 from livedbg.analysis.postmortem.lines import known_lines, named_elsewhere
@@ -22,8 +23,10 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import steps_of, thrown_at
 from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.words import many
+from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.analysis.wording import with_more
-from livedbg.model import Diagnostic, ExceptionHit, Severity, TaskState
+from livedbg.logs.printed_stacks import library_call
+from livedbg.model import Diagnostic, ExceptionHit, Frame, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
 
@@ -118,10 +121,10 @@ class StacksPrinted:
 
     name = "stacks-printed"
     doc = (
-        "A log holds stacks that somebody printed with py-spy, gdb, pstack or lldb: where the main threads are, and "
-        "those that wait for a mutex, the place that the fewest share first. Of a known library its call is said, and "
-        "who called it. The verdict is `unknown`, for a stack does not say how long it stands there; nothing, if "
-        "the log goes on."
+        "A log holds stacks that somebody printed with py-spy, faulthandler, gdb, pstack, lldb or Visual Studio: where "
+        "the main threads are in the user's code, and those that wait for a mutex, and what they called there, the "
+        "place that the fewest share first. The verdict is `unknown`, for a stack does not say how long it stands "
+        "there; nothing, if the log goes on."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -132,7 +135,7 @@ class StacksPrinted:
         at: dict[str, list[str]] = {}
         for said in told:
             who = said.writer or said.message.values.get("who", "")
-            at.setdefault(said.message.values.get("place", ""), []).append(who)
+            at.setdefault(_place_in(said.stack, state.code), []).append(who)
         places = sorted(at.items(), key=lambda place: len(place[1]))
         where = [f"{_some(who)} in {place}" for place, who in places[:_PLACES]]
         more = f"; {many(len(places) - _PLACES, 'more place')}" if len(places) > _PLACES else ""
@@ -148,6 +151,22 @@ class StacksPrinted:
             state=VerdictState.UNKNOWN if stands else None,
             decides=stands,
         )
+
+
+def _place_in(stack: Sequence[Frame], code: UserCode) -> str:
+    """Return the user's frame with what it called: `fill (plant.c:15), in pthread_mutex_lock (libpthread.so.0)`."""
+    call = library_call(stack)
+    outside = stack if call is None else stack[call + 1 :]
+    own = code.frame_of(outside)
+    if call is None:
+        own = own or stack[0]
+        inner = stack[: next(at for at, frame in enumerate(stack) if frame is own)]
+        packages = (frame for frame in inner if code.inside(frame) in (Inside.PACKAGE, Inside.FRAMEWORK))
+        called = next(packages, None) if own.language == "python" else None
+        called = called or next(iter(inner[-1:]), None)
+    else:
+        called = stack[call]
+    return ", in ".join(place_text(frame) for frame in (own, called) if frame is not None)
 
 
 def _some(who: Sequence[str]) -> str:

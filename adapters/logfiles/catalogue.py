@@ -316,7 +316,7 @@ class Catalogue:
         if found.skipped:
             names = ", ".join(clean_line(path.name) for path in found.skipped[:5])
             more = f" and {len(found.skipped) - 5} more" if len(found.skipped) > 5 else ""
-            sentence = f"{target}: not read because they are not text: {names}{more}"
+            sentence = f"{target}: not read because they are no logs: {names}{more}"
             yield _status(target, SourceHealth.OK, "binary-skipped", sentence, "")
         if found.too_many:
             sentence = f"{target} holds too many files; only the first ones are read"

@@ -158,9 +158,9 @@ class SourceFeed:
         """Flush held-back lines and records if the log was quiet long enough, or is complete (`final`)."""
         quiet_s = time.monotonic() - self._last_data
         records: list[LogRecord] = []
-        if final or (self._cutter.open and quiet_s >= _QUIET_LINE_S):
+        if final or (self._cutter.holds and quiet_s >= _QUIET_LINE_S):
             records += self._assembler.feed(self._cutter.flush())
-        if final or (self._assembler.waiting and quiet_s >= _QUIET_S):
+        if final or (self._assembler.waiting and quiet_s >= _QUIET_S and not self._cutter.holds):  # it may belong to it
             records += self._assembler.flush()
         return self._fed(records, stamp)
 

@@ -138,8 +138,10 @@ def function_name(function: str, language: str = "native") -> str:
 
 
 def line_of(frame: Placed) -> str:
-    """Return `server.cpp:31`; "" if the line is not known."""
-    return f"{_SEPARATOR.split(frame.file)[-1]}:{frame.line}" if frame.file and frame.line else ""
+    """Return `server.cpp:31`, `pump/__init__.py:9`; "" if the line is not known."""
+    parts = _SEPARATOR.split(frame.file) if frame.file and frame.line else []
+    named = parts[-2:] if parts[-1:] == ["__init__.py"] else parts[-1:]
+    return f"{'/'.join(named)}:{frame.line}" if parts else ""
 
 
 def place_text(frame: Placed) -> str:

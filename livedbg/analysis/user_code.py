@@ -101,6 +101,7 @@ _MODULES: Final = (
             r"(?:lib(?:c|m|rt|dl|pthread|util|resolv|nsl|anl|musl-\w{1,40}|stdc\+\+|c\+\+(?:abi)?|supc\+\+|gcc_s|unwind|ffi|atomic"
             r"|(?:a|t|l|m|ub|hwa)san|clang_rt\.[\w-]{1,60})|ld(?:-linux[\w-]{0,40}|-musl[\w-]{0,40}|-[\d.]{1,20})?|libc-[\d.]{1,20}"
             r"|libpthread-[\d.]{1,20}|linux-vdso|linux-gate)(?:[.-]so\b|[.-]\d|$)|\[vdso\]|linux-vdso|ld-linux"
+            r"|(?i:ntdll|kernel(?:32|base)|ucrtbase\w{0,4}|msvc[pr]\w{1,20}|vcruntime\w{1,20}|win32u|ws2_32)\.dll$"
             r"|libpython\d|python\d?(?:\.\d+)?[a-z]?$"
         ),
     ),

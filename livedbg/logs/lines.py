@@ -111,7 +111,12 @@ class LineCutter:
     @property
     def open(self) -> bool:
         """Return whether a line has begun and not ended."""
-        return bool(self._rest) or self._cut
+        return self.holds or self._cut
+
+    @property
+    def holds(self) -> bool:
+        """Return whether a part of a line is held back until it ends."""
+        return bool(self._rest)
 
     def feed(self, data: bytes) -> list[Line]:
         """Return the lines that end in `data`."""

@@ -43,10 +43,14 @@ _TRACEBACK = lazy_re(
 _EMBEDDED = lazy_re(  # what stands between an exception and the traceback that it quotes
     r"Original Traceback \(most recent call last\):|-- Process \d+ terminated with the following error:|\"\"\"$"
 )
-_FAULT = lazy_re(r"Timeout \(\d|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):")
+_FAULT = lazy_re(
+    r"Timeout \(\d|(?:Current thread|Thread) 0x[0-9a-f]+ .*\(most recent call first\):"
+    r'|\s{0,8}File "[^"\n]{1,400}", line \d{1,9} in \S'
+)
+"""A dump of faulthandler; its head may not have been copied."""
 _FAULT_LINE = lazy_re(
     r"(?:Current thread|Thread) 0x|Python runtime state|Extension modules: |Current thread's C stack"
-    r"|  |Garbage-collecting|<"
+    r"|  |\s?File |Garbage-collecting|<"
 )
 _LINK = lazy_re(r"During handling of the above exception, another|The above exception was the direct cause of")
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
@@ -71,12 +75,15 @@ _ERROR_DETAILS: Final = (
     ),
     *(*_OF_OCAML, *_OF_RUST, _OF_OCTAVE),
 )
+_VISUAL_STUDIO: Final = r"(?:\[Inline Frame\] )?[^\s!(]{1,100}\.(?:exe|dll)!\S"
+_WINDOWS = lazy_re(rf"[>\s]{{0,8}}{_VISUAL_STUDIO}")
 _NATIVE_STACK = lazy_re(
     r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
     r"|stack backtrace:$|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
     r"|Backtrace|======= (?:Backtrace|Memory map)"
     r"|==== backtrace (?:\(tid|====)|={19,40}$"
     r"|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S{1,300}\(\S{0,1000}\+0x[0-9a-f]{1,16}\) \[0x)"
+    rf"|{_VISUAL_STUDIO}"
 )
 _REPORT = lazy_re(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
 _REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
@@ -322,7 +329,7 @@ class Continuation:
             self._state = _State.HEADLESS
             return True
         if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):
-            return False
+            return self._enter_frames(line)
         if QUOTED.match(line) is not None:
             self._state = _State.QUOTED
             return True
@@ -341,6 +348,16 @@ class Continuation:
             self._state = _State.FAULT
             return True
         return False
+
+    def _enter_frames(self, line: str) -> bool:
+        """Enter a stack whose heading was not copied."""
+        if "!" in line and _WINDOWS.match(line) is not None:
+            self._state = _State.NATIVE
+        elif '", line ' in line and _FAULT.match(line) is not None:
+            self._state = _State.FAULT
+        else:
+            return False
+        return True
 
     def _belongs(self, line: str) -> bool:
         state = self._state

@@ -61,7 +61,8 @@ _MAGIC: Final = (
     b"\xfd7zXZ",
     b"BZh",
 )
-
+_REPORT: Final = lazy_re(rb"\A[A-Z]{4,12}(?: [^\n]{1,80})?\n(?: {2}\S[^\n]{0,200}\n){1,20}\n(?:Evidence|Next|Taken)\b")
+"""Of livedbg itself, as `report -o` writes it: what it says of a job is no log of that job."""
 
 _KINDS: Final = (
     ("a pipe", stat.S_ISFIFO),
@@ -149,7 +150,7 @@ def _add_directory(result: Scan, top: Path, known: frozenset[Path], no_logs: fro
             continue
         if (suffix in _OTHER_SUFFIXES and path.name != _ERROR_FILE) or suffix in no_logs or _DOCUMENTS.match(path.name):
             continue
-        if suffix not in _LOG_SUFFIXES and looks_binary(path):
+        if _is_no_log(path, suffix):
             result.skipped.append(path)
             continue
         result.files.append(Found(path, str(path.relative_to(top)), False))
@@ -226,8 +227,11 @@ def _carries(path: Path, mtime_ns: int, size: int) -> bool:
     return line.startswith("{") and entry_json(line, SourceClock(0, 0)) is not None
 
 
-def looks_binary(path: Path) -> bool:
-    """Return whether the beginning of a file is no text. An unreadable file counts as text: reading it says why."""
+def _is_no_log(path: Path, suffix: str) -> bool:
+    """Return whether the beginning of a file is no text, or a report of livedbg's.
+
+    An unreadable file counts as a log: reading it says why.
+    """
     try:
         with target_files.open_binary(path) as file:
             head = file.read(_SNIFFED)
@@ -235,4 +239,5 @@ def looks_binary(path: Path) -> bool:
         return False
     if packing_of(head):
         return False
-    return head.startswith(_MAGIC) or head.count(0) * 10 > len(head)
+    binary = head.startswith(_MAGIC) or head.count(0) * 10 > len(head)
+    return _REPORT.match(head) is not None or (binary and suffix not in _LOG_SUFFIXES)

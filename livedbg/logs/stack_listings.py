@@ -162,6 +162,29 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
             ),
             "c++",
         ),
+        "faulthandler": Listing(  # CPython Python/traceback.c (dump_frame)
+            lazy_re(
+                r'^\s{0,8}File "(?P<file>[^"\n]{1,500})", line (?P<line>\d{1,9}) in (?P<function>[^\n]{1,300})$',
+                re.MULTILINE,
+            ),
+            "python",
+        ),
+        "py-spy": Listing(  # benfred/py-spy src/dump.rs; its native frames, too
+            lazy_re(
+                r"^ {4,8}(?P<function>[^\s(][^(\n]{0,300}) \((?P<file>[^)\n:]{1,300})(?::(?P<line>\d{1,9}))?\)$",
+                re.MULTILINE,
+            ),
+            "python",
+        ),
+        "visual-studio": Listing(  # its window of the call stack
+            lazy_re(
+                r"^[ \t>]{0,8}(?:\[Inline Frame\] )?(?P<module>[^\s!(]{1,200})!(?P<function>[^\n(]{1,500})"
+                r"[^\n]{0,2000}?"
+                r"(?: Line (?P<line>\d{1,9})(?: \((?P<file>[^\n()]{1,400}?)(?::\d{1,9})?\))?(?:\t[^\n]{0,40})?"
+                r"|\tUnknown[^\n]{0,40})$",
+                re.MULTILINE,
+            ),
+        ),
         "gdb": Listing(  # where it says that a program stopped
             lazy_re(
                 r"^(?P<number>#\d{1,3} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_~?][^\n]{0,300}?) "

@@ -184,6 +184,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
             lives.
         writer: which writer of a shared log: `rank 3`, `worker TP1`, or "".
         does: the sentence without its subject: `timed out in all_reduce` of `Rank 3 timed out in all_reduce`.
+        stack: where it says that a thread is, innermost frame first.
     """
 
     id: str
@@ -199,6 +200,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cause: CauseClass | None = None
     writer: str = ""
     does: str = ""
+    stack: tuple[Frame, ...] = ()
     resolved: bool = False
     late: bool = False
 

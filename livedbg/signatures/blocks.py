@@ -19,6 +19,7 @@ from itertools import dropwhile, takewhile
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from livedbg.logs.printed_stacks import printed_frames
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.stack_listings import listed, native_frames
 from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
@@ -60,10 +61,7 @@ _ASSERTED: Final = lazy_re(
 _RUNTIME: Final = lazy_re(r"(?:lib(?:c|m|pthread|stdc\+\+|c\+\+(?:abi)?|gcc_s|unwind)[.-]|ld-|linux-vdso)")
 _LIBC: Final = ("../sysdeps/", "./nptl/", "./string/", "./stdlib/", "./malloc/", "./debug/", "./csu/")
 "Sources of glibc, as distributions build it."
-_WRAPPED: Final = lazy_re(r"\n {4,20}(?=\S)(?!frame #)")
-"A frame of gdb goes on in the next line."
 _OTHER_STACK: Final = lazy_re(r"\n(?:\n|Thread \d| {0,2}\*? ?thread #|\([\w-]{2,12}\) )")
-_INLINED: Final = lazy_re(r"^.{0,400}\[inlined\] ")
 _NO_NAME: Final = "??"
 _MESSAGE: Final = lazy_re(
     r"\b(?:\w{0,20}_?[Mm]sg|message|what|why|reason|description|__s|__arg|str)=(?:0x[0-9a-f]{1,16} )?"
@@ -158,17 +156,9 @@ def _debugger(text: str, begin: int) -> Block:
 
 
 def _printed(text: str, begin: int) -> Block:
-    """Read a stack that a debugger printed: `stack`, in each line a function and its place or library (J3)."""
+    """Read a stack that somebody printed (J3)."""
     end = _OTHER_STACK.search(text, begin)
-    text = _WRAPPED.sub(" ", text[begin : end.start() if end else len(text)])
-    frames = listed("lldb", text) or listed("native", text)
-    named = ((_INLINED.sub("", frame.function).partition(" (")[0], _place(frame)) for frame in frames)
-    return Block({"stack": "\n".join(f"{function} ({place})" if place else function for function, place in named)})
-
-
-def _place(frame: Frame) -> str:
-    name = (frame.file or "").rpartition("/")[2]
-    return f"{name}:{frame.line}" if frame.line else name or frame.module or ""
+    return _stack(printed_frames(text[begin : end.start() if end else len(text)]))
 
 
 def _raises(frame: Frame) -> bool:
@@ -254,7 +244,6 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
 GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
     | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java", "sanitizer")}
-    | {"printed": frozenset({"stack"})}
     | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told", "asserted"})}
 )
 """The names of the values that each makes."""

@@ -1,8 +1,8 @@
 """The decoder of all signatures.
 
 Invariants:
-    signature_decoder.D1. A message that a logger calls a warning is a note, and one at a lower level is none, if a file
-        says that levels count (`heeds_levels`).
+    signature_decoder.D1. A message that a logger calls a warning, in its first record, is a note, and one at a lower
+        level is none, if a file says that levels count (`heeds_levels`).
     signature_decoder.D2. Near a line of a tuner (`quiet`) no message of that file's system is a failure.
     signature_decoder.D3. A message that a later line says to be over (`over`) is a note, until it is repeated. Names in
         such a line (a pod, a server) are the same as in the message.
@@ -76,7 +76,7 @@ class SignatureDecoder(LogDecoder):
         for said, position, end in self._messages(parts, joined, begin):
             part, offset = part_of(texts, position)
             log.use(parts[part : part_of(texts, end)[0] + 1])
-            judged = self._judged(said, record)
+            judged = self._judged(said, parts[part])
             if judged is None:
                 continue
             number = texts[part].count("\n", 0, offset)

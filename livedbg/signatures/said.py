@@ -125,6 +125,7 @@ class LogTold:
                     facts=facts,
                     evidence=(proof, *known.diagnostic.evidence[1:]),
                     cause=said.cause,
+                    stack=() if said.exception else said.stack,
                     late=said.late,
                 )
             elif not same:
@@ -154,6 +155,7 @@ class LogTold:
             at_wall_ns=record.wall_ns,
             cause=said.cause,
             writer=writer,
+            stack=() if said.exception else said.stack,
             late=said.late,
         )
         entry = self.told[name] = Told(said, diagnostic, len(text))

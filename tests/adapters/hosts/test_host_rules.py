@@ -307,14 +307,51 @@ def test_J3_of_the_threads_that_gdb_lists_those_that_wait_for_a_lock_are_said_be
         f"(gdb) thread apply all bt\n\n{apart.join(stacks)}(gdb) lids\nError: no lid is known to this script\n"
     )
     assert said.state is VerdictState.UNKNOWN
-    lock = "in pthread_mutex_lock (libpthread.so.0), called by"
+    lock = "in pthread_mutex_lock (libpthread.so.0)"
     assert said.sentence.startswith(
-        f"3 stacks printed: thread 14 {lock} fill (plant.c:15), thread 12 {lock} drain (plant.c:35), "
-        "thread 11 in pthread_join (libpthread.so.0), called by main (plant.c:60)."
+        f"3 stacks printed: thread 14 in fill (plant.c:15), {lock}, thread 12 in drain (plant.c:35), {lock}, "
+        "thread 11 in main (plant.c:60), in pthread_join (libpthread.so.0)."
     )
     assert (
         verdict(f"(gdb) thread apply all bt\n\n{apart.join(stacks)}(gdb) c\nContinuing.\n{STEPS}").state is not CRASHED
     )
+
+
+_WHERE = {
+    "the standard library, by py-spy": (
+        'Thread 7 (idle): "MainThread"\n    wait (threading.py:327)\n    get (queue.py:171)\n    fill (plant.py:9)\n',
+        "thread 7 in fill (plant.py:9), in get (queue.py:171)",
+    ),
+    "a package, by faulthandler": (
+        "Current thread 0x00007f01 (most recent call first):\n"
+        '  File "/v/lib/python3.12/site-packages/pump/valve.py", line 80 in shut\n'
+        '  File "/v/lib/python3.12/site-packages/pump/lid.py", line 8 in close\n  File "/w/plant.py", line 9 in fill\n',
+        "a thread in fill (plant.py:9), in shut (valve.py:80)",
+    ),
+    "without a heading": (
+        '[worker3|1]:  File "/w/lid/__init__.py", line 80 in shut\n[worker3|1]:  File "/w/plant.py", line 9 in fill\n',
+        "rank 3 in shut (lid/__init__.py:80)",
+    ),
+    "Visual Studio": (
+        " \tntdll.dll!NtWaitForAlert()\tUnknown\n \tplant.exe!lid_shut(lid_t * lid) Line 30\tC\n"
+        ">\tplant.exe!main(int argc, char * * argv) Line 12\tC++\n",
+        "a thread in lid_shut (plant.exe), in NtWaitForAlert (ntdll.dll)",
+    ),
+    "a call of a library that turns in it": (
+        "(gdb) bt\n#0  0x00007f21 in turn () from /lib/libturn.so\n#1  0x00007f22 in PMPI_Wait (r=0x1) at wait.c:6\n"
+        "#2  0x000055d0 in fill_tanks (n=3) at plant.c:31\n#3  0x000055d1 in main () at plant.c:90\n",
+        "a thread in fill_tanks (plant.c:31), in PMPI_Wait (wait.c:6)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _WHERE)
+def test_a_printed_stack_is_told_by_the_user_s_place_and_what_was_called_there(name: str) -> None:
+    dump, said = _WHERE[name]
+    assert verdict(STEPS + dump).sentence.startswith(f"1 stack printed: {said}.")
+    begins = "[worker3|1]: " if dump[0] == "[" else ""
+    (told,) = found("stacks-printed", STEPS + dump + "".join(f"{begins}{line}\n" for line in STEPS.splitlines()))
+    assert told.state is None
 
 
 def test_what_an_exception_says_of_a_helper_has_the_place_in_the_user_s_code() -> None:

@@ -116,6 +116,7 @@ async def test_one_look_reads_everything(tmp_path: Path) -> None:
     append(tmp_path / "b.log", "needle without an end")
     (tmp_path / "deps.json").write_text('{"needle": 1}\n')
     (tmp_path / "blob").write_bytes(bytes(5000))
+    (tmp_path / "report.txt").write_text("CRASHED\n  Crashed in f (a.py:1): needle.\n\nEvidence\n  F1 crash\n")
     (tmp_path / "old.log.1.gz").write_bytes(gzip.compress(b"packed needle\n"))
     async with watching(tmp_path, once=True) as watched:
         state = watched.state
