@@ -10,6 +10,7 @@ from livedbg.adapters.pytorch.rules.threads import (
     main_thread,
     of_child,
     opens,
+    python_frames,
     runs_users_code,
     sleeps_again,
     waits_words,
@@ -22,7 +23,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.descriptors import limit_reached
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import call_of, duration, name_of, waited_ns
-from livedbg.model import Frame, Thread, ThreadState
+from livedbg.model import Thread, ThreadState
 from livedbg.text.patterns import lazy_re
 
 _HALTED: Final = (ThreadState.STOPPED, ThreadState.TRACED)
@@ -147,13 +148,8 @@ def _at_work(family: Iterable[Thread], state: RuleInput) -> list[Thread]:
 
 def _called(thread: Thread, state: RuleInput) -> set[str]:
     """Return a thread's calls, also if it was started in a library method (`Thread(target=event.wait)`)."""
-    inner = {frame.function for frame in _inner(thread, state) if _WAITS.search(frame.file or "")}
+    inner = {frame.function for frame in python_frames(thread, state)[:_INNER] if _WAITS.search(frame.file or "")}
     return {call_of(thread, state)} | inner
-
-
-def _inner(thread: Thread, state: RuleInput) -> list[Frame]:
-    stack = state.snapshot.stacks.get(thread.id)
-    return [frame for frame in stack.frames if frame.language == "python"][:_INNER] if stack is not None else []
 
 
 def _on_queue(absence: Absence, end: Thread, state: RuleInput) -> bool:
@@ -166,7 +162,7 @@ def another_may(process: str, absence: Absence, others: Iterable[str], state: Ru
     thread = state.snapshot.threads.get(absence.entity)
     if thread is None:
         return ""
-    shared = any(_MULTIPROCESSING.search(frame.file or "") for frame in _inner(thread, state))
+    shared = any(_MULTIPROCESSING.search(frame.file or "") for frame in python_frames(thread, state)[:_INNER])
     if not shared and not _SHARED.match(call_of(thread, state)):
         return ""
     alive = [one for one in others if one != process and absence_of(one, state).state is not VerdictState.STALLED]

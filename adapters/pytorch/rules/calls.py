@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -13,7 +13,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
 from livedbg.model import Task, TaskState
 
-_PREFIX = "task:collective/"
+PREFIX = "task:collective/"
 _BEGINNINGS = ("init_process_group", "new_group")
 
 
@@ -62,7 +62,7 @@ def calls_of(state: RuleInput) -> list[Call]:
     found = [
         _call(task, wall_ns - task.since_wall_ns if task.since_wall_ns is not None else 0, state)
         for task in state.tasks_in(TaskState.RUNNING)
-        if task.id.startswith(_PREFIX) and _judged_here(task)
+        if task.id.startswith(PREFIX) and _judged_here(task)
     ]
     return sorted(found, key=lambda call: -call.age_ns)
 
@@ -157,6 +157,11 @@ def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:
     numbers = sorted(set(ranks))
     word = "rank" if len(numbers) == 1 else "ranks"
     return f"{word.capitalize() if start else word} {', '.join(_runs(numbers))}"
+
+
+def who_wait(ranks: Collection[int], *, start: bool = False) -> str:
+    """Return `rank 2 waits`, `ranks 0, 1, 3 wait`."""
+    return f"{rank_list(ranks, start=start)} {'waits' if len(ranks) == 1 else 'wait'}"
 
 
 def _runs(numbers: list[int]) -> Iterator[str]:

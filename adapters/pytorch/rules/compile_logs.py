@@ -10,8 +10,8 @@ Invariants:
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 from livedbg.adapters.pytorch.traces.emission import BREAK, FAILED, LOST_WORKER, OPEN, RECOMPILED
 from livedbg.adapters.pytorch.traces.facts import compile_facts
@@ -19,7 +19,8 @@ from livedbg.adapters.pytorch.traces.left_out import LEFT_OUT
 from livedbg.adapters.pytorch.traces.workers import is_compile_worker, served
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.postmortem.ended import how_ended
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.text.patterns import lazy_re
@@ -95,14 +96,7 @@ class Recompiled:
             steps = [deep_look(said)] if compile_facts(said).trace else []
             if often:
                 steps.append(_advice(compile_facts(said).guard))
-            yield Finding(
-                rule=self.name,
-                severity=Severity.WARNING if often else Severity.INFO,
-                sentence=_of_rank(said),
-                entities=_entities(said, state),
-                evidence=said.evidence,
-                next=tuple(steps),
-            )
+            yield _about(self.name, said, state, Severity.WARNING if often else Severity.INFO, next=tuple(steps))
 
 
 def _advice(guard: str) -> str:
@@ -131,11 +125,11 @@ class GraphBreaks:
         for found in by_process.values():
             first = found[0]
             more = f" Graphs broke at {many(len(found) - 1, 'other place', 'other places')} too." if found[1:] else ""
-            yield Finding(
-                rule=self.name,
-                severity=Severity.INFO,
+            yield _about(
+                self.name,
+                first,
+                state,
                 sentence=f"{_of_rank(first)}{more}",
-                entities=_entities(first, state),
                 evidence=tuple(proof for said in found[:_SHOWN] for proof in said.evidence),
                 next=(deep_look(first),) if compile_facts(first).trace else (),
             )
@@ -151,19 +145,10 @@ class CompileFailed:
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
+        again = "TORCHDYNAMO_VERBOSE=1 TORCH_LOGS=+dynamo: the stack within torch at the next run"
         for said in _said(FAILED, state)[:_SHOWN]:
-            yield Finding(
-                rule=self.name,
-                severity=Severity.WARNING,
-                sentence=_of_rank(said),
-                entities=_entities(said, state),
-                evidence=said.evidence,
-                next=(
-                    deep_look(said),
-                    "TORCHDYNAMO_VERBOSE=1 TORCH_LOGS=+dynamo: the stack within torch at the next run",
-                ),
-                since_wall_ns=said.at_wall_ns,
-            )
+            steps = (deep_look(said), again)
+            yield _about(self.name, said, state, Severity.WARNING, next=steps, since_wall_ns=said.at_wall_ns)
 
 
 class CompileTimes:
@@ -180,14 +165,7 @@ class CompileTimes:
         for said in _said(OPEN, state):
             writer, facts = _writer(said, state), compile_facts(said)
             if said.resolved and facts.traced and facts.times and (writer is None or writer.exited):
-                yield Finding(
-                    rule=self.name,
-                    severity=Severity.INFO,
-                    sentence=_of_rank(said),
-                    entities=_entities(said, state),
-                    evidence=said.evidence,
-                    next=(deep_look(said),),
-                )
+                yield _about(self.name, said, state, next=(deep_look(said),))
 
 
 class LostWorkers:
@@ -202,36 +180,30 @@ class LostWorkers:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         told = set()
+        steps = (
+            "dmesg: whether the kernel killed it for want of memory",
+            "TORCHINDUCTOR_COMPILE_THREADS=1 compiles in the process itself: a crash then shows its stack",
+        )
         for worker in state.snapshot.processes.values():
             program = _robbed(worker, state)
             if program is not None and program.id not in told:
                 told.add(program.id)
                 rank = f" of rank {program.rank}" if program.rank is not None else ""
-                yield self._finding(
-                    f"Compile worker {worker.pid}{rank} was ended {how_ended(worker.exit_status)}: what it compiled "
-                    f"for {name_of(program.id, state.snapshot)} is lost.",
-                    (worker.id, program.id),
-                    (_seen_to_end(worker),),
+                how = f"ended {how_ended(worker.exit_status)}"
+                yield Finding(
+                    rule=self.name,
+                    severity=Severity.WARNING,
+                    sentence=(
+                        f"Compile worker {worker.pid}{rank} was {how}: what it compiled for "
+                        f"{name_of(program.id, state.snapshot)} is lost."
+                    ),
+                    entities=(worker.id, program.id),
+                    evidence=(Evidence(kind="proc", source=f"process {worker.pid}", text=how),),
+                    next=steps,
                 )
         for said in _said(LOST_WORKER, state)[:_SHOWN]:
             if not told.intersection(_entities(said, state)):
-                yield self._finding(_of_rank(said), _entities(said, state), said.evidence, said.at_wall_ns)
-
-    def _finding(
-        self, sentence: str, entities: tuple[str, ...], evidence: tuple[Evidence, ...], since_ns: int | None = None
-    ) -> Finding:
-        return Finding(
-            rule=self.name,
-            severity=Severity.WARNING,
-            sentence=sentence,
-            entities=entities,
-            evidence=evidence,
-            next=(
-                "dmesg: whether the kernel killed it for want of memory",
-                "TORCHINDUCTOR_COMPILE_THREADS=1 compiles in the process itself: a crash then shows its stack",
-            ),
-            since_wall_ns=since_ns,
-        )
+                yield _about(self.name, said, state, Severity.WARNING, next=steps, since_wall_ns=said.at_wall_ns)
 
 
 def _robbed(worker: Process, state: RuleInput) -> Process | None:
@@ -247,10 +219,6 @@ def _robbed(worker: Process, state: RuleInput) -> Process | None:
     if pool is not None and pool.exited and pool is not program:
         return None
     return program if program is not None and not program.exited else None
-
-
-def _seen_to_end(worker: Process) -> Evidence:
-    return Evidence(kind="proc", source=f"process {worker.pid}", text=f"ended {how_ended(worker.exit_status)}")
 
 
 class LeftUncompiled:
@@ -269,9 +237,12 @@ class LeftUncompiled:
         limited = {one.place for one in facts if one.limit}
         for said in state.snapshot.diagnostics.values():
             if said.code == LEFT_OUT and compile_facts(said).place not in limited:
-                yield Finding(
-                    rule=self.name, severity=Severity.INFO, sentence=said.sentence, evidence=said.evidence, next=()
-                )
+                yield finding_about(self.name, said, Severity.INFO, since_wall_ns=None)
+
+
+def _about(rule: str, said: Diagnostic, state: RuleInput, severity: Severity = Severity.INFO, **more: Any) -> Finding:
+    known = {"sentence": _of_rank(said), "entities": _entities(said, state), "since_wall_ns": None}
+    return finding_about(rule, said, severity, **{**known, **more})
 
 
 def _of_rank(said: Diagnostic) -> str:
@@ -282,8 +253,3 @@ def _of_rank(said: Diagnostic) -> str:
 def _entities(said: Diagnostic, state: RuleInput) -> tuple[str, ...]:
     process = _writer(said, state)
     return (process.id,) if process is not None else ()
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (Recompiled(), GraphBreaks(), CompileFailed(), CompileTimes(), LostWorkers(), LeftUncompiled())

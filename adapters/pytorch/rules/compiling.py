@@ -14,18 +14,21 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
+from msgspec.structs import replace
+
 from livedbg.adapters.pytorch.rules.compile_logs import deep_look, ends_open, log_of
+from livedbg.adapters.pytorch.rules.threads import python_frames
 from livedbg.adapters.pytorch.rules.wakers import family_of_rank
 from livedbg.adapters.pytorch.traces.facts import compile_facts
 from livedbg.analysis.behaviour import progressing
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
-from livedbg.model import Diagnostic, Frame, Process, Severity, Stack, Thread
+from livedbg.model import Diagnostic, Evidence, Frame, Process, Severity, Stack, Thread
 from livedbg.text.patterns import lazy_re
 
 _PHASES: Final = {
@@ -100,10 +103,8 @@ class Compiling:
         process = state.snapshot.processes.get(thread.process)
         evidence = (thread_evidence(thread, state), *(said.evidence if said is not None else ()))
         if said is not None and process is not None:
-            if not compile_facts(said).traced:  # a text has no phases
-                sentence = _sentence(said, process, phase, state)
-            else:
-                sentence = _sentence(said, process, compile_facts(said).phase, state)
+            traced = compile_facts(said).traced  # a text has no phases
+            sentence = _sentence(said, process, compile_facts(said).phase if traced else phase, state)
         else:
             since = began.held_mono_ns
             lasts = f" for {duration(max(0, state.snapshot.now().mono_ns - since))} or more" if since else ""
@@ -111,44 +112,34 @@ class Compiling:
                 f"Compiling{lasts}: {name_of(thread.id, state.snapshot)} is in torch.compile"
                 f"{at(thread.id, state)}, now in {phase}."
             )
-        return Finding(
-            rule=self.name,
-            severity=Severity.INFO,
-            sentence=sentence,
-            entities=(thread.id,),
-            evidence=evidence,
-            next=(deep_look(said), _LIMITS),
-            inferred=True,
-            since_wall_ns=_begun_ns(said),
-            state=VerdictState.RUNNING if process is not None and _progresses(process, state) else None,
-        )
+        finding = self._finding(said, sentence, evidence, _LIMITS)
+        runs = process is not None and _progresses(process, state)
+        return replace(finding, entities=(thread.id,), state=VerdictState.RUNNING if runs else None)
 
     def _by_log(self, process: Process, said: Diagnostic, state: RuleInput) -> Finding:
-        return Finding(
-            rule=self.name,
-            severity=Severity.INFO,
-            sentence=_sentence(said, process, compile_facts(said).phase, state),
-            entities=(process.id,),
-            evidence=said.evidence,
-            next=(deep_look(said), _LIMITS),
-            inferred=True,
-            since_wall_ns=_begun_ns(said),
-            state=VerdictState.RUNNING if _progresses(process, state) else None,
-        )
+        sentence = _sentence(said, process, compile_facts(said).phase, state)
+        finding = self._finding(said, sentence, said.evidence, _LIMITS)
+        runs = _progresses(process, state)
+        return replace(finding, entities=(process.id,), state=VerdictState.RUNNING if runs else None)
 
     def _when_it_ends(self, said: Diagnostic) -> Finding:
         lasted = max(0, compile_facts(said).last_ns - (_begun_ns(said) or 0))
         facts = compile_facts(said)
         who = f"process {facts.pid}" if facts.rank is None else f"rank {facts.rank} (process {facts.pid})"
+        sentence = (
+            f"When its trace ends, {who} was compiling {facts.frame}, for {duration(lasted)} until then, in "
+            f"{facts.phase}."
+        )
+        step = "livedbg attach PID, if the process is still there: what it does now"
+        return self._finding(said, sentence, said.evidence, step)
+
+    def _finding(self, said: Diagnostic | None, sentence: str, evidence: tuple[Evidence, ...], step: str) -> Finding:
         return Finding(
             rule=self.name,
             severity=Severity.INFO,
-            sentence=(
-                f"When its trace ends, {who} was compiling "
-                f"{facts.frame}, for {duration(lasted)} until then, in {facts.phase}."
-            ),
-            evidence=said.evidence,
-            next=(deep_look(said), "livedbg attach PID, if the process is still there: what it does now"),
+            sentence=sentence,
+            evidence=evidence,
+            next=(deep_look(said), step),
             inferred=True,
             since_wall_ns=_begun_ns(said),
         )
@@ -177,12 +168,5 @@ def _may_compile(said: Diagnostic, process: str, state: RuleInput) -> bool:
     if not compile_facts(said).traced:
         return False
     threads = [one for one in state.snapshot.threads.values() if one.process == process and not one.exited]
-    stacks = (state.snapshot.stacks.get(thread.id) for thread in threads)
-    files = [[frame.file or "" for frame in stack.frames if frame.language == "python"] for stack in stacks if stack]
-    shown = [one for one in files if one]
-    return not shown or any(_COMPILER.search(file) for one in shown for file in one)
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (Compiling(),)
+    files = [frame.file or "" for thread in threads for frame in python_frames(thread, state)]
+    return not files or any(map(_COMPILER.search, files))

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from livedbg.adapters.pytorch.facts import LoggedCallFacts
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_of
 from livedbg.analysis.wording import with_more
 from livedbg.logs.writers import rank_of
@@ -42,8 +42,7 @@ class RanksMissing:
             if len(ranks) > 1:
                 proofs = tuple(one.evidence[0] for one in told)[:_PROOFS]
                 first = replace(first, sentence=f"Ranks {spans(ranks)} {first.does}", evidence=proofs)
-            finding = finding_of(self.name, first, state, _CRASHED if _thrown(first) else None)
-            yield finding
+            yield finding_of(self.name, first, state, _CRASHED if _thrown(first) else None)
 
 
 class PeersClosed:
@@ -102,11 +101,8 @@ class ElasticLogged:
         said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
         roots = [one for one in said if one.code == "elastic-root"]
         known = {one.message.pid for one in roots}
-        for one in roots:
-            yield finding_of(self.name, one, state, _CRASHED)
-        for one in said:
-            if one.code == "elastic-failed" and one.message.pid not in known:
-                yield finding_of(self.name, one, state, _CRASHED)
+        others = [one for one in said if one.code == "elastic-failed" and one.message.pid not in known]
+        yield from (finding_of(self.name, one, state, _CRASHED) for one in (*roots, *others))
 
 
 def _thrown(said: Diagnostic) -> bool:
@@ -115,12 +111,3 @@ def _thrown(said: Diagnostic) -> bool:
 
 def _rank(said: Diagnostic) -> int | None:
     return said.message.read(LoggedCallFacts).rank
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (
-        RanksMissing(),
-        PeersClosed(),
-        ElasticLogged(),
-    )

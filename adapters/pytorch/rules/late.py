@@ -6,7 +6,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from livedbg.adapters.pytorch.collectives.late import LATE
@@ -14,7 +14,7 @@ from livedbg.adapters.pytorch.facts import LateFacts
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Severity, ThreadState
 from livedbg.model.facts import read_facts
 
@@ -82,8 +82,3 @@ def _only_missing(process: str, call: Call) -> bool:
     return [call.processes.get(rank) for rank in (*call.facts.absent, *call.facts.unseen, *call.facts.ended)] == [
         process
     ]
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (LateRank(),)

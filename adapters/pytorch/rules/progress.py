@@ -9,14 +9,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from livedbg.adapters.pytorch.facts import ENQUEUED, MESSAGES
 from livedbg.adapters.pytorch.rules.calls import calls_of
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.behaviour import Behaviour, doing
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import duration, waited_ns
 from livedbg.model import Evidence, Severity, Thread, WaitKind
@@ -119,8 +119,3 @@ class RanksAsleep:
 
 def _asleep(thread: Thread) -> bool:
     return thread.wait is WaitKind.SLEEP
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (CollectiveProgress(), RanksAsleep())

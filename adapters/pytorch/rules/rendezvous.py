@@ -8,7 +8,7 @@ from typing import Final
 from livedbg.adapters.pytorch.rules.calls import lived_ns
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import name_of, thread_evidence
 from livedbg.model import Process, Severity
 from livedbg.text.patterns import lazy_re
@@ -65,8 +65,3 @@ def _options(command: Sequence[str]) -> Iterable[str]:
         value = found[2] or (command[at + 1] if at + 1 < len(command) else "") if found is not None else ""
         if found is not None and value:
             yield f"--{found[1].replace('_', '-')} {value}"
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (RendezvousWait(),)

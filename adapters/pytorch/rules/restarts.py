@@ -20,7 +20,7 @@ from livedbg.adapters.pytorch.facts import WorkerFacts
 from livedbg.adapters.pytorch.rules.ended import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import how_ended
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.model.facts import read_facts
 from livedbg.text.patterns import lazy_re
@@ -133,18 +133,17 @@ def _first(failures: Sequence[_Failure], times: int) -> str:
     """Return `; each time rank 1 ended first, with status 1`."""
     if not failures:
         return ""
-    whole = _how_many(len(failures), times)
     alike = {(one.rank, one.status) for one in failures}
     if len(alike) == 1:
         (rank, status) = alike.pop()
         if len(failures) == 1:
             return f"; rank {rank} ended first, {how_ended(status)}"
-        return f"; {whole}{':' if whole != 'each time' else ''} rank {rank} ended first, {how_ended(status)}"
+        return f"; {_how_many(len(failures), times)} rank {rank} ended first, {how_ended(status)}"
     return "; first ended " + ", then ".join(f"rank {one.rank} {how_ended(one.status)}" for one in failures[-3:])
 
 
 def _how_many(known: int, times: int) -> str:
-    return "each time" if known >= times - 1 and times > 2 else f"{known} of the ends are known"
+    return "each time" if known >= times - 1 and times > 2 else f"{known} of the ends are known:"
 
 
 def _worker_errors(workers: Sequence[Process], state: RuleInput) -> list[_WorkerErrors]:
@@ -167,12 +166,11 @@ def _first_left(left: Sequence[_WorkerErrors], times: int) -> str:
     """Return `; each time rank 1 failed first`."""
     if not left:
         return ""
-    whole = _how_many(len(left), times)
     if len({one.rank for one in left}) > 1:
         return "; first failed " + ", then ".join(f"rank {one.rank}" for one in left[-3:])
     if len(left) == 1:
         return f"; rank {left[0].rank} failed first"
-    return f"; {whole}{':' if whole != 'each time' else ''} rank {left[0].rank} failed first"
+    return f"; {_how_many(len(left), times)} rank {left[0].rank} failed first"
 
 
 def _error_left(left: Sequence[_WorkerErrors], times: int) -> str:
@@ -182,8 +180,3 @@ def _error_left(left: Sequence[_WorkerErrors], times: int) -> str:
     if len(left) == times - 1 and len({one.error for one in left}) == 1:
         return f": {left[0].error}"
     return f"; the error at start {left[-1].start + 1}: {left[-1].error}"
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (WorkerRestarts(),)

@@ -11,16 +11,16 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.facts import RpcFacts, rpc_facts
 from livedbg.adapters.pytorch.rules.absent import absence_of, others_may
-from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.adapters.pytorch.rules.calls import who_wait
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.adapters.pytorch.rules.wakers import family_of_rank, from_outside, who_may_end
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
 from livedbg.model import Severity, TaskState, Thread, ThreadState, WaitKind
@@ -186,13 +186,12 @@ class RpcShutdown:
             if process in asking or absence.state is not VerdictState.STALLED or _in_torch(absence.entity, state):
                 continue
             waiting = sorted({one.facts.rank for one in inside if one.facts.rank is not None})
-            verb = "waits" if len(waiting) == 1 else "wait"
             threads = [one.thread for one in inside]
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
                 sentence=(
-                    f"{rank_list(waiting, start=True)} {verb} in rpc.shutdown{at(threads[0].id, state)} for rank "
+                    f"{who_wait(waiting, start=True)} in rpc.shutdown{at(threads[0].id, state)} for rank "
                     f"{rank}, which does not call it: {absence.what}."
                 ),
                 entities=(absence.entity, process, *(thread.id for thread in threads)),
@@ -211,8 +210,3 @@ def _in_torch(entity: str, state: RuleInput) -> bool:
     native = [frame for frame in stack.frames if frame.language != "python"] if stack is not None else []
     inside = any(_TORCH.search(f"{frame.function} {frame.module or ''}") for frame in native)
     return inside or (not native and thread.wait in _OF_PTHREADS)
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (RpcRequests(), RpcShutdown())

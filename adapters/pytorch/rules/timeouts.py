@@ -15,7 +15,7 @@ from livedbg.adapters.pytorch.facts import LoggedCallFacts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.survived import goes_on_after, unless_survived
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.patterns import lazy_re
@@ -48,16 +48,7 @@ class CollectiveTimeouts:
         heard = _heard(said)
         ends = [one for one in said if one.code == _ENDS]
         for told in _groups(timeouts, heard):
-            yield self._downgraded_if_over(self._finding(told, heard, ends, state), state)
-
-    def _downgraded_if_over(self, finding: Finding, state: RuleInput) -> Finding:
-        """Downgrade it to a warning if a rank's log goes on after it."""
-        if finding.state is not VerdictState.STALLED:
-            return unless_survived(finding, state.snapshot, _OWN.search)
-        went_on = goes_on_after(finding.evidence, state.snapshot, _OWN.search)
-        if not went_on:
-            return finding
-        return with_more(finding, f"It was over: {went_on}", state=None, severity=Severity.WARNING)
+            yield _downgraded_if_over(self._finding(told, heard, ends, state), state)
 
     def _finding(
         self,
@@ -88,6 +79,15 @@ class CollectiveTimeouts:
             since_wall_ns=min((one.at_wall_ns for one in told if one.at_wall_ns), default=first.at_wall_ns),
             state=None if alive else VerdictState.CRASHED if ends else VerdictState.STALLED,
         )
+
+
+def _downgraded_if_over(finding: Finding, state: RuleInput) -> Finding:
+    """Downgrade it to a warning if a rank's log goes on after it."""
+    if finding.state is not VerdictState.STALLED:
+        return unless_survived(finding, state.snapshot, _OWN.search)
+    if went_on := goes_on_after(finding.evidence, state.snapshot, _OWN.search):
+        return with_more(finding, f"It was over: {went_on}", state=None, severity=Severity.WARNING)
+    return finding
 
 
 def _heard(said: Iterable[Diagnostic]) -> dict[int, list[Diagnostic]]:
@@ -201,8 +201,3 @@ def _steps(ranks: Sequence[int]) -> Iterator[str]:
         yield "compare the ranks' calls and sizes: TORCH_DISTRIBUTED_DEBUG=DETAIL names the first that differs"
     yield "livedbg report --logs DIR   with the logs of all ranks, and the flight recorder's dumps"
     yield "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1   (set for the next run: each rank dumps its calls)"
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (CollectiveTimeouts(),)

@@ -99,7 +99,7 @@ def verdict(folder: Path) -> tuple[str, int]:
     return json.loads(done.stdout)["verdict"]["state"], done.returncode
 
 
-@pytest.mark.invariant("rules_dumps.D1")
+@pytest.mark.invariant("rules_notes.D1")
 def test_D1_only_calls_that_differ_are_a_stall(tmp_path: Path) -> None:
     """Those of a healthy job look the same but for the time of the files, which is that of their last copy."""
     for rank in range(2):
