@@ -30,9 +30,10 @@ from msgspec import structs
 
 from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
 from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
+from livedbg.adapters.pytorch.collectives.groups import WORLD
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
-from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
-from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
+from livedbg.adapters.pytorch.collectives.joined import Look, join, named, standing
+from livedbg.adapters.pytorch.collectives.late import latecomers
 from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK, PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
@@ -226,10 +227,6 @@ class Messages:
         return self._totals[process]
 
 
-_EVERYBODY: Final = "0"  # name of the first group of all
-_UNNAMED: Final = ("", "undefined", "default_pg")
-
-
 def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
     """Map (process, group) to the number of its newest collective; 0 if only others of the group have one.
 
@@ -252,8 +249,8 @@ def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
 
 def _title(group: str, description: str) -> str:
     """Return the display name of a group; groups of a device mesh share their description."""
-    if description in _UNNAMED:
-        return "all" if group == _EVERYBODY else group
+    if not named(description):
+        return "all" if group == WORLD else group
     return f"{description}.{group}"
 
 
@@ -359,19 +356,16 @@ class CollectivesAdapter(PolledAdapter):
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
         seen = of_jobs(without_copies(seen, snapshot))
         if seen or self._shown.tasks:
-            self._number(seen, snapshot, context)
+            self._name({rank.look.process: rank.look.rank for rank in seen}, snapshot, context)
             self._put(seen, snapshot, context)
         own = watch.cost()
         fresh = len(seen) > len(self._ranks)  # what found them has a cost that comes once
         stopped, self._stopped, self._ranks = self._stopped, False, seen
         return _LIMIT.least_s if fresh or stopped else _LIMIT.rest_s(Cost(own.cpu_s + spent_s, own.wall_s))
 
-    def _number(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
-        """Publish the ranks that the environment does not give."""
-        self._name({rank.look.process: rank.look.rank for rank in seen}, snapshot, context)
-
     @staticmethod
     def _name(ranks: Mapping[str, int], snapshot: Snapshot, context: Context) -> None:
+        """Publish the ranks that the environment does not give."""
         fresh = {process: rank for process, rank in ranks.items() if snapshot.processes[process].rank != rank}
         if fresh:
             context.emit(RanksSeen(ranks=fresh, by=_RANK_BY, **context.stamp()))
@@ -418,7 +412,7 @@ class CollectivesAdapter(PolledAdapter):
             edges += asked
         self._before = {rank.look.process: rank.look for rank in seen}
         self._rpc = {rank.look.process: rank.rpc for rank in seen}
-        late = [late_diagnostic(one) for job in jobs_of(seen, snapshot) for one in latecomers([r.look for r in job])]
+        late = [said for job in jobs_of(seen, snapshot) for said in latecomers([rank.look for rank in job])]
         counters = self._counted(seen, snapshot)
         context.emit(
             *self._shown.show(context.stamp(), tasks=tasks.values(), edges=edges, counters=counters, diagnostics=late)
@@ -426,13 +420,9 @@ class CollectivesAdapter(PolledAdapter):
 
     def _report_unreadable(self, reader: RankReader, context: Context) -> None:
         """Report what can't be read of a process, and withdraw that when it can be."""
-        process = reader.process.id
-        if reader.problem:
-            remedy = "stacks are read all the same; docs/systems/pytorch.md has the versions"
-            sentence = f"Collectives are not seen: {reader.problem}."
-            self._statuses.say(context, process, "recorder-unread", sentence, remedy)
-        else:
-            self._statuses.withdraw(context, process, "recorder-unread")
+        remedy = "stacks are read all the same; docs/systems/pytorch.md has the versions"
+        problem = (f"Collectives are not seen: {reader.problem}.", remedy)
+        self._statuses.only(context, reader.process.id, {"recorder-unread": problem} if reader.problem else {})
 
 
 def _in_flight(one: Look, other: Look) -> bool:

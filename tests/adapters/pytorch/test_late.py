@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.adapters.pytorch.collectives.joined import Look
-from livedbg.adapters.pytorch.collectives.late import LATE, late_diagnostic, latecomers
+from livedbg.adapters.pytorch.collectives.late import LATE, latecomers
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.adapters.pytorch.facts import LateFacts
@@ -47,7 +47,7 @@ def steps(late_s: float, count: int = 6, every_s: float = 60.0) -> list[float]:
 
 
 def said(*looks: Look) -> list[str]:
-    return [late_diagnostic(one).sentence for one in latecomers(looks)]
+    return [one.sentence for one in latecomers(looks)]
 
 
 def test_the_rank_that_holds_the_others_up_is_named() -> None:

@@ -59,7 +59,6 @@ class Memory:
             (fields.instance, 3),
             (fields.sequence, record + 1),
             (fields.p2p_sequence, 0),
-            (fields.operation, record + 1),
             (fields.created, time.time_ns()),
             (fields.timeout, 1_800_000),
             (fields.thread, 77),
