@@ -13,8 +13,8 @@ import signal
 from collections.abc import Iterable
 from typing import Any, Final
 
+from livedbg.adapters.pytorch.facts import compile_facts
 from livedbg.adapters.pytorch.traces.emission import BREAK, FAILED, LOST_WORKER, OPEN, RECOMPILED
-from livedbg.adapters.pytorch.traces.facts import compile_facts
 from livedbg.adapters.pytorch.traces.left_out import LEFT_OUT
 from livedbg.adapters.pytorch.traces.workers import is_compile_worker, served
 from livedbg.analysis.diagnosis import Finding

@@ -19,10 +19,10 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from livedbg.adapters.pytorch.facts import compile_facts
 from livedbg.adapters.pytorch.rules.compile_logs import deep_look, ends_open, log_of
 from livedbg.adapters.pytorch.rules.threads import python_frames
 from livedbg.adapters.pytorch.rules.wakers import family_of_rank
-from livedbg.adapters.pytorch.traces.facts import compile_facts
 from livedbg.analysis.behaviour import progressing
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput

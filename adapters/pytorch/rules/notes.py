@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from livedbg.adapters.pytorch.facts import DumpFacts
-from livedbg.adapters.pytorch.ras.compared import BEHIND, DEAD, MISSING
-from livedbg.adapters.pytorch.settings.notes import SETTING
+from livedbg.adapters.pytorch.facts import RAS_BEHIND, RAS_DEAD, RAS_MISSING, SETTING, DumpFacts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about
@@ -74,7 +72,7 @@ class RasStatus:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         step = "livedbg attach --all-ranks PID on the node of that rank"
-        return _said(state, self.name, (BEHIND, DEAD, MISSING), step)
+        return _said(state, self.name, (RAS_BEHIND, RAS_DEAD, RAS_MISSING), step)
 
 
 def _said(state: RuleInput, rule: str, codes: tuple[str, ...], step: str) -> Iterable[Finding]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from livedbg.adapters.pytorch.elastic.error_files import run_of
+from livedbg.adapters.pytorch.elastic import run_of
 from livedbg.adapters.pytorch.facts import WorkerFacts
 from livedbg.adapters.pytorch.rules.ended import only_error
 from livedbg.analysis.diagnosis import Finding, VerdictState

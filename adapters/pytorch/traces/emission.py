@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.pytorch.traces.facts import CompileFacts
+from livedbg.adapters.pytorch.facts import CompileFacts
 from livedbg.adapters.pytorch.traces.left_out import (
     failure_words,
     frame_words,

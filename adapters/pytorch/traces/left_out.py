@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.adapters.pytorch.traces.facts import CompileFacts, compile_facts
+from livedbg.adapters.pytorch.facts import CompileFacts, compile_facts
 from livedbg.adapters.pytorch.traces.program import Again, Compilation, Place, frame_of
 from livedbg.model import Diagnostic, Evidence, ExceptionHit, LogRecord, Severity
 from livedbg.model.snapshot import Snapshot
