@@ -314,8 +314,10 @@ class CollectivesAdapter(PolledAdapter):
         If it waits for an operation that it enqueued or posted before, its Python frames don't show that; native ones
         do.
         """
-        wanted = {thread for rank in ranks for thread in _threads(rank, context.request.host)}
-        posted = {thread for rank in ranks for thread in _posted(rank, context.request.host)}
+        host = context.request.host
+        wanted = {thread_of(rank, own, host) for rank in ranks for own in rank.threads}
+        unsure = ((rank, call.ident) for rank in ranks for call in rank.look.calls if call.name in (STORE, WORK))
+        posted = {thread_of(rank, own, host) for rank, own in unsure}  # only a native stack identifies them (E3)
         begun = time.monotonic()
 
         def seen(snapshot: Snapshot) -> bool:
@@ -433,12 +435,3 @@ def _in_flight(one: Look, other: Look) -> bool:
 def _moved_by(before: Look | None, now: Look) -> frozenset[int]:
     """Return the threads that went on between two samples; after a single sample, all."""
     return now.moved_by(before) if before is not None else frozenset(entry.thread for entry in now.entries) or _ANY
-
-
-def _threads(rank: RankSeen, host: str) -> list[str]:
-    return [thread_of(rank, own, host) for own in rank.threads]
-
-
-def _posted(rank: RankSeen, host: str) -> list[str]:
-    """Return threads whose call only a native stack can identify (exchanges.E3)."""
-    return [thread_of(rank, call.ident, host) for call in rank.look.calls if call.name in (STORE, WORK)]

@@ -41,28 +41,28 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
 
-class NotPlain(ValueError):
-    """A pickle that is damaged, or holds more than plain data; the text says which, for users."""
+class BadDump(ValueError):
+    """A file that is no dump, a damaged one, or one that holds more than plain data; the text says which, for users."""
 
 
 class _Plain(pickle.Unpickler):
     """An unpickler that refuses all names."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        raise NotPlain(f"it wants to use {module}.{name}, which is not done")
+        raise BadDump(f"it wants to use {module}.{name}, which is not done")
 
     def persistent_load(self, _identifier: object, /) -> NoReturn:
-        raise NotPlain("it refers to things outside of it")
+        raise BadDump("it refers to things outside of it")
 
 
 def load_plain(data: bytes) -> object:
-    """Return the value of a pickle; raise NotPlain if it is damaged or not plain data."""
+    """Return the value of a pickle; raise BadDump if it is damaged or not plain data."""
     try:
         return _Plain(io.BytesIO(data)).load()
-    except NotPlain:
+    except BadDump:
         raise
     except Exception as error:  # a damaged pickle fails in any way
-        raise NotPlain(f"it is cut short or damaged ({type(error).__name__})") from None
+        raise BadDump(f"it is cut short or damaged ({type(error).__name__})") from None
 
 
 MOST_BYTES: Final = 64 << 20
@@ -71,10 +71,6 @@ MOST_BYTES: Final = 64 << 20
 _HEAD: Final = 1 << 12
 _NUMBER: Final = lazy_re(r"(\d{1,40})(?:\.(?:json|pickle|pkl|bin|dump))?$")
 _LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/|/lib/python3\.\d+/|^<")
-
-
-class BadDump(ValueError):
-    """A file that is no dump, or a damaged one; the text says why, for users."""
 
 
 class _Frame(Struct):
@@ -113,7 +109,6 @@ class Dump(Struct, frozen=True, kw_only=True):
     """
 
     rank: int
-    path: Path
     written_wall_ns: int
     entries: tuple[Entry, ...]
     lines: Mapping[int, str]
@@ -157,7 +152,6 @@ def read_dump(path: Path) -> Dump:
     entries = sorted((_made(one) for one in read), key=lambda entry: entry.record)
     return Dump(
         rank=rank,
-        path=path,
         written_wall_ns=status.st_mtime_ns,
         entries=tuple(entries),
         lines={one.record_id: line for one in read if (line := _line(one.frames))},
@@ -169,8 +163,6 @@ def read_dump(path: Path) -> Dump:
 def _loaded(data: bytes) -> dict[str, Any]:
     try:
         value = load_plain(data) if data.startswith(b"\x80") else msgspec.json.decode(data)
-    except NotPlain as error:
-        raise BadDump(str(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadDump(f"it is no whole JSON ({error})") from None
     if not isinstance(value, dict):

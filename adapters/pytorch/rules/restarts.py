@@ -82,7 +82,8 @@ class WorkerRestarts:
     def _finding(self, times: int, workers: Sequence[Process], state: RuleInput) -> Finding:
         failures = _failures(workers, state)
         left = _worker_errors(workers, state)
-        said = _first(failures, times) or _first_left(left, times)
+        ended = [(one.rank, how_ended(one.status)) for one in failures]
+        said = _first(ended, times, "ended") or _first([(one.rank, "") for one in left], times, "failed")
         error = _error_left(left, times) or (only_error(len(failures), state) if failures else "")
         living = tuple(worker.id for worker in workers if not worker.exited)
         return Finding(
@@ -129,17 +130,14 @@ def _failures(workers: Sequence[Process], state: RuleInput) -> list[_Failure]:
     return list(found.values())
 
 
-def _first(failures: Sequence[_Failure], times: int) -> str:
-    """Return `; each time rank 1 ended first, with status 1`."""
-    if not failures:
-        return ""
-    alike = {(one.rank, one.status) for one in failures}
-    if len(alike) == 1:
-        (rank, status) = alike.pop()
-        if len(failures) == 1:
-            return f"; rank {rank} ended first, {how_ended(status)}"
-        return f"; {_how_many(len(failures), times)} rank {rank} ended first, {how_ended(status)}"
-    return "; first ended " + ", then ".join(f"rank {one.rank} {how_ended(one.status)}" for one in failures[-3:])
+def _first(known: Sequence[tuple[str, str]], times: int, did: str) -> str:
+    """Return `; each time rank 1 ended first, with status 1`, by the rank and how it ended (or "") at each start."""
+    if len(set(known)) > 1:
+        return f"; first {did} " + ", then ".join(f"rank {rank} {how}".rstrip() for rank, how in known[-3:])
+    for rank, how in set(known):
+        often = f"{_how_many(len(known), times)} " if len(known) > 1 else ""
+        return f"; {often}rank {rank} {did} first{f', {how}' if how else ''}"
+    return ""
 
 
 def _how_many(known: int, times: int) -> str:
@@ -160,17 +158,6 @@ def _worker_errors(workers: Sequence[Process], state: RuleInput) -> list[_Worker
             rank = ranks.get(facts.local_rank) or facts.local_rank
             found.append(_WorkerErrors(facts.start, rank, facts.error.rstrip(": ."), said))
     return sorted(found, key=lambda one: one.start)
-
-
-def _first_left(left: Sequence[_WorkerErrors], times: int) -> str:
-    """Return `; each time rank 1 failed first`."""
-    if not left:
-        return ""
-    if len({one.rank for one in left}) > 1:
-        return "; first failed " + ", then ".join(f"rank {one.rank}" for one in left[-3:])
-    if len(left) == 1:
-        return f"; rank {left[0].rank} failed first"
-    return f"; {_how_many(len(left), times)} rank {left[0].rank} failed first"
 
 
 def _error_left(left: Sequence[_WorkerErrors], times: int) -> str:

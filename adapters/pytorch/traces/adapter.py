@@ -15,7 +15,7 @@ from livedbg.adapters.pytorch.traces import left_out, structured, text
 from livedbg.adapters.pytorch.traces.emission import Emission
 from livedbg.adapters.pytorch.traces.left_out import LeftOut
 from livedbg.adapters.pytorch.traces.program import Program
-from livedbg.adapters.pytorch.traces.workers import Roles
+from livedbg.adapters.pytorch.traces.workers import role_events
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
@@ -138,7 +138,7 @@ class CompileTracesAdapter(PolledAdapter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._roles, self._looks = Roles(), 0
+        self._looks = 0
 
     @classmethod
     def applies(cls, request: Request) -> bool:
@@ -154,7 +154,7 @@ class CompileTracesAdapter(PolledAdapter):
 
     async def look(self, context: Context) -> float:
         """Watch for compile workers; the decoder does the rest."""
-        context.emit(*self._roles.events(context.snapshot(), context.stamp()))
+        context.emit(*role_events(context.snapshot(), context.stamp()))
         return _POLL_S
 
     async def again(self, context: Context) -> bool:
