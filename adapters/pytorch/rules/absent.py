@@ -63,9 +63,7 @@ class Absence(NamedTuple):
 
 
 def liveliest_of(found: Iterable[Absence]) -> Absence:
-    return max(
-        found, key=lambda one: (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING).index(one.state)
-    )
+    return max(found, key=lambda one: _LIVELINESS.index(one.state))
 
 
 def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
