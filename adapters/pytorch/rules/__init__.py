@@ -10,22 +10,19 @@ from livedbg.adapters.pytorch.rules.collectives import CollectiveDiffers, Collec
 from livedbg.adapters.pytorch.rules.compile_logs import (
     CompileFailed,
     CompileTimes,
+    Compiling,
     GraphBreaks,
     LeftUncompiled,
     LostWorkers,
     Recompiled,
 )
-from livedbg.adapters.pytorch.rules.compiling import Compiling
 from livedbg.adapters.pytorch.rules.ended import CollectiveEnded, RankKilled
-from livedbg.adapters.pytorch.rules.job_logs import ElasticLogged, PeersClosed, RanksMissing
-from livedbg.adapters.pytorch.rules.late import LateRank
 from livedbg.adapters.pytorch.rules.loaders import LoaderWorker
 from livedbg.adapters.pytorch.rules.notes import RasStatus, RecorderDumps, SettingWithoutEffect
-from livedbg.adapters.pytorch.rules.progress import CollectiveProgress, RanksAsleep
-from livedbg.adapters.pytorch.rules.rendezvous import RendezvousWait
-from livedbg.adapters.pytorch.rules.restarts import WorkerRestarts
+from livedbg.adapters.pytorch.rules.progress import CollectiveProgress, LateRank, RanksAsleep
+from livedbg.adapters.pytorch.rules.restarts import RendezvousWait, WorkerRestarts
 from livedbg.adapters.pytorch.rules.rpc import RpcRequests, RpcShutdown
-from livedbg.adapters.pytorch.rules.timeouts import CollectiveTimeouts
+from livedbg.adapters.pytorch.rules.timeouts import CollectiveTimeouts, ElasticLogged, PeersClosed, RanksMissing
 from livedbg.analysis.rules.base import Rule
 
 

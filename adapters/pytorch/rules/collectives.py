@@ -18,7 +18,7 @@ from livedbg.adapters.pytorch.collectives.inside import in_backward, in_step
 from livedbg.adapters.pytorch.rules.absent import absence_of, another_may, others_may
 from livedbg.adapters.pytorch.rules.calls import Call, calls_of, on_its_way, rank_list, who_wait
 from livedbg.adapters.pytorch.rules.circles import circle_of, held_up_in_another, ranks_behind, waiting_processes
-from livedbg.adapters.pytorch.rules.late import is_usual
+from livedbg.adapters.pytorch.rules.progress import is_usual
 from livedbg.adapters.pytorch.rules.threads import at_line
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput

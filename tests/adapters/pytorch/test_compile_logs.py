@@ -291,7 +291,7 @@ def test_what_torch_writes_as_its_process_ends_is_no_sign_that_it_goes_on(tmp_pa
     assert said["verdict"]["sentence"].startswith("torch.compile's backend bad failed: ")
 
 
-@pytest.mark.invariant("compile_trace.T1")
+@pytest.mark.invariant("compile_logs.T1")
 @pytest.mark.parametrize(
     "junk",
     [
@@ -323,7 +323,7 @@ def test_T1_what_is_no_entry_changes_nothing(junk: bytes) -> None:
     assert said(world) == said(read("killed"))
 
 
-@pytest.mark.invariant("compile_trace.T1")
+@pytest.mark.invariant("compile_logs.T1")
 @pytest.mark.parametrize("name", ["killed", "shapes", "fails", "breaks-text"])
 def test_T1_a_log_that_is_cut_anywhere_is_read_as_far_as_it_goes(name: str) -> None:
     whole = fixture(name)

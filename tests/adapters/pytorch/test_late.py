@@ -110,7 +110,7 @@ def slow(most_s: float, *, absent: str = "2", resolved: bool = False, **thread: 
     return {one.rule: one for one in diagnosis.findings.values()} | {"verdict": next(iter(diagnosis.findings.values()))}
 
 
-@pytest.mark.invariant("rules_late.L1")
+@pytest.mark.invariant("rules_progress.L1")
 def test_L1_a_rank_that_is_as_late_as_before_is_not_stuck() -> None:
     found = slow(most_s=15)
     assert found["verdict"].rule == LATE and found["verdict"].state is VerdictState.RUNNING
@@ -121,7 +121,7 @@ def test_L1_a_rank_that_is_as_late_as_before_is_not_stuck() -> None:
     assert "; it comes late each time" in found["collective-missing"].sentence
 
 
-@pytest.mark.invariant("rules_late.L1")
+@pytest.mark.invariant("rules_progress.L1")
 def test_L1_one_that_is_later_than_before_is_missing() -> None:
     found = slow(most_s=10)
     assert found["verdict"].state is VerdictState.STALLED
