@@ -25,7 +25,7 @@ from msgspec import Struct, field
 from livedbg.adapters.pytorch.facts import WorkerFacts
 from livedbg.linux import target_files
 from livedbg.model import Diagnostic, Evidence, Process, Severity
-from livedbg.session.adapter import Context, Request
+from livedbg.session.adapter import Context
 from livedbg.session.pacing import Limit, timed
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher
@@ -189,10 +189,6 @@ class ElasticErrorsAdapter(PolledAdapter):
     def __init__(self) -> None:
         super().__init__()
         self._shown = Publisher("pytorch/elastic")
-
-    @classmethod
-    def applies(cls, request: Request) -> bool:
-        return bool(request.processes)
 
     async def look(self, context: Context) -> float:
         runs = _runs(context.snapshot().processes.values(), context.request.host)

@@ -23,7 +23,7 @@ from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.mapped_files import mapped_file
 from livedbg.linux.maps import parse_maps
 from livedbg.model import Diagnostic, Evidence, Process, Severity
-from livedbg.session.adapter import Context, Request
+from livedbg.session.adapter import Context
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher
 
@@ -130,10 +130,6 @@ class SettingsAdapter(PolledAdapter):
         super().__init__()
         self._done: set[str] = set()
         self._shown = Publisher("pytorch/settings")
-
-    @classmethod
-    def applies(cls, request: Request) -> bool:
-        return bool(request.processes)
 
     async def look(self, context: Context) -> float:
         """Check each process once it has loaded torch."""

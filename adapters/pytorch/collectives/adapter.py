@@ -54,7 +54,7 @@ from livedbg.linux.procfs import bytes_written
 from livedbg.model import Edge, Task, Thread, ids
 from livedbg.model.events import RanksSeen
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Context, Request, targets_ended, until
+from livedbg.session.adapter import Context, targets_ended, until
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher, Statuses
@@ -283,10 +283,6 @@ class CollectivesAdapter(PolledAdapter):
         self._statuses = Statuses("pytorch")
         self._ranks: list[RankSeen] = []
         self._stopped = self._looked_twice = False
-
-    @classmethod
-    def applies(cls, request: Request) -> bool:
-        return bool(request.processes)
 
     async def again(self, context: Context) -> bool:
         """In a session that samples once, sample a second time if a process uses torch.distributed."""

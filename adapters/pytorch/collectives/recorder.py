@@ -27,11 +27,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from livedbg.adapters.pytorch.collectives.recorder_entry import (
+    LAYOUTS,
     RECORDERS,
     Entry,
     EntryReader,
     RecorderLayout,
-    layout_of,
     version_in,
 )
 from livedbg.linux import memory, target_files
@@ -216,7 +216,7 @@ def find_recorders(pid: int) -> list[Recorder]:
     if not loaded:
         return []
     version = _version(pid, next(iter(loaded.values()))[0].path)
-    layout = layout_of(version) if version is not None else None
+    layout = LAYOUTS.get(version) if version is not None else None
     if layout is None:
         text = ".".join(map(str, version)) if version is not None else "of this process, whose version is not known"
         raise LayoutUnknown(f"where torch {text} keeps its collectives is not known")

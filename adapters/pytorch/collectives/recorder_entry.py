@@ -55,7 +55,7 @@ class RecorderLayout(Struct, frozen=True, kw_only=True):
     entry: EntryLayout = EntryLayout()
 
 
-_LAYOUTS: Final = dict.fromkeys(((2, 13), (2, 14), (2, 15)), RecorderLayout())
+LAYOUTS: Final = dict.fromkeys(((2, 13), (2, 14), (2, 15)), RecorderLayout())
 
 RECORDERS: Final = {
     "libtorch_cpu.so": ("_ZZN4c10d14FlightRecorderIN3c105EventEE3getEvE8instance",),
@@ -67,11 +67,6 @@ RECORDERS: Final = {
 """The variable that points to the recorder, by the library that has it: of gloo and others on the CPU, and of NCCL."""
 
 _VERSION: Final = lazy_re(r"""^__version__\s*=\s*['"](\d+)\.(\d+)""", re.MULTILINE)
-
-
-def layout_of(version: tuple[int, int]) -> RecorderLayout | None:
-    """Return the layout of a version of torch; None if not known."""
-    return _LAYOUTS.get(version)
 
 
 def version_in(text: str) -> tuple[int, int] | None:

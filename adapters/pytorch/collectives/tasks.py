@@ -263,20 +263,25 @@ def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[int, tup
 
 def collective_edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
     """Return the edges from waiting threads to a collective, and from it to absent ranks."""
-    found = []
+    what = f"{one.first.name} #{one.sequence} of {one.description or one.group}"
+    waiting = {}
     for rank in job:
-        process = rank.look.process
         entry = one.entries.get(rank.look.rank)
-        if rank.look.rank in one.absent:
-            what = f"{one.first.name} #{one.sequence} of {one.description or one.group}"
-            text = f"rank {rank.look.rank} has not enqueued {what}"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
-            continue
         thread = thread_of(rank, entry.thread, host) if entry is not None else ""
         if entry is not None and thread and waits_in_collective(snapshot.stacks.get(thread)):
-            text = f"Flight Recorder of rank {rank.look.rank}: record {entry.record} is not completed"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
-    return found
+            waiting[thread] = f"Flight Recorder of rank {rank.look.rank}: record {entry.record} is not completed"
+    return _edges(task, one, job, waiting, f"has not enqueued {what}")
+
+
+def _edges(
+    task: str, one: Standing | Exchange, job: Sequence[RankSeen], waiting: Mapping[str, str], lacks: str
+) -> list[Edge]:
+    """Return the edges of a call: from threads that wait in it, with the evidence, and to ranks that are absent."""
+    absent = {look.process: f"rank {look.rank} {lacks}" for rank in job if (look := rank.look).rank in one.absent}
+    return [
+        *(Edge(kind=EdgeKind.WAITS_FOR, source=own, target=task, evidence=text) for own, text in waiting.items()),
+        *(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=own, evidence=text) for own, text in absent.items()),
+    ]
 
 
 def thread_of(rank: RankSeen, own: int, host: str) -> str:
@@ -336,13 +341,7 @@ def _name(one: Exchange) -> str:
 
 def exchange_edges(task: str, one: Exchange, job: Sequence[RankSeen], host: str) -> list[Edge]:
     """Return the edges of a call: waiting threads, and absent ranks."""
-    found = []
-    for rank in job:
-        process, number = rank.look.process, rank.look.rank
-        if number in one.absent:
-            text = f"rank {number} is not in {one.name}"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
-        elif number in one.calls and (thread := thread_of(rank, one.calls[number].ident, host)):
-            text = f"the innermost Python frame of rank {number} is in {one.name}"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
-    return found
+    text = "the innermost Python frame of rank {} is in {}"
+    inside = [(thread_of(rank, one.calls[n].ident, host), n) for rank in job if (n := rank.look.rank) in one.calls]
+    waiting = {thread: text.format(number, one.name) for thread, number in inside if thread}
+    return _edges(task, one, job, waiting, f"is not in {one.name}")

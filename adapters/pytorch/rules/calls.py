@@ -11,7 +11,7 @@ from livedbg.adapters.pytorch.facts import CallFacts, call_facts
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
-from livedbg.model import Task, TaskState
+from livedbg.model import Task, TaskState, Thread
 
 PREFIX = "task:collective/"
 _BEGINNINGS = ("init_process_group", "new_group")
@@ -91,14 +91,14 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
     ranks = {process: rank for rank, process in processes.items()}
     waiting = {}
     for waiter in state.graph.waiters_of(task.id):
-        thread = state.snapshot.threads.get(waiter)
+        thread = threads.get(waiter)
         if thread is None or thread.process not in ranks:
             continue
         if known.kind in _BEGINNINGS and (known.absent or known.ended):
             late = [processes[rank] for rank in known.absent if rank in processes]
             age_ns = late_ns(late, state) if late else lived_ns(ranks, state)
         elif known.kind in _BEGINNINGS:  # all have come: the last one of them just now
-            age_ns = _least_ns(task, state)
+            age_ns = _least_ns(map(threads.get, state.graph.waiters_of(task.id)), state)
         elif known.kind:
             waited = waited_ns(thread, state.snapshot) or 0
             if waited < state.settings.thread_stall_ns:
@@ -122,15 +122,13 @@ def _called(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
     return "reduce_scatter" if stacks and all(map(in_reduce_scatter, stacks)) else ""
 
 
-def _least_ns(task: Task, state: RuleInput) -> int:
-    threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
+def _least_ns(threads: Iterable[Thread | None], state: RuleInput) -> int:
     return min((waited_ns(one, state.snapshot) or 0 for one in threads if one is not None), default=0)
 
 
 def late_ns(processes: Iterable[str], state: RuleInput) -> int:
     """Return how long all absent processes have been in one wait: the waiting ranks poll."""
-    mains = [main_thread(process, state) for process in processes]
-    return min((waited_ns(main, state.snapshot) or 0 for main in mains if main is not None), default=0)
+    return _least_ns((main_thread(process, state) for process in processes), state)
 
 
 def lived_ns(processes: Iterable[str], state: RuleInput) -> int:

@@ -22,7 +22,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import blocked_in
 from livedbg.analysis.rules.words import duration, waited_ns
-from livedbg.model import Diagnostic, Evidence, Severity, Thread, ThreadState, WaitKind
+from livedbg.model import Diagnostic, Evidence, Severity, ThreadState, WaitKind
 from livedbg.model.facts import read_facts
 from livedbg.model.snapshot import Counter
 
@@ -104,7 +104,7 @@ class RanksAsleep:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         ranks = _ranks(state)
         mains = [main_thread(process, state) for process in ranks]
-        asleep = [thread for thread in mains if thread is not None and _asleep(thread)]
+        asleep = [thread for thread in mains if thread is not None and thread.wait is WaitKind.SLEEP]
         if len(ranks) < 2 or len(asleep) < len(ranks) or any(call.waiting for call in calls_of(state)):
             return
         if any(doing(thread, state).kind is Behaviour.POLLING for thread in asleep):
@@ -119,10 +119,6 @@ class RanksAsleep:
             entities=tuple(thread.id for thread in asleep),
             state=VerdictState.RUNNING,
         )
-
-
-def _asleep(thread: Thread) -> bool:
-    return thread.wait is WaitKind.SLEEP
 
 
 _LONGER: Final = 1.5

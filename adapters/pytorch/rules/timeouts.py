@@ -23,7 +23,7 @@ from livedbg.analysis.wording import with_more
 from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.patterns import lazy_re
-from livedbg.text.wording import spans
+from livedbg.text.wording import sentence_case, spans
 
 _PROOFS: Final = 6
 _TIMEOUT: Final = "collective-timeout"
@@ -66,11 +66,11 @@ class CollectiveTimeouts:
         ranks = set(map(_rank, told))
         late, proofs = _late(told, heard)
         silent = [] if late else _silent(told)
-        sentence = f"{_who(ranks)} timed out in {_what(told, heard)}"
+        sentence = f"{sentence_case(_who(ranks))} timed out in {_what(told, heard)}"
         if late:
             sentence += "; " + ", ".join(f"rank {rank} last enqueued #{enqueued}" for rank, enqueued in late[:4])
         elif silent:
-            sentence += f"; {_lower(_who(silent))} reported nothing"
+            sentence += f"; {_who(silent)} reported nothing"
         elif _all_enqueued(told, heard) and len(ranks) > 1:
             sentence += "; all of them had enqueued it: it hung in NCCL, or their calls differ"
         return Finding(
@@ -148,7 +148,7 @@ def _what(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]])
     of = f" of {group if group.startswith('PG ') else f'group {group}'}" if group else ""
     if len(calls) == 1:
         return f"{next(iter(calls))}{of}"
-    parts = [f"{call} ({_lower(_who(ranks))})" for call, ranks in list(calls.items())[:3]]
+    parts = [f"{call} ({_who(ranks)})" for call, ranks in list(calls.items())[:3]]
     return f"different collectives{of}: {', '.join(parts)}"
 
 
@@ -190,16 +190,12 @@ def _silent(told: Sequence[Diagnostic]) -> list[int]:
 
 def _who(ranks: Iterable[int]) -> str:
     known = sorted(set(ranks))
-    return f"Rank {known[0]}" if len(known) == 1 else f"Ranks {spans(known)}"
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+    return f"rank {known[0]}" if len(known) == 1 else f"ranks {spans(known)}"
 
 
 def _steps(ranks: Sequence[int]) -> Iterator[str]:
     if ranks:
-        who = _lower(_who(ranks[:4]))
+        who = _who(ranks[:4])
         yield f"read the last lines of {who}{' and others' if len(ranks) > 4 else ''}: what it did instead"
     else:
         yield "compare the ranks' calls and sizes: TORCH_DISTRIBUTED_DEBUG=DETAIL names the first that differs"

@@ -11,10 +11,9 @@ import pytest
 
 from livedbg.adapters.pytorch.collectives.groups import own_rank
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, Ring, find_recorders
-from livedbg.adapters.pytorch.collectives.recorder_entry import layout_of, version_in
+from livedbg.adapters.pytorch.collectives.recorder_entry import LAYOUTS, version_in
 
-LAYOUT = layout_of((2, 13))
-assert LAYOUT is not None
+LAYOUT = LAYOUTS[2, 13]
 SIZE = LAYOUT.entry.size
 
 
@@ -177,8 +176,8 @@ def test_a_process_without_torch_has_no_recorder_and_torch_without_a_known_versi
 ) -> None:
     assert find_recorders(os.getppid()) == [] or os.getppid() == 1
     assert version_in('__version__ = "2.13.0+cpu"\n') == (2, 13) and version_in("nothing") is None
-    assert layout_of((1, 0)) is None
-    assert layout_of((2, 14)) == layout_of((2, 15)) == LAYOUT
+    assert LAYOUTS.get((1, 0)) is None
+    assert LAYOUTS.get((2, 14)) == LAYOUTS.get((2, 15)) == LAYOUT
 
 
 def head(at: int, *numbers: int) -> bytes:
