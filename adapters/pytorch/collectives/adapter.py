@@ -28,7 +28,7 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
+from livedbg.adapters.pytorch.collectives.exchanges import exchanges, said_by, standing_calls
 from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
 from livedbg.adapters.pytorch.collectives.groups import WORLD
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
@@ -133,17 +133,6 @@ def said_calls(
     return looks, stands
 
 
-def known_ended(
-    one: Exchange, ended: Mapping[int, str], job: Sequence[RankSeen], snapshot: Snapshot
-) -> Mapping[int, str]:
-    """Return the ended ranks that count for an exchange.
-
-    In a job that has not begun, a missing rank may not have been started yet, unless the launcher waits for its
-    children.
-    """
-    return ended if one.name != INIT or launcher_waits(job, snapshot) else {}
-
-
 CALM_S: Final = 15.0
 PEEK_S: Final = 2.0
 _LEAST_S: Final = 1.0
@@ -159,19 +148,6 @@ class Peeks:
         """Return whether each rank's count (by process) has increased since the last call; False without ranks."""
         before, self._before = self._before, dict(counts)
         return bool(counts) and all(count > before.get(process, count) for process, count in counts.items())
-
-
-def counts_of(readers: Iterable[RankReader]) -> dict[str, int]:
-    """Return the number of enqueued operations by process; unreadable ranks are left out."""
-    found: dict[str, int] = {}
-    for reader in readers:
-        try:
-            count = reader.count()
-        except OSError:
-            continue  # gone, or not ours to look at: the next look says so
-        if count is not None:
-            found[reader.process.id] = count
-    return found
 
 
 async def rest(context: Context, peek: Callable[[], Awaitable[bool]], pause_s: float) -> bool:
@@ -298,8 +274,9 @@ class CollectivesAdapter(PolledAdapter):
 
     async def _peek(self, context: Context) -> bool:
         """Return whether every rank has enqueued something since the last peek."""
-        counts = await asyncio.to_thread(counts_of, list(self._readers.values()))
-        known = {process: count for process, count in counts.items() if (process, ENQUEUED) in self._shown.counters}
+        readers = [one for one in self._readers.values() if (one.process.id, ENQUEUED) in self._shown.counters]
+        counts = await asyncio.to_thread(lambda: {one.process.id: one.count() for one in readers})
+        known = {process: count for process, count in counts.items() if count is not None}
         told = {(process, ENQUEUED): (float(count), None) for process, count in known.items()}
         context.emit(*self._shown.add(context.stamp(), counters=told))
         return self._peeks.take(known)
@@ -400,7 +377,9 @@ class CollectivesAdapter(PolledAdapter):
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
             called, calls = said_calls(job, self._before, snapshot, context.request.host)
             for exchange in exchanges(called, calls, _in_flight):
-                task = exchange_task(exchange, prefix, by_rank, moved, known_ended(exchange, ended, job, snapshot))
+                # a rank of a job that has not begun may not have been started yet, unless the launcher only waits
+                gone = ended if exchange.name != INIT or launcher_waits(job, snapshot) else {}
+                task = exchange_task(exchange, prefix, by_rank, moved, gone)
                 if exchange.name == INIT:
                     task = with_meeting(task, [by_rank[rank].process for rank in exchange.calls], snapshot)
                 tasks[task.id] = task

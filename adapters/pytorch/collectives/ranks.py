@@ -129,8 +129,11 @@ class RankReader:
         return RankSeen(Look(rank=process.rank, process=process.id, rings=(), groups=groups, initialised=False), {})
 
     def count(self) -> int | None:
-        """Return the number of recorded operations, None if there are none; OSError if the process can't be read."""
-        counts = [recorder.count() for recorder in self._recorders]
+        """Return the number of recorded operations, None if there are none, or if the process can't be read."""
+        try:
+            counts = [recorder.count() for recorder in self._recorders]
+        except OSError:
+            return None  # gone, or not ours to look at: the next look says so
         return sum(count for count in counts if count is not None) if any(counts) else None
 
     def _refresh(self) -> None:

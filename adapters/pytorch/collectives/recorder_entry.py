@@ -11,7 +11,6 @@ builds), gloo. All three have the same, and every field was compared with the ri
 from __future__ import annotations
 
 import contextlib
-import re
 import struct
 from typing import Final, NamedTuple
 
@@ -65,15 +64,6 @@ RECORDERS: Final = {
     ),
 }
 """The variable that points to the recorder, by the library that has it: of gloo and others on the CPU, and of NCCL."""
-
-_VERSION: Final = lazy_re(r"""^__version__\s*=\s*['"](\d+)\.(\d+)""", re.MULTILINE)
-
-
-def version_in(text: str) -> tuple[int, int] | None:
-    """Return the version in the text of torch/version.py; None if there is none."""
-    found = _VERSION.search(text)
-    return (int(found[1]), int(found[2])) if found is not None else None
-
 
 _MOST_TEXT: Final = 256
 _MOST_DIMS: Final = 64

@@ -233,12 +233,9 @@ def _living(context: Context) -> list[Process]:
 
 def _versions(processes: list[Process]) -> Iterator[tuple[int, int, int]]:
     for process in processes:
-        try:
-            version = nccl_version(process.pid)
-        except OSError:
-            continue
-        if version is not None:
-            yield version
+        with contextlib.suppress(OSError):
+            if (version := nccl_version(process.pid)) is not None:
+                yield version
 
 
 def compared(before: RasReply | None, now: RasReply) -> list[Diagnostic]:
