@@ -56,8 +56,7 @@ def thrown_in(pid: int, tid: int) -> Callable[[Sequence[Frame]], tuple[int | Non
 
 
 def _name(one: Entry) -> str:
-    group = f" of group {one.description or one.group}" if one.group else ""
-    return f"{one.name} #{one.sequence}{group}"
+    return f"{one.name} #{one.sequence}{f' of group {one.description or one.group}' if one.group else ''}"
 
 
 def _in_it(entry: Entry, frames: Sequence[Frame]) -> bool:

@@ -95,7 +95,10 @@ class StoreKeys:
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
-        sentence = f"{who_wait(waiting, start=True)} {waits}{_wait_text(age_ns)}, and nobody sets it{said}."
+        for_how_long = (
+            f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""
+        )  # that of threads that poll says nothing
+        sentence = f"{who_wait(waiting, start=True)} {waits}{for_how_long}, and nobody sets it{said}."
         if amounts_to is VerdictState.CRASHED:
             sentence = f"{_who_ended(others, len(ranks), state)}; {who_wait(waiting)} {waits}."
         return Finding(
