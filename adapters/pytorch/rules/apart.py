@@ -95,9 +95,7 @@ class StoreKeys:
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
-        for_how_long = (
-            f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""
-        )  # that of threads that poll says nothing
+        for_how_long = f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""  # others poll
         sentence = f"{who_wait(waiting, start=True)} {waits}{for_how_long}, and nobody sets it{said}."
         if amounts_to is VerdictState.CRASHED:
             sentence = f"{_who_ended(others, len(ranks), state)}; {who_wait(waiting)} {waits}."
@@ -243,8 +241,3 @@ def _who_ended(others: Mapping[int, str], total: int, state: RuleInput) -> str:
 def _ended(process: str, state: RuleInput) -> bool:
     known = state.snapshot.processes.get(process)
     return known is not None and known.exited
-
-
-def _wait_text(age_ns: int) -> str:
-    """Return ` for 12 s`; "" for polling threads, whose wait time means nothing."""
-    return f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""
