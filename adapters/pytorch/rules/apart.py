@@ -95,7 +95,7 @@ class StoreKeys:
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
-        for_how_long = f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""  # others poll
+        for_how_long = f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""  # else it polls
         sentence = f"{who_wait(waiting, start=True)} {waits}{for_how_long}, and nobody sets it{said}."
         if amounts_to is VerdictState.CRASHED:
             sentence = f"{_who_ended(others, len(ranks), state)}; {who_wait(waiting)} {waits}."
