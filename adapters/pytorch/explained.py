@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from livedbg.adapters.pytorch.traces import left_out
+from livedbg.adapters.pytorch.traces import text
 from livedbg.analysis.rules.signatures import explained
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
@@ -21,7 +21,7 @@ _OF_TORCHRUN: Final = {
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Return whether torch.compile logged an exception and went on, or the rules for jobs judge its message."""
-    if left_out.explains(hit, snapshot) or explained(hit, snapshot, ids_in, _is_thrown):
+    if text.explains(hit, snapshot) or explained(hit, snapshot, ids_in, _is_thrown):
         return True
     codes = _OF_TORCHRUN.get(hit.type.rpartition(".")[2], ())
     told = (said for said in snapshot.diagnostics.values() if said.code in codes)

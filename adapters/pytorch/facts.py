@@ -1,4 +1,4 @@
-"""Facts of pending calls, late ranks and dumped Flight Recorders; names of the counters of ranks."""
+"""Facts of pending calls, late ranks, Flight Recorder dumps and compilations; names of counters and of diagnostics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec import field
 
-from livedbg.model import Task
+from livedbg.model import Diagnostic, Task
 from livedbg.model.facts import Facts, facts_from, facts_of
 from livedbg.text.patterns import lazy_re
 
@@ -17,6 +17,12 @@ ENQUEUED: Final = "collectives enqueued"
 
 MESSAGES: Final = "bytes of messages"
 """Of a process: how many bytes gloo has written for it since it was first looked at."""
+
+SETTING: Final = "setting"
+RAS_BEHIND: Final = "ras-behind"
+RAS_MISSING: Final = "ras-missing"
+RAS_DEAD: Final = "ras-dead"
+"""Codes of diagnostics."""
 
 
 class CallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.call"):
@@ -138,6 +144,45 @@ class WorkerFacts(Facts, frozen=True, kw_only=True, tag="pytorch.worker"):
     error: str = ""
 
 
+class CompileFacts(Facts, frozen=True, kw_only=True, tag="torch.compile"):
+    """Facts of a compile diagnostic.
+
+    Attributes:
+        pid, rank, process: the compiling process, from the log, and as the session knows it.
+        first_ns, last_ns: times of the log's first and last record.
+        trace: path of its trace.
+        traced: it is a trace, and has phases.
+        frame, phase, phases, begun_ns, attempt, task: of the open compilation.
+        place: the frame, or where a graph broke.
+        times, limit, guard: recompilations of a frame, the setting whose limit they reached, and the guard; for an open
+            one, `times` is the number of ended compilations.
+        reason, error, text: of a break, a failure, an ended worker.
+        lines: numbers of log lines that end a traceback with which a function was left out.
+    """
+
+    pid: int = 0
+    rank: int | None = None
+    process: str = ""
+    first_ns: int = 0
+    last_ns: int = 0
+    trace: str = ""
+    traced: bool = False
+    frame: str = ""
+    phase: str = ""
+    phases: str = ""
+    begun_ns: int | None = None
+    attempt: int = 0
+    task: str = ""
+    place: str = ""
+    times: int = 0
+    limit: str = ""
+    guard: str = ""
+    reason: str = ""
+    error: str = ""
+    text: str = ""
+    lines: tuple[int, ...] = ()
+
+
 def call_facts(task: Task) -> CallFacts:
     """Return the facts of a pending call; old recordings have them as texts."""
     return facts_of(task.facts, CallFacts) if task.facts is not None else _call_of_texts(task.attributes)
@@ -146,6 +191,13 @@ def call_facts(task: Task) -> CallFacts:
 def rpc_facts(task: Task) -> RpcFacts:
     """Return the facts of a request; old recordings have them as texts."""
     return facts_of(task.facts, RpcFacts) if task.facts is not None else _rpc_of_texts(task.attributes)
+
+
+def compile_facts(said: Diagnostic) -> CompileFacts:
+    """Return the facts of a diagnostic; old recordings have them as texts."""
+    if said.facts is not None:
+        return facts_of(said.facts, CompileFacts)
+    return facts_from({**said.attributes, "lines": said.attributes.get("lines", "").split()}, CompileFacts)
 
 
 _LISTS: Final = {

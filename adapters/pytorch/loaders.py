@@ -22,7 +22,7 @@ from livedbg.cpython.threads import ThreadReader
 from livedbg.linux.procfs import thread_ids
 from livedbg.linux.pthreads import inner_tids
 from livedbg.model import Edge, EdgeKind, Process, ids
-from livedbg.session.adapter import Context, Request
+from livedbg.session.adapter import Context
 from livedbg.session.pacing import Limit, timed
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher
@@ -64,10 +64,6 @@ class LoadersAdapter(PolledAdapter):
     def __init__(self) -> None:
         super().__init__()
         self._shown = Publisher("pytorch/loaders")
-
-    @classmethod
-    def applies(cls, request: Request) -> bool:
-        return bool(request.processes)
 
     async def reread(self, context: Context) -> None:
         """Sample again."""

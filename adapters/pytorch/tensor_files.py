@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -38,14 +38,7 @@ def load(path: Path) -> Array:
         SourceError: reading it could run code.
         ValueError: it has no tensor, or is damaged.
     """
-    try:
-        import torch
-    except ImportError:
-        raise ToolMissing(
-            f"{clean_line(path.name)} is read by torch, which is not installed.",
-            "pip install torch, or save it as .npy",
-            "torch",
-        ) from None
+    torch = _torch(f"{clean_line(path.name)} is read by torch, which is not installed.", "save it")
     try:
         with target_files.open_binary(path) as file:
             tensor = torch.load(file, map_location="cpu", weights_only=True)
@@ -61,6 +54,14 @@ def load(path: Path) -> Array:
     if not isinstance(tensor, torch.Tensor):
         raise ValueError(f"it is a {type(tensor).__name__}")
     return _array_of(tensor)
+
+
+def _torch(missing: str, instead: str) -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise ToolMissing(missing, f"pip install torch, or {instead} as .npy", "torch") from None
+    return torch
 
 
 def _array_of(tensor: torch.Tensor) -> Array:
@@ -85,12 +86,7 @@ def _array_of(tensor: torch.Tensor) -> Array:
 
 def write(tensor: Tensor, path: Path) -> None:
     """Write a tensor; raise ToolMissing if torch is not installed."""
-    try:
-        import torch
-    except ImportError:
-        raise ToolMissing(
-            "A .pt file is written by torch, which is not installed.", "pip install torch, or export as .npy", "torch"
-        ) from None
+    torch = _torch("A .pt file is written by torch, which is not installed.", "export")
     array = whole(tensor)
     name = _NAMES.get(tensor.element.name)
     if name is not None and hasattr(torch, name):

@@ -61,15 +61,12 @@ class ModelsAdapter(PolledAdapter):
         """In a session that samples once, wait for the stacks of threads that call a model, if there is one."""
         if not context.request.once:
             return True
-        found = await self._has_model(context)
+        await processes_seen(context)
+        living = [process for process in context.snapshot().processes.values() if process.target and not process.exited]
+        found = await asyncio.to_thread(lambda: any(map(_libraries, living)))
         if found:
             await self._stacks(context)
         return found
-
-    async def _has_model(self, context: Context) -> bool:
-        await processes_seen(context)
-        living = [process for process in context.snapshot().processes.values() if process.target and not process.exited]
-        return await asyncio.to_thread(lambda: any(_libraries(process) for process in living))
 
     async def _stacks(self, context: Context) -> None:
         """Wait for native stacks of the threads that call a model."""
@@ -98,9 +95,7 @@ class ModelsAdapter(PolledAdapter):
             thread = snapshot.threads[name]
             process = snapshot.processes.get(thread.process)
             since_ns = _since_ns(seen, snapshot)
-            if seen.frame is None or process is None:
-                continue
-            if since_ns is None and not context.request.once:
+            if seen.frame is None or process is None or (since_ns is None and not context.request.once):
                 continue
             model = await self._model(process, seen.frame)
             call = model.code.at_line(seen.frame.line or 0) if model is not None else None

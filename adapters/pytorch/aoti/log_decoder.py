@@ -24,12 +24,6 @@ INFINITE: Final = "aoti-infinite"
 _WRITERS: Final = 256
 
 
-class _BadValue(Struct, frozen=True):
-    code: str
-    sentence: str
-    value: Value
-
-
 class _Stream(Struct):
     """The values that one writer of a log has printed."""
 
@@ -64,48 +58,40 @@ class PrintedDecoder(LogDecoder):
         found: list[Event] = []
         for number, line in enumerate(record.text.split("\n")):
             at = record.line_at(number)
-            said = _line(stream, line, at)
-            if said is not None:
+            if (sentence := _line(stream, line, at)) and (value := stream.value) is not None:
                 proof = Evidence(
                     kind="log",
-                    text=said.value.told,
+                    text=value.told,
                     file=source.name,
                     line=stream.line,
                     at_wall_ns=record.wall_ns,
                     log=record.source,
                 )
-                found.append(DiagnosticSeen(diagnostic=_diagnostic(said, proof, writer), **stamp))
+                found.append(DiagnosticSeen(diagnostic=_diagnostic(sentence, value, proof, writer), **stamp))
         return found, ()
 
 
-def _line(stream: _Stream, line: str, at: int | None) -> _BadValue | None:
-    """Process one line; return a bad value if it is the first of its kind and complete."""
+def _line(stream: _Stream, line: str, at: int | None) -> str:
+    """Process one line; return a sentence if the stream's value is the first bad one of its kind; else ""."""
     begun = begins(line)
     if begun is not None:
         _complete_value(stream, begun)
         stream.value, stream.line = begun, at
-        return None
-    if stream.value is None:
-        return None
-    take(line, stream.value)
-    bad = stream.value.bad
-    code = NAN if bad == "NaN" else INFINITE
-    if not bad or code in stream.told:
-        return None
-    sentence = _sentence(stream, stream.value)
-    if sentence:
-        stream.told.add(code)
-        return _BadValue(code, sentence, stream.value)
-    return None
+    elif (value := stream.value) is not None:
+        take(line, value)
+        if value.bad and value.bad not in stream.told and (sentence := _sentence(stream, value)):
+            stream.told.add(value.bad)
+            return sentence
+    return ""
 
 
 def _complete_value(stream: _Stream, begun: Value) -> None:
     """Update the stream when the statistics of a value are complete."""
     value = stream.value
-    if value is not None and value.when != "before":
-        stream.known.add(value.argument)
     if value is not None and value.when == "before":
         stream.before.append(value)
+    elif value is not None:
+        stream.known.add(value.argument)
     if begun.when == "before" and value is not None and (value.when != "before" or value.kernel != begun.kernel):
         stream.before = []
 
@@ -123,25 +109,22 @@ def _sentence(stream: _Stream, value: Value) -> str:
         return f"Kernel {value.kernel} gets {value.bad} in {got[0]}"
     unsure = [one.argument for one in stream.before if one.bad == value.bad and one.argument != value.argument]
     if unsure:
-        return (
-            f"{value.bad} is first seen after kernel {value.kernel}, in {value.argument}; {unsure[0]} may have had it"
-        )
-    clean = "; what it is printed to read has none" if stream.before else ""
-    return f"{value.bad} is first seen after kernel {value.kernel}, in {value.argument}{clean}"
+        more = f"; {unsure[0]} may have had it"
+    else:
+        more = "; what it is printed to read has none" if stream.before else ""
+    return f"{value.bad} is first seen after kernel {value.kernel}, in {value.argument}{more}"
 
 
-def _diagnostic(said: _BadValue, proof: Evidence, writer: str) -> Diagnostic:
-    code, value = said.code, said.value
+def _diagnostic(sentence: str, value: Value, proof: Evidence, writer: str) -> Diagnostic:
+    code = NAN if value.bad == "NaN" else INFINITE
     digest = hashlib.blake2b(f"{proof.log}\n{writer}\n{code}".encode(), digest_size=6).hexdigest()
-    command = "livedbg aoti --step 3 -- CMD"
-    if value.kernel:
-        command = f"livedbg aoti --step 3 --set kernel={value.kernel} -- CMD"
+    command = f"livedbg aoti --step 3{f' --set kernel={value.kernel}' if value.kernel else ''} -- CMD"
     return Diagnostic(
         id=f"diagnostic:pytorch/{digest}",
         system="pytorch",
         code=code,
         severity=Severity.ERROR if code == NAN else Severity.WARNING,
-        sentence=said.sentence,
+        sentence=sentence,
         facts=MessageFacts(steps=(f"{command}   (with its code and lines)",)),
         evidence=(proof,),
         at_wall_ns=proof.at_wall_ns,

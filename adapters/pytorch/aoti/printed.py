@@ -124,18 +124,9 @@ def take(line: str, value: Value) -> None:
             number = float(match[2])
         except ValueError:
             return
-        if match[1] == "Mean":
-            value.mean = number
-        elif match[1] == "Min":
-            value.least = number
-        else:
-            value.most = number
+        setattr(value, {"Mean": "mean", "Min": "least", "Max": "most"}[match[1]], number)
     elif match := _SHAPE.match(line):
-        text = clean_line(match[2], 100)
-        if match[1] == "Dtype":
-            value.dtype = text
-        else:
-            value.size = text
+        setattr(value, match[1].lower(), clean_line(match[2], 100))
 
 
 def launches(printed: Iterable[Value]) -> Iterator[Launch]:

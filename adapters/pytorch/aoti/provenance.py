@@ -111,34 +111,23 @@ def rows_of(lines: Sequence[Line], about: str = "") -> Iterator[tuple[str, str]]
     Args:
         about: `NaN` that their kernel made, `NaN of infinity`, or `index`, which was out of range.
     """
-    of = {"NaN": _maker_of, "NaN of infinity": _of_infinity, "index": _looks_up}.get(about, _nothing)
-    can = {"NaN": "can make NaN of finite numbers", "NaN of infinity": "can make NaN of infinity"}.get(about, "")
-    if about in _REORDERED:
-        lines = sorted(lines, key=lambda line: not of(line))
+    field, can = _ABOUT.get(about, ("", ""))
+    operators = {line: getattr(line, field, "") for line in lines}
+    if about != "NaN":  # these have their makers first
+        lines = sorted(lines, key=lambda line: not operators[line])
     for number, line in enumerate(lines[:_MOST]):
-        why = f" ({of(line)} {can})" if can and of(line) else ""
+        why = f" ({operators[line]} {can})" if can and operators[line] else ""
         yield "also" if number else "model", f"{line.told}{why}"
     if len(lines) > _MOST:
         yield "also", f"{len(lines) - _MOST} more lines"
 
 
-_REORDERED: Final = ("NaN of infinity", "index")
-
-
-def _maker_of(line: Line) -> str:
-    return line.maker
-
-
-def _of_infinity(line: Line) -> str:
-    return line.of_infinity
-
-
-def _looks_up(line: Line) -> str:
-    return line.looks_up
-
-
-def _nothing(_line: Line) -> str:
-    return ""
+_ABOUT: Final = {
+    "NaN": ("maker", "can make NaN of finite numbers"),
+    "NaN of infinity": ("of_infinity", "can make NaN of infinity"),
+    "index": ("looks_up", ""),
+}
+"""The attribute of a line with the operator that may have done it, and what that can do."""
 
 
 def lines_by_kernel(information: bytes) -> dict[str, tuple[Line, ...]]:
@@ -175,29 +164,22 @@ def _ordered(known: Mapping[str, Any]) -> Iterator[Line]:
     for text in known["stack_traces"]:
         frames = _TRACE.findall(str(text))
         for frame in _own_frames(frames)[-1:]:
-            file = frame[0]
+            file, number, function, source = frame
             sources = [each[3] for each in frames]
-            line = msgspec.structs.replace(
-                _line(frame, _maker(sources, operators), _module(frames[: frames.index(frame)], frame)),
+            line = Line(
+                file=clean_line(file, 300),
+                number=int(number),
+                function=_qualified(file, int(number), function, source),
+                source=clean_line(source, 300),
+                maker=_maker(sources, operators),
                 of_infinity=_named(sources, operators, _OF_INFINITY),
                 looks_up=_named(sources, operators, _LOOKING_UP),
+                module=_module(frames[: frames.index(frame)], frame),
             )
             if not places.get((file, line.number), line).maker:
                 places[file, line.number] = line
             places.setdefault((file, line.number), line)
     yield from sorted(places.values(), key=lambda line: (line.maker not in _DOMAIN, not line.maker))
-
-
-def _line(frame: _Frame, maker: str, module: str) -> Line:
-    file, number, function, source = frame
-    return Line(
-        file=clean_line(file, 300),
-        number=int(number),
-        function=_qualified(file, int(number), function, source),
-        source=clean_line(source, 300),
-        maker=maker,
-        module=module,
-    )
 
 
 def _module(callers: Sequence[_Frame], frame: _Frame) -> str:

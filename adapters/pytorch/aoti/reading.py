@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -107,10 +108,13 @@ def failures(lines: Iterable[str]) -> list[Failure]:
         elif match := _ASSERT.match(line):
             found[_assertion_failure(match[1], "NaN" if match[2] == "nan" else "INF")] = None
         elif match := _COUNT.search(line):
-            found[Failure(kind="input", sentence=_count(match[1], match[2]))] = None
+            wanted = f"{match[1]} input{'' if match[1] == '1' else 's'} (tensors)"
+            sentence = f"The model was compiled for {wanted}, and gets {match[2]}."
+            found[Failure(kind="input", sentence=sentence)] = None
         elif match := _INDEX.search(line):
             text = clean_line(match[1], 300)
-            index = Failure(kind="index", sentence=_index(text), message=text)
+            sentence = f"A kernel that looks up by index (an embedding, a gather) got one that is out of range: {text}."
+            index = Failure(kind="index", sentence=sentence, message=text)
             if index.sentence not in {failure.sentence for failure in found}:
                 found[index] = None
         elif match := _RAISED.search(line):
@@ -123,15 +127,8 @@ def failures(lines: Iterable[str]) -> list[Failure]:
         elif (match := _THROWN.match(line)) and not _CALL.match(line):
             message = message or clean_line(match[1], 300)
     if call is not None and not found:
-        found[
-            Failure(
-                kind="call",
-                file=clean_line(call[2], 500),
-                line=int(call[3]),
-                message=message,
-                raised=tuple(raised[:_FRAMES]),
-            )
-        ] = None
+        file, frames = clean_line(call[2], 500), tuple(raised[:_FRAMES])
+        return [Failure(kind="call", file=file, line=int(call[3]), message=message, raised=frames)]
     return list(found)
 
 
@@ -158,14 +155,6 @@ def _assertion_failure(name: str, kind: str) -> Failure:
         return failure
     told = "It was compiled by torch.compile: which kernel made it is not known here."
     return structs.replace(failure, sentence=f"{failure.sentence} {told}", kind="result")
-
-
-def _count(wanted: str, got: str) -> str:
-    return f"The model was compiled for {wanted} input{'' if wanted == '1' else 's'} (tensors), and gets {got}."
-
-
-def _index(text: str) -> str:
-    return f"A kernel that looks up by index (an embedding, a gather) got one that is out of range: {text}."
 
 
 def _of_guard(match: re.Match[str]) -> Failure:
@@ -223,21 +212,15 @@ def _printed_by_a_model(run: StepRun) -> Iterator[object]:
 def _sanity(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     """Step 1: input checks and NaN checks."""
     checked = sum(len(model.code.expected) for model in code)
-    if checked:
-        lines.append(
-            ("inputs", f"AOTI_RUNTIME_CHECK_INPUTS acts at run time: the generated code checks {checked} of them.")
-        )
-    elif code:
-        lines.append(
-            ("inputs", "AOTI_RUNTIME_CHECK_INPUTS acts at run time: the generated code has no checks of inputs.")
-        )
-    else:
-        lines.append(("inputs", _no_code("AOTI_RUNTIME_CHECK_INPUTS acts at run time")))
+    when = "AOTI_RUNTIME_CHECK_INPUTS acts at run time"
+    checks = f"checks {checked} of them" if checked else "has no checks of inputs"
+    lines.append(("inputs", f"{when}: the generated code {checks}." if code else _no_code(when)))
     lines.append(("NaN", _nan_checks(run, code)))
     found = failures(_output(run))
     told = [*_error_rows(found, code, run.snapshot), *_ended(run, code, found)]
     blind = not told and _is_blind(run, code)
-    lines += told or (_blind_rows(run) if blind else [("found", _nothing(run, code))])
+    nothing = "No check failed." if code else "No model of AOTInductor was seen: nothing could be checked."
+    lines += told or (_blind_rows(run) if blind else [("found", nothing)])
     hands = next((hand for failure in found if (hand := _hand(failure, code))), {})
     return StepFound(
         lines=tuple(lines),
@@ -257,12 +240,8 @@ def _is_blind(run: StepRun, code: Sequence[Model]) -> bool:
 
 def _blind_rows(run: StepRun) -> _Lines:
     """Return what that means, the output's own NaN, and the one step that would tell."""
-    lines: _Lines = [
-        (
-            "found",
-            "Its values can't be seen: the model was compiled before, without the checks and printers of these steps.",
-        )
-    ]
+    unseen = "Its values can't be seen: the model was compiled before, without the checks and printers of these steps."
+    lines: _Lines = [("found", unseen)]
     for path in run.output:
         bad = next(((at, line) for at, line in enumerate(lines_of(path), 1) if _NUMBER_NAN.search(line)), None)
         if bad is not None:
@@ -280,15 +259,15 @@ def _is_cause(failure: Failure, code: Sequence[Model]) -> bool:
     """
     if failure.kind != "call":
         return failure.kind in ("input", "nan", "index")
-    model = model_of(code, failure.file)
-    call = model.code.at_line(failure.line) if model is not None else None
-    return bool(call is not None and call.operator and failure.message) and not _OF_DEVICE.search(failure.message)
+    at = _call_at(code, failure.file, failure.line)
+    return bool(at is not None and at[0].operator and failure.message) and not _OF_DEVICE.search(failure.message)
 
 
-def _nothing(run: StepRun, code: Sequence[Model]) -> str:
-    if code:
-        return "No check failed."
-    return "No model of AOTInductor was seen: nothing could be checked."
+def _call_at(code: Sequence[Model], file: str, line: int) -> tuple[Call, Model] | None:
+    """Return the call at a line of generated code, if known."""
+    model = model_of(code, file) if file else None
+    call = model.code.at_line(line) if model is not None else None
+    return (call, model) if call is not None and model is not None else None
 
 
 def _nan_checks(run: StepRun, code: Sequence[Model]) -> str:
@@ -308,20 +287,11 @@ def _no_code(when: str) -> str:
 
 def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     """Step 2: the last launched kernel that did not return."""
-    device = _device_of(run)
-    lines.append(
-        (
-            "blocking",
-            "CUDA_LAUNCH_BLOCKING and PYTORCH_NO_CUDA_MEMORY_CACHING act at run time, on a GPU: "
-            + (
-                f"{clean_line(device)} was opened."
-                if device
-                else "none was opened, so they did nothing."
-                if run.opened
-                else "whether one was opened was not seen."
-            ),
-        )
-    )
+    opened = "none was opened, so they did nothing" if run.opened else "whether one was opened was not seen"
+    if device := _device_of(run):
+        opened = f"{clean_line(device)} was opened"
+    acts = "CUDA_LAUNCH_BLOCKING and PYTORCH_NO_CUDA_MEMORY_CACHING act at run time, on a GPU"
+    lines.append(("blocking", f"{acts}: {opened}."))
     kernel, launched, returned = open_kernel(_printed(run))
     if launched:
         lines.append(("printer", f"The printer (compile time) acted: {launched} launches, {returned} returned."))
@@ -331,21 +301,15 @@ def _pinned(run: StepRun, code: Sequence[Model], lines: _Lines) -> StepFound:
     told = [*_error_rows(found, code), *_ended(run, code, found)]
     hand = next((hand for failure in found if (hand := _hand(failure, code))), {}) or _stuck(run, code)
     if kernel:
-        call = next((call for model in code for call in model.code.named(kernel)), None)
-        model = next((model for model in code if call in model.code.calls), None)
-        where = _described(call, model) if call is not None and model is not None else kernel
+        at = next(((call, model) for model in code for call in model.code.named(kernel)), None)
+        where = _described(*at) if at is not None else kernel
         told.append(("kernel", f"Launched last and not returned: {where}."))
-        hand = hand or _of_kernel(kernel, code)
+        hand = hand or (_handed(*at) if at is not None else {"kernel": kernel})
     elif not hand and run.code != 0 and launched:
         after = _next_silent(returned, code)
         if after is not None:
-            told.append(
-                (
-                    "kernel",
-                    f"All that were launched returned. Next in the code: {_described(*after)}, which prints nothing.",
-                )
-            )
-            told += _places(*after)
+            described = f"Next in the code: {_described(*after)}, which prints nothing."
+            told += [("kernel", f"All that were launched returned. {described}"), *_places(*after)]
     elif not hand and launched:
         told.append(("kernel", "All that were launched returned: step 3 looks at the values of all kernels."))
     return StepFound(lines=(*lines, *told), hands=hand, cause=_end_is_told(run, code))
@@ -413,11 +377,9 @@ def _as_input(failure: Failure, code: Sequence[Model]) -> str:
     model, number = known[0]
     given = f"{theirs}, " if (theirs := model.input_name(number)) else ""
     what = "NaN" if failure.kind == "nan" else "infinity"
-    which = (
-        f"Input {number} (counted from 0; {given}{failure.name} of the generated code)"
-        if len(known) == 1
-        else (f"An input ({failure.name} of the generated code)")
-    )
+    which = f"An input ({failure.name} of the generated code)"
+    if len(known) == 1:
+        which = f"Input {number} (counted from 0; {given}{failure.name} of the generated code)"
     meant = "" if what == "NaN" else " If it is meant (a mask of -inf), only this check ended the run."
     return f"{which} comes with {what}: the model did not make it.{meant}"
 
@@ -434,15 +396,14 @@ def _expected(failure: Failure, code: Sequence[Model]) -> str:
 
 
 def _of_call(failure: Failure, code: Sequence[Model], snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    model = model_of(code, failure.file)
-    call = model.code.at_line(failure.line) if model is not None else None
+    at = _call_at(code, failure.file, failure.line)
     thrown = _thrown(failure.message, snapshot) or _by_frames("", failure.raised)
     why = f"{thrown}: {failure.message}" if failure.message else ""
-    if call is None or model is None:
+    if at is None:
         yield "found", f"A call of the generated code failed at {Path(failure.file).name}:{failure.line}{why}"
         return
-    yield "found", f"{_described(call, model)} failed{why}"
-    yield from _places(call, model)
+    yield "found", f"{_described(*at)} failed{why}"
+    yield from _places(*at)
 
 
 def _thrown(message: str, snapshot: Snapshot) -> str:
@@ -492,10 +453,7 @@ def _calls_now(run: StepRun, code: Sequence[Model]) -> Iterator[tuple[Frame, tup
     """Yield the frame of each thread that is in a model, or crashed in one, and its call there, if known."""
     crashed = crashed_at(run.snapshot) if run.crash else None
     frames = [frame for _, frame in model_threads(run.snapshot)] if run.code is None else [crashed] if crashed else []
-    for frame in frames:
-        model = model_of(code, frame.file or "")
-        call = model.code.at_line(frame.line or 0) if model is not None else None
-        yield frame, (call, model) if call is not None and model is not None else None
+    yield from ((frame, _call_at(code, frame.file or "", frame.line or 0)) for frame in frames)
 
 
 def _end_is_told(run: StepRun, code: Sequence[Model]) -> bool:
@@ -523,16 +481,8 @@ def _stuck(run: StepRun, code: Sequence[Model]) -> dict[str, str]:
 
 
 def _hand(failure: Failure, code: Sequence[Model]) -> dict[str, str]:
-    model = model_of(code, failure.file) if failure.file else None
-    call = model.code.at_line(failure.line) if model is not None else None
-    return _handed(call, model) if call is not None and model is not None else {}
-
-
-def _of_kernel(kernel: str, code: Sequence[Model]) -> dict[str, str]:
-    for model in code:
-        for call in model.code.named(kernel)[:1]:
-            return _handed(call, model)
-    return {"kernel": kernel}
+    at = _call_at(code, failure.file, failure.line)
+    return _handed(*at) if at is not None else {}
 
 
 def _handed(call: Call, model: Model) -> dict[str, str]:
@@ -582,10 +532,8 @@ def _places(call: Call, model: Model, about: str = "", text: str = "") -> Iterat
 
 
 def _output(run: StepRun) -> Iterator[str]:
-    for path in reversed(run.output):  # standard error first
-        yield from lines_of(path)
+    return chain.from_iterable(map(lines_of, reversed(run.output)))  # standard error first
 
 
 def _printed(run: StepRun) -> Iterator[str]:
-    for path in run.output:
-        yield from lines_of(path)
+    return chain.from_iterable(map(lines_of, run.output))

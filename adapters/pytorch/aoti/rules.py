@@ -6,14 +6,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from msgspec.structs import replace
 
 from livedbg.adapters.pytorch.aoti.log_decoder import INFINITE, NAN
 from livedbg.adapters.pytorch.aoti.tasks import PREFIX, ModelCallFacts
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_of
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence
 from livedbg.model import Evidence, Severity, Task, TaskState, Thread
@@ -97,7 +97,3 @@ class PrintedValues:
                 yield replace(finding_of(self.name, said, state, VerdictState.DIVERGED), topic="precision")
             elif said.system == "pytorch" and said.code == INFINITE:
                 yield finding_of(self.name, said, state, None)
-
-
-def rules() -> Sequence[Rule]:
-    return (InKernel(), PrintedValues())

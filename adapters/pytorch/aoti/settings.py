@@ -62,7 +62,8 @@ def names_in(folder: Path, asked: Iterable[str], readers: Iterable[str]) -> set[
 def torch_version(folder: Path) -> str:
     """Return the version of torch in a folder; `as installed` if it can't be read."""
     try:
-        match = re.search(r"__version__ = '([\w.+]+)'", target_files.read_text(folder / "version.py"))
+        text = target_files.read_text(folder / "version.py")
+        match = re.search(r"""^__version__\s*=\s*['"]([\w.+]+)['"]""", text, re.MULTILINE)
     except OSError:
         match = None
     return match[1] if match else "as installed"

@@ -44,7 +44,7 @@ class ModelCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.aoti"):
 
 def call_tasks(model: Model, current: Call, process: Process, thread: Thread, since_ns: int | None) -> Iterator[Task]:
     """Yield the tasks of a model: calls before the current one have completed, later ones have not begun."""
-    waiting = _behind(model, current)
+    waiting, ended = _behind(model, current), TaskState.COMPLETED
     for call in model.code.calls:
         running = call is current
         facts = ModelCallFacts(
@@ -61,13 +61,7 @@ def call_tasks(model: Model, current: Call, process: Process, thread: Thread, si
             system="pytorch",
             name=f"call {call.index + 1}",
             kernel=call.shown,
-            state=(
-                TaskState.RUNNING
-                if running
-                else TaskState.COMPLETED
-                if call.index < current.index
-                else TaskState.SUBMITTED
-            ),
+            state=TaskState.RUNNING if running else ended if call.index < current.index else TaskState.SUBMITTED,
             since_mono_ns=since_ns if running else None,
             where=(thread.id,),
             owner=f"process {process.pid}",
@@ -128,11 +122,16 @@ def in_generated(frames: Iterable[Frame]) -> tuple[int, Frame] | None:
 
 def model_threads(snapshot: Snapshot) -> Iterator[tuple[str, Frame]]:
     """Yield threads that are in a model, each with its frame of generated code."""
+    for thread, frames in _stacks(snapshot):
+        if (found := in_generated(frames)) is not None:
+            yield thread, found[1]
+
+
+def _stacks(snapshot: Snapshot) -> Iterator[tuple[str, tuple[Frame, ...]]]:
+    """Yield the living threads, with their frames."""
     for thread in snapshot.threads.values():
-        stack = snapshot.stacks.get(thread.id) if not thread.exited else None
-        found = in_generated(stack.frames) if stack is not None else None
-        if found is not None:
-            yield thread.id, found[1]
+        if not thread.exited and (stack := snapshot.stacks.get(thread.id)) is not None:
+            yield thread.id, stack.frames
 
 
 def called_by(frame: Frame, snapshot: Snapshot) -> tuple[Frame, ...]:
@@ -152,9 +151,7 @@ def crashed_at(snapshot: Snapshot) -> Frame | None:
 
 def in_model(snapshot: Snapshot) -> str:
     """Return the caller of a model as `, in FUNCTION (FILE:LINE)`, even with a stack cut before its code; or ""."""
-    for thread in snapshot.threads.values():
-        stack = snapshot.stacks.get(thread.id) if not thread.exited else None
-        frames = stack.frames if stack is not None else ()
+    for _, frames in _stacks(snapshot):
         calls = [number for number, frame in enumerate(frames) if _is_model_call(frame)]
         own = (frame for frame in frames[: calls[0]] if _is_own(frame)) if calls else ()
         for frame in own:
@@ -173,9 +170,8 @@ def _is_own(frame: Frame) -> bool:
 
 def compiling(snapshot: Snapshot) -> str:
     """Return the function of torch's compiler that a thread is in, with its file, or ""."""
-    for thread in snapshot.threads.values():
-        stack = snapshot.stacks.get(thread.id) if not thread.exited else None
-        for frame in stack.frames if stack is not None else ():
+    for _, frames in _stacks(snapshot):
+        for frame in frames:
             for file, functions in _COMPILERS.items():
                 if (frame.file or "").endswith(file) and frame.function.rpartition(".")[2] in functions:
                     return f"{frame.function} ({Path(file).name})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
@@ -44,17 +45,13 @@ def first_bad(printed: Sequence[Value], code: Sequence[Model]) -> Trail | None:
 
 
 def _first(printed: Sequence[Value], code: Sequence[Model], wrong: Callable[[Value], bool]) -> Trail | None:
-    seen: dict[str, int] = {}
     good = {value.argument for value in printed if value.when == "input" and not wrong(value)}
     for value in printed:
         if value.when == "input" and wrong(value):
             return Trail(sentence=f"The model gets {value.bad}: its input {value.argument}.", value=value, made=True)
     before: dict[int, Launch] = {}  # by the index of the call, of this model
     last: Model | None = None
-    for launch in launches(printed):
-        number = seen.get(launch.kernel, 0)
-        seen[launch.kernel] = number + 1
-        call, model = _call_of(launch, number, code)
+    for launch, call, model in _launched(printed, code):
         if model is not last:
             before, last = {}, model
         trail = _of_launch(launch, call, model, good, wrong, before=before)
@@ -95,12 +92,15 @@ def _source_of(name: str, call: Call, model: Model, before: Mapping[int, Launch]
 
 def written(printed: Sequence[Value], code: Sequence[Model]) -> Iterator[Value]:
     """Yield the values that calls wrote: before a launch an output buffer is uninitialised (aoti_printed.V1)."""
-    seen: dict[str, int] = {}
-    for launch in launches(printed):
-        number = seen.get(launch.kernel, 0)
-        seen[launch.kernel] = number + 1
-        call, _model = _call_of(launch, number, code)
+    for launch, call, _ in _launched(printed, code):
         yield from (value for value in launch.after if call is None or value.argument in call.writes)
+
+
+def _launched(printed: Sequence[Value], code: Sequence[Model]) -> Iterator[tuple[Launch, Call | None, Model | None]]:
+    seen: Counter[str] = Counter()
+    for launch in launches(printed):
+        yield launch, *_call_of(launch, seen[launch.kernel], code)
+        seen[launch.kernel] += 1
 
 
 def _call_of(launch: Launch, number: int, code: Sequence[Model]) -> tuple[Call | None, Model | None]:
@@ -135,7 +135,6 @@ def _of_launch(
     *,
     before: Mapping[int, Launch],
 ) -> Trail | None:
-    told = f" {_where(call)}" if call is not None else ""
     if call is None or model is None:
         bad = next((value for value in launch.after if wrong(value)), None)
         if bad is None:
@@ -145,22 +144,22 @@ def _of_launch(
             "code: whether it made that is not known.",
             value=bad,
         )
+    told = f"{call.shown} {_where(call)}"
     empty = {name for name in call.reads if _unwritten(name, call, model)}
     reads = [value for value in launch.before if value.argument in call.reads and value.argument not in empty]
     came = next((value for value in reads if wrong(value)), None)
     makers = dict(call.makers)
     if came is not None:
         return _trail_of_input(came, call, model, makers.get(came.argument))
-    bad = next(
-        (value for value in launch.after if wrong(value) and value.argument in (*call.writes, *call.reads)), None
-    )
+    its = {*call.writes, *call.reads}
+    bad = next((value for value in launch.after if wrong(value) and value.argument in its), None)
     if bad is None:
         return None
     known = {value.argument for value in reads} | empty | set(good) | _finite(before) | set(model.code.constants)
     unseen = [name for name in call.reads if name not in known]
     if unseen:
         return Trail(
-            sentence=f"After {call.shown}{told} there is {bad.bad} in {bad.argument}. It also reads "
+            sentence=f"After {told} there is {bad.bad} in {bad.argument}. It also reads "
             f"{', '.join(unseen)}, which was not printed: it may have got it there.",
             value=bad,
             call=call,
@@ -185,9 +184,9 @@ def _of_launch(
             )
         elif maker is not None:
             who = f", which {maker.shown} {_where(maker)} made"
-        sentence = f"{call.shown}{told} made {bad.bad} of {large.bad} in {large.argument}{who}.{but}"
+        sentence = f"{told} made {bad.bad} of {large.bad} in {large.argument}{who}.{but}"
     else:
-        sentence = f"{call.shown}{told} produced the first {bad.bad}; its inputs have none.{but}"
+        sentence = f"{told} produced the first {bad.bad}; its inputs have none.{but}"
     return Trail(
         sentence=sentence,
         value=bad,

@@ -28,11 +28,12 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.pytorch.collectives.exchanges import Exchange, exchanges, said_by, standing_calls
+from livedbg.adapters.pytorch.collectives.exchanges import exchanges, said_by, standing_calls
 from livedbg.adapters.pytorch.collectives.families import Ended, launcher_waits, without_copies
+from livedbg.adapters.pytorch.collectives.groups import WORLD
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
-from livedbg.adapters.pytorch.collectives.joined import Look, join, standing
-from livedbg.adapters.pytorch.collectives.late import late_diagnostic, latecomers
+from livedbg.adapters.pytorch.collectives.joined import Look, join, named, standing
+from livedbg.adapters.pytorch.collectives.late import latecomers
 from livedbg.adapters.pytorch.collectives.python_calls import INIT, STORE, WORK, PythonCall
 from livedbg.adapters.pytorch.collectives.ranks import RankReader, RankSeen
 from livedbg.adapters.pytorch.collectives.tasks import (
@@ -53,7 +54,7 @@ from livedbg.linux.procfs import bytes_written
 from livedbg.model import Edge, Task, Thread, ids
 from livedbg.model.events import RanksSeen
 from livedbg.model.snapshot import Snapshot
-from livedbg.session.adapter import Context, Request, targets_ended, until
+from livedbg.session.adapter import Context, targets_ended, until
 from livedbg.session.pacing import Cost, Limit, Stopwatch, timed
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher, Statuses
@@ -132,17 +133,6 @@ def said_calls(
     return looks, stands
 
 
-def known_ended(
-    one: Exchange, ended: Mapping[int, str], job: Sequence[RankSeen], snapshot: Snapshot
-) -> Mapping[int, str]:
-    """Return the ended ranks that count for an exchange.
-
-    In a job that has not begun, a missing rank may not have been started yet, unless the launcher waits for its
-    children.
-    """
-    return ended if one.name != INIT or launcher_waits(job, snapshot) else {}
-
-
 CALM_S: Final = 15.0
 PEEK_S: Final = 2.0
 _LEAST_S: Final = 1.0
@@ -158,19 +148,6 @@ class Peeks:
         """Return whether each rank's count (by process) has increased since the last call; False without ranks."""
         before, self._before = self._before, dict(counts)
         return bool(counts) and all(count > before.get(process, count) for process, count in counts.items())
-
-
-def counts_of(readers: Iterable[RankReader]) -> dict[str, int]:
-    """Return the number of enqueued operations by process; unreadable ranks are left out."""
-    found: dict[str, int] = {}
-    for reader in readers:
-        try:
-            count = reader.count()
-        except OSError:
-            continue  # gone, or not ours to look at: the next look says so
-        if count is not None:
-            found[reader.process.id] = count
-    return found
 
 
 async def rest(context: Context, peek: Callable[[], Awaitable[bool]], pause_s: float) -> bool:
@@ -226,10 +203,6 @@ class Messages:
         return self._totals[process]
 
 
-_EVERYBODY: Final = "0"  # name of the first group of all
-_UNNAMED: Final = ("", "undefined", "default_pg")
-
-
 def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
     """Map (process, group) to the number of its newest collective; 0 if only others of the group have one.
 
@@ -252,8 +225,8 @@ def reached(looks: Sequence[Look]) -> Mapping[tuple[str, str], int]:
 
 def _title(group: str, description: str) -> str:
     """Return the display name of a group; groups of a device mesh share their description."""
-    if description in _UNNAMED:
-        return "all" if group == _EVERYBODY else group
+    if not named(description):
+        return "all" if group == WORLD else group
     return f"{description}.{group}"
 
 
@@ -287,10 +260,6 @@ class CollectivesAdapter(PolledAdapter):
         self._ranks: list[RankSeen] = []
         self._stopped = self._looked_twice = False
 
-    @classmethod
-    def applies(cls, request: Request) -> bool:
-        return bool(request.processes)
-
     async def again(self, context: Context) -> bool:
         """In a session that samples once, sample a second time if a process uses torch.distributed."""
         if self._looked_twice or not self._ranks or not context.request.once:
@@ -305,8 +274,9 @@ class CollectivesAdapter(PolledAdapter):
 
     async def _peek(self, context: Context) -> bool:
         """Return whether every rank has enqueued something since the last peek."""
-        counts = await asyncio.to_thread(counts_of, list(self._readers.values()))
-        known = {process: count for process, count in counts.items() if (process, ENQUEUED) in self._shown.counters}
+        readers = [one for one in self._readers.values() if (one.process.id, ENQUEUED) in self._shown.counters]
+        counts = await asyncio.to_thread(lambda: {one.process.id: one.count() for one in readers})
+        known = {process: count for process, count in counts.items() if count is not None}
         told = {(process, ENQUEUED): (float(count), None) for process, count in known.items()}
         context.emit(*self._shown.add(context.stamp(), counters=told))
         return self._peeks.take(known)
@@ -317,8 +287,10 @@ class CollectivesAdapter(PolledAdapter):
         If it waits for an operation that it enqueued or posted before, its Python frames don't show that; native ones
         do.
         """
-        wanted = {thread for rank in ranks for thread in _threads(rank, context.request.host)}
-        posted = {thread for rank in ranks for thread in _posted(rank, context.request.host)}
+        host = context.request.host
+        wanted = {thread_of(rank, own, host) for rank in ranks for own in rank.threads}
+        unsure = ((rank, call.ident) for rank in ranks for call in rank.look.calls if call.name in (STORE, WORK))
+        posted = {thread_of(rank, own, host) for rank, own in unsure}  # only a native stack identifies them (E3)
         begun = time.monotonic()
 
         def seen(snapshot: Snapshot) -> bool:
@@ -359,19 +331,16 @@ class CollectivesAdapter(PolledAdapter):
         self._readers = {key: reader for key, reader in self._readers.items() if key in alive}
         seen = of_jobs(without_copies(seen, snapshot))
         if seen or self._shown.tasks:
-            self._number(seen, snapshot, context)
+            self._name({rank.look.process: rank.look.rank for rank in seen}, snapshot, context)
             self._put(seen, snapshot, context)
         own = watch.cost()
         fresh = len(seen) > len(self._ranks)  # what found them has a cost that comes once
         stopped, self._stopped, self._ranks = self._stopped, False, seen
         return _LIMIT.least_s if fresh or stopped else _LIMIT.rest_s(Cost(own.cpu_s + spent_s, own.wall_s))
 
-    def _number(self, seen: Sequence[RankSeen], snapshot: Snapshot, context: Context) -> None:
-        """Publish the ranks that the environment does not give."""
-        self._name({rank.look.process: rank.look.rank for rank in seen}, snapshot, context)
-
     @staticmethod
     def _name(ranks: Mapping[str, int], snapshot: Snapshot, context: Context) -> None:
+        """Publish the ranks that the environment does not give."""
         fresh = {process: rank for process, rank in ranks.items() if snapshot.processes[process].rank != rank}
         if fresh:
             context.emit(RanksSeen(ranks=fresh, by=_RANK_BY, **context.stamp()))
@@ -408,7 +377,9 @@ class CollectivesAdapter(PolledAdapter):
                 edges += collective_edges(task.id, one, job, snapshot, context.request.host)
             called, calls = said_calls(job, self._before, snapshot, context.request.host)
             for exchange in exchanges(called, calls, _in_flight):
-                task = exchange_task(exchange, prefix, by_rank, moved, known_ended(exchange, ended, job, snapshot))
+                # a rank of a job that has not begun may not have been started yet, unless the launcher only waits
+                gone = ended if exchange.name != INIT or launcher_waits(job, snapshot) else {}
+                task = exchange_task(exchange, prefix, by_rank, moved, gone)
                 if exchange.name == INIT:
                     task = with_meeting(task, [by_rank[rank].process for rank in exchange.calls], snapshot)
                 tasks[task.id] = task
@@ -418,7 +389,7 @@ class CollectivesAdapter(PolledAdapter):
             edges += asked
         self._before = {rank.look.process: rank.look for rank in seen}
         self._rpc = {rank.look.process: rank.rpc for rank in seen}
-        late = [late_diagnostic(one) for job in jobs_of(seen, snapshot) for one in latecomers([r.look for r in job])]
+        late = [said for job in jobs_of(seen, snapshot) for said in latecomers([rank.look for rank in job])]
         counters = self._counted(seen, snapshot)
         context.emit(
             *self._shown.show(context.stamp(), tasks=tasks.values(), edges=edges, counters=counters, diagnostics=late)
@@ -426,13 +397,9 @@ class CollectivesAdapter(PolledAdapter):
 
     def _report_unreadable(self, reader: RankReader, context: Context) -> None:
         """Report what can't be read of a process, and withdraw that when it can be."""
-        process = reader.process.id
-        if reader.problem:
-            remedy = "stacks are read all the same; docs/systems/pytorch.md has the versions"
-            sentence = f"Collectives are not seen: {reader.problem}."
-            self._statuses.say(context, process, "recorder-unread", sentence, remedy)
-        else:
-            self._statuses.withdraw(context, process, "recorder-unread")
+        remedy = "stacks are read all the same; docs/systems/pytorch.md has the versions"
+        problem = (f"Collectives are not seen: {reader.problem}.", remedy)
+        self._statuses.only(context, reader.process.id, {"recorder-unread": problem} if reader.problem else {})
 
 
 def _in_flight(one: Look, other: Look) -> bool:
@@ -443,12 +410,3 @@ def _in_flight(one: Look, other: Look) -> bool:
 def _moved_by(before: Look | None, now: Look) -> frozenset[int]:
     """Return the threads that went on between two samples; after a single sample, all."""
     return now.moved_by(before) if before is not None else frozenset(entry.thread for entry in now.entries) or _ANY
-
-
-def _threads(rank: RankSeen, host: str) -> list[str]:
-    return [thread_of(rank, own, host) for own in rank.threads]
-
-
-def _posted(rank: RankSeen, host: str) -> list[str]:
-    """Return threads whose call only a native stack can identify (exchanges.E3)."""
-    return [thread_of(rank, call.ident, host) for call in rank.look.calls if call.name in (STORE, WORK)]

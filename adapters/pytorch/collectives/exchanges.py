@@ -14,7 +14,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
@@ -46,13 +46,13 @@ class Exchange(Struct, frozen=True, kw_only=True):
 
     name: str
     group: str
-    description: str
-    peer: int | None
-    tag: int | None
     calls: Mapping[int, PythonCall]
     absent: tuple[int, ...]
     unseen: tuple[int, ...]
     total: int
+    description: str = ""
+    peer: int | None = None
+    tag: int | None = None
     under_way: bool = False
     posted: bool = False
 
@@ -132,8 +132,7 @@ def _messages(
                 tag=call.tag,
                 calls={rank: call} | ({call.peer: other} if other is not None and call.peer is not None else {}),
                 posted=posted,
-                absent=tuple(one for one in lacks if one in looks),
-                unseen=tuple(one for one in lacks if one not in looks),
+                **_missing(lacks, looks),
                 total=2,
             )
 
@@ -143,11 +142,14 @@ def _matching(call: PythonCall, rank: int, looks: Mapping[int, Look]) -> PythonC
     other = looks.get(call.peer if call.peer is not None else -1)
     calls = other.calls if other is not None else ()
     meant = [one for one in calls if (one.name, one.peer) == (_OTHER[call.name], rank)]
-    return next((one for one in meant if None in (one.tag, call.tag) or _same(one, call)), None)
+    wanted = (call.group, call.tag)
+    return next((one for one in meant if None in (one.tag, call.tag) or (one.group, one.tag) == wanted), None)
 
 
-def _same(one: PythonCall, other: PythonCall) -> bool:
-    return (one.group, one.tag) == (other.group, other.tag)
+def _missing(ranks: Sequence[int], looks: Mapping[int, Look]) -> dict[str, Any]:
+    """Return the fields of an exchange for missing ranks."""
+    absent = tuple(one for one in ranks if one in looks)
+    return {"absent": absent, "unseen": tuple(one for one in ranks if one not in looks)}
 
 
 def _keys(looks: Mapping[int, Look], stands: Mapping[int, Sequence[PythonCall]]) -> Iterator[Exchange]:
@@ -155,16 +157,11 @@ def _keys(looks: Mapping[int, Look], stands: Mapping[int, Sequence[PythonCall]])
         for call in calls:
             if call.name == STORE:
                 members = looks[rank].groups.get(call.group, (rank,))
-                others = [one for one in members if one != rank]
                 yield Exchange(
                     name=STORE,
                     group=call.group,
-                    description="",
-                    peer=None,
-                    tag=None,
                     calls={rank: call},
-                    absent=tuple(one for one in others if one in looks),
-                    unseen=tuple(one for one in others if one not in looks),
+                    **_missing([one for one in members if one != rank], looks),
                     total=len(members),
                 )
 
@@ -182,15 +179,12 @@ def _meetings(
         fresh = {rank for rank, look in looks.items() if any((c.name, c.group) == (name, group) for c in look.calls)}
         if name == "init_process_group":  # who has process groups has left it
             fresh |= {rank for rank, look in looks.items() if look.initialised}
-        others = [rank for rank in members if rank not in inside and rank not in fresh]
         yield Exchange(
             name=name,
             group=group,
             description=described.get(group, ""),
-            peer=None,
             tag=0,
             calls=inside,
-            absent=tuple(rank for rank in others if rank in looks),
-            unseen=tuple(rank for rank in others if rank not in looks),
+            **_missing([rank for rank in members if rank not in inside and rank not in fresh], looks),
             total=len(members),
         )

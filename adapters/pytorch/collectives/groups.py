@@ -10,7 +10,9 @@ groups, at which the size is that of the table.
 from __future__ import annotations
 
 import struct
+from collections import defaultdict
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -20,6 +22,10 @@ from livedbg.cpython.interpreter import find_interpreter
 from livedbg.cpython.loop_modules import module_variables
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
+from livedbg.linux.abi import native_abi
+from livedbg.linux.elf import ElfFile
+from livedbg.linux.elf_symbols import defined_symbols
+from livedbg.linux.mapped_files import ReadOnce
 from livedbg.linux.maps import parse_maps
 
 _LIBRARY: Final = "/libtorch_cpu.so"
@@ -27,7 +33,8 @@ _MODULE: Final = "torch.distributed.distributed_c10d"
 _NAMES: Final = "_pg_names"
 _RANKS: Final = "_pg_group_ranks"
 _MOST_RANKS: Final = 1 << 17
-
+_symbols: defaultdict[tuple[str, ...], ReadOnce[dict[str, int]]] = defaultdict(ReadOnce)
+"""Addresses in libraries, by what was looked for."""
 
 _VALUE_AT: Final = 16  # of a pybind11 instance: the pointer to its C++ object (detail/common.h, struct instance)
 _COUNTED: Final = 16  # bytes of a c10::intrusive_ptr_target before it: a table of functions, two counts of references
@@ -65,6 +72,29 @@ def rank_in_memory(pid: int) -> int | None:
     uses = any(mapping.path.endswith(_LIBRARY) for mapping in parse_maps(pid))
     reader = thread_reader(pid) if uses else None
     return read_groups(reader).rank if reader is not None else None
+
+
+def library_symbols(pid: int, names: tuple[str, ...]) -> dict[str, int]:
+    """Return where symbols of libtorch_cpu are in a process, as far as known; OSError if it can't be read."""
+    mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
+    placed = _symbols[names].of(pid, mappings, partial(_addresses, names)) if mappings else None
+    bias, found = placed or (0, {})
+    return {name: bias + address for name, address in found.items()}
+
+
+def _addresses(names: tuple[str, ...], elf: ElfFile) -> dict[str, int]:
+    return {name: symbol.address for name, symbol in defined_symbols(elf, names).items()}
+
+
+def tid_of(pid: int, own: int) -> int | None:
+    """Return our tid of a pthread_self(3) of a process, by glibc's thread descriptor; None if not known."""
+    abi = native_abi()
+    if abi is None or abi.descriptor_tid is None:
+        return None
+    try:
+        return int.from_bytes(memory.read(pid, own + abi.descriptor_tid, 4), "little")
+    except (OSError, OverflowError):
+        return None
 
 
 def thread_reader(pid: int) -> ThreadReader | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from livedbg.model import Stack
+from livedbg.model import Frame, Stack
 from livedbg.text.patterns import lazy_re
 
 _INNERMOST: Final = 40
 _NATIVE: Final = lazy_re(r"c10d::|gloo::|nccl", re.IGNORECASE)
+_C10D: Final = "/torch/distributed/distributed_c10d.py"
 _PYTHON: Final = lazy_re(r"/torch/distributed/")
 _FRAMEWORK: Final = lazy_re(r"/torch/|^<")
 _BACKWARD: Final = lazy_re(r"/torch/autograd/(?:graph|__init__)\.py$")
@@ -32,23 +33,21 @@ def waits_in_collective(stack: Stack | None) -> bool:
 
 def in_backward(stack: Stack | None) -> bool:
     """Return whether a stack is in a backward pass itself, as in DistributedDataParallel, not in user code in it."""
-    frames = stack.frames if stack is not None else ()
-    innermost = next((frame for frame in frames if frame.language == "python"), None)
-    return innermost is not None and _BACKWARD.search(innermost.file or "") is not None
+    frames = _python(stack)
+    return bool(frames) and _BACKWARD.search(frames[0].file or "") is not None
 
 
 def in_reduce_scatter(stack: Stack | None) -> bool:
     """Return whether a stack is in reduce_scatter, which gloo does (and records) as an all_reduce."""
-    frames = stack.frames if stack is not None else ()
-    innermost = next((frame for frame in frames if frame.language == "python"), None)
-    return innermost is not None and innermost.function.startswith("reduce_scatter") and _is_c10d(innermost.file)
+    called = (frame.function for frame in _python(stack)[:1] if (frame.file or "").endswith(_C10D))
+    return any(function.startswith("reduce_scatter") for function in called)
 
 
-def _is_c10d(file: str | None) -> bool:
-    return (file or "").endswith("/torch/distributed/distributed_c10d.py")
+def _python(stack: Stack | None) -> list[Frame]:
+    return [frame for frame in stack.frames if frame.language == "python"] if stack is not None else []
 
 
 def in_step(stack: Stack | None) -> bool:
     """Return whether a stack is in a module's forward or backward pass, or an optimizer, at any depth."""
-    files = [frame.file or "" for frame in stack.frames if frame.language == "python"] if stack is not None else []
+    files = [frame.file or "" for frame in _python(stack)]
     return any(_BACKWARD.search(file) or _FORWARD.search(file) or _OPTIMIZER.search(file) for file in files)

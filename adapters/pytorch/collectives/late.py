@@ -12,9 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from msgspec import Struct
-
-from livedbg.adapters.pytorch.collectives.joined import Look
+from livedbg.adapters.pytorch.collectives.joined import Look, named
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.adapters.pytorch.facts import LateFacts
 from livedbg.model import Diagnostic, Evidence, Severity
@@ -43,31 +41,8 @@ _TOGETHER: Final = lazy_re(r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?al
 _Arrivals = Mapping[int, Entry]
 
 
-class Late(Struct, frozen=True, kw_only=True):
-    """A rank that was late to each of the last collectives of a group.
-
-    Attributes:
-        group: user's name; "" for the world group.
-        operation: of these collectives; "collective" if they differ.
-        all_of_them: the group had no others in between.
-        least_ns: minimum delay after every other rank.
-        most_ns: maximum delay.
-        last_wall_ns: when it came to the last one.
-    """
-
-    rank: int
-    process: str
-    others: tuple[int, ...]
-    group: str
-    operation: str
-    all_of_them: bool
-    least_ns: int
-    most_ns: int
-    last_wall_ns: int
-
-
-def latecomers(looks: Sequence[Look]) -> list[Late]:
-    """Return the stragglers of a job, largest delay first; at most one for each group."""
+def latecomers(looks: Sequence[Look]) -> list[Diagnostic]:
+    """Return diagnostics of the stragglers of a job, largest delay first; at most one for each group."""
     found: dict[tuple[str, str], dict[int, dict[int, Entry]]] = {}
     for look in looks:
         for entry in _newest(look):
@@ -76,7 +51,7 @@ def latecomers(looks: Sequence[Look]) -> list[Late]:
     processes = {look.rank: look.process for look in looks}
     groups = {name: ranks for look in looks for name, ranks in look.groups.items()}
     late = [_late(met, groups.get(group, ()), processes) for (_, group), met in found.items()]
-    return sorted((one for one in late if one is not None), key=lambda one: -one.least_ns)
+    return [said for _, said in sorted(filter(None, late), key=lambda one: -one[0])]
 
 
 def _newest(look: Look) -> Iterator[Entry]:
@@ -84,7 +59,10 @@ def _newest(look: Look) -> Iterator[Entry]:
         yield from ring.entries[-_NEWEST:]
 
 
-def _late(met: Mapping[int, _Arrivals], members: Sequence[int], processes: Mapping[int, str]) -> Late | None:
+def _late(
+    met: Mapping[int, _Arrivals], members: Sequence[int], processes: Mapping[int, str]
+) -> tuple[int, Diagnostic] | None:
+    """Return the diagnostic of a rank that was late to each of the last collectives of a group, and its least delay."""
     if len(members) < 2 or not all(rank in processes for rank in members):
         return None
     whole = [number for number, arrivals in sorted(met.items()) if len(arrivals) == len(members)]
@@ -107,17 +85,27 @@ def _late(met: Mapping[int, _Arrivals], members: Sequence[int], processes: Mappi
     names = {entry.name for number in counted[:TIMES] for entry in met[number].values()}
     if not all(_TOGETHER.search(name) for name in names):
         return None
-    described = met[counted[0]][rank].description
-    return Late(
-        rank=rank,
-        process=processes[rank],
-        others=tuple(one for one in members if one != rank),
-        group="" if described in ("undefined", "default_pg") else described,
-        operation=names.pop() if len(names) == 1 else "collective",
-        all_of_them=counted[0] - counted[TIMES - 1] == TIMES - 1,
-        least_ns=least,
-        most_ns=most,
-        last_wall_ns=_last(met[counted[0]]),
+    group = named(met[counted[0]][rank].description)
+    others = [one for one in members if one != rank]
+    than = f"rank {others[0]}" if len(others) == 1 else "the others"
+    by = f"{duration(least)} to {duration(most)}" if most > least * _ALIKE else duration(least)
+    operations = f"{names.pop() if len(names) == 1 else 'collective'}s{f' of group {group}' if group else ''}"
+    to = f"to each of the last {TIMES} {operations}"
+    if counted[0] - counted[TIMES - 1] != TIMES - 1:  # the group had others in between
+        to = f"to {operations}, {TIMES} times in a row"
+    ranks_text = ", ".join(map(str, sorted(members)[:32]))
+    text = f"the times at which ranks {ranks_text} enqueued the last {TIMES} that they met in"
+    came_ns = _last(met[counted[0]])
+    return least, Diagnostic(
+        id=f"pytorch/{LATE}/{processes[rank]}/{group}",
+        system="pytorch",
+        code=LATE,
+        severity=Severity.WARNING,
+        sentence=f"rank {rank} came {by} later than {than} {to}",
+        entities=(processes[rank],),
+        facts=LateFacts(most_ns=most, last_wall_ns=came_ns),
+        evidence=(Evidence(kind="memory", source="Flight Recorders", text=text),),
+        at_wall_ns=came_ns,
     )
 
 
@@ -133,32 +121,3 @@ def _first(arrivals: _Arrivals) -> int:
 
 def _last(arrivals: _Arrivals) -> int:
     return max(entry.created_wall_ns for entry in arrivals.values())
-
-
-def late_diagnostic(late: Late) -> Diagnostic:
-    """Return the diagnostic of a late rank."""
-    than = f"rank {late.others[0]}" if len(late.others) == 1 else "the others"
-    by = duration(late.least_ns)
-    if late.most_ns > late.least_ns * _ALIKE:
-        by = f"{by} to {duration(late.most_ns)}"
-    of = f" of group {late.group}" if late.group else ""
-    to = f"to each of the last {TIMES} {late.operation}s{of}"
-    if not late.all_of_them:
-        to = f"to {late.operation}s{of}, {TIMES} times in a row"
-    sentence = f"rank {late.rank} came {by} later than {than} {to}"
-    return Diagnostic(
-        id=f"pytorch/{LATE}/{late.process}/{late.group}",
-        system="pytorch",
-        code=LATE,
-        severity=Severity.WARNING,
-        sentence=sentence,
-        entities=(late.process,),
-        facts=LateFacts(most_ns=late.most_ns, last_wall_ns=late.last_wall_ns),
-        evidence=(Evidence(kind="memory", source="Flight Recorders", text=_text(late)),),
-        at_wall_ns=late.last_wall_ns,
-    )
-
-
-def _text(late: Late) -> str:
-    ranks = ", ".join(str(rank) for rank in sorted((late.rank, *late.others))[:32])
-    return f"the times at which ranks {ranks} enqueued the last {TIMES} that they met in"

@@ -29,18 +29,13 @@ from typing import Final
 from msgspec import Struct, structs
 
 from livedbg.adapters.pytorch.collectives.c_calls import MethodCall, MethodCalls
-from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups
+from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups, library_symbols
 from livedbg.adapters.pytorch.rpc.tasks import RpcThread, rpc_threads
 from livedbg.cpython.call_frames import FrameLocals
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.threads import PyFrame, PyThread, ThreadReader
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfFile
-from livedbg.linux.elf_symbols import defined_symbols
-from livedbg.linux.mapped_files import ReadOnce
-from livedbg.linux.maps import parse_maps
 
-_LIBRARY: Final = "/libtorch_cpu.so"
 _WORKS: Final = ("_ZTVN4c10d16ProcessGroupGloo8RecvWorkE", "_ZTVN4c10d16ProcessGroupGloo8SendWorkE")
 _BUFFER: Final = "_ZTVN4gloo9transport3tcp13UnboundBufferE"
 _CONTEXT: Final = "_ZTVN4gloo9transport3tcp7ContextE"
@@ -58,9 +53,6 @@ _MOST_WAITING: Final = 512  # bytes of a deque's first block
 _FULL: Final = struct.pack("<f", 1.0)  # a std::unordered_map's load factor, 32 bytes behind its start
 _MOST: Final = 1 << 47
 _LOAD_AT: Final = 32
-_symbols: ReadOnce[dict[str, int]] = ReadOnce()
-"""Addresses in libraries by device, inode and time of change."""
-
 _NAMES: Final = (*_WORKS, _BUFFER, _CONTEXT, _PAIR)
 
 
@@ -73,7 +65,7 @@ class GlooPairs:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._tables = _tables(pid)
+        self._tables = {name: at + _TO_FUNCTIONS for name, at in library_symbols(pid, _NAMES).items()}
 
     def peer(self, work: int) -> tuple[int, int, int] | None:
         """Return own rank, group size and peer's rank for a Work's Python object, or None; OSError if unreadable."""
@@ -163,22 +155,6 @@ def rank_of_all(ranks: Mapping[str, tuple[int, ...]], rank: int | None, found: t
     own, size, other = found
     may = {members[other] for members in ranks.values() if len(members) == size and members[own] == rank}
     return may.pop() if rank is not None and len(may) == 1 else None
-
-
-def _tables(pid: int) -> dict[str, int]:
-    """Return the address of each class's vtable; {} if not known."""
-    mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
-    if not mappings:
-        return {}
-    placed = _symbols.of(pid, mappings, _addresses)
-    if placed is None:
-        return {}
-    bias, found = placed
-    return {name: bias + at + _TO_FUNCTIONS for name, at in found.items()}
-
-
-def _addresses(elf: ElfFile) -> dict[str, int]:
-    return {name: symbol.address for name, symbol in defined_symbols(elf, _NAMES).items()}
 
 
 INIT: Final = "init_process_group"

@@ -8,14 +8,19 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from livedbg.adapters.pytorch.collectives.groups import WORLD, Groups, read_groups, thread_reader
+from livedbg.adapters.pytorch.collectives.groups import (
+    WORLD,
+    Groups,
+    library_symbols,
+    read_groups,
+    thread_reader,
+    tid_of,
+)
 from livedbg.adapters.pytorch.collectives.joined import Look
 from livedbg.adapters.pytorch.collectives.python_calls import CallReader, PythonCall
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
-from livedbg.adapters.pytorch.rpc.tasks import RpcThread, agent_pointer, agent_worker
+from livedbg.adapters.pytorch.rpc.tasks import AGENT, RpcThread, agent_worker
 from livedbg.cpython.threads import PyThread, ThreadReader
-from livedbg.linux import memory
-from livedbg.linux.abi import native_abi
 from livedbg.linux.procfs import handled_signals, signal_name
 from livedbg.model import Process
 
@@ -124,8 +129,11 @@ class RankReader:
         return RankSeen(Look(rank=process.rank, process=process.id, rings=(), groups=groups, initialised=False), {})
 
     def count(self) -> int | None:
-        """Return the number of recorded operations, None if there are none; OSError if the process can't be read."""
-        counts = [recorder.count() for recorder in self._recorders]
+        """Return the number of recorded operations, None if there are none, or if the process can't be read."""
+        try:
+            counts = [recorder.count() for recorder in self._recorders]
+        except OSError:
+            return None  # gone, or not ours to look at: the next look says so
         return sum(count for count in counts if count is not None) if any(counts) else None
 
     def _refresh(self) -> None:
@@ -138,7 +146,7 @@ class RankReader:
     def _worker(self, rank: int | None) -> tuple[str, int] | None:
         try:
             if self._agent is None:
-                self._agent = agent_pointer(self.process.pid) or 0
+                self._agent = library_symbols(self.process.pid, (AGENT,)).get(AGENT, 0)
             return agent_worker(self.process.pid, self._agent, rank) if self._agent else None
         except OSError:
             return None
@@ -195,15 +203,8 @@ class RankReader:
         return {one: tid for one in wanted if (tid := self._tid(one)) is not None}
 
     def _tid(self, own: int) -> int | None:
-        """Map pthread_self(3) to our tid, by glibc's thread descriptor."""
-        abi = native_abi()
-        if own in self._threads or abi is None or abi.descriptor_tid is None:
-            return self._threads.get(own)
-        try:
-            number = int.from_bytes(memory.read(self.process.pid, own + abi.descriptor_tid, 4), "little")
-        except (OSError, OverflowError):
-            return None
-        if len(self._threads) < _MOST_THREADS:
+        number = self._threads.get(own) or tid_of(self.process.pid, own)
+        if number is not None and len(self._threads) < _MOST_THREADS:
             self._threads[own] = number
         return number
 

@@ -22,19 +22,20 @@ from __future__ import annotations
 import contextlib
 import struct
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
 
+from livedbg.adapters.pytorch.aoti.settings import torch_version
 from livedbg.adapters.pytorch.collectives.recorder_entry import (
+    LAYOUTS,
     RECORDERS,
     Entry,
     EntryReader,
     RecorderLayout,
-    layout_of,
-    version_in,
 )
-from livedbg.linux import memory, target_files
+from livedbg.linux import memory
 from livedbg.linux.elf import ElfFile
 from livedbg.linux.elf_symbols import defined_symbols, possible_names
 from livedbg.linux.mapped_files import ReadOnce
@@ -57,6 +58,7 @@ _CALLED: Final = 128  # of a function that is called, whose length no symbol tel
 _BEHIND: Final = 8  # the variable lies so many bytes behind its guard
 _RELATIVE: Final = lazy_re(r"^(?P<to>\w+, )?(?P<size>byte|qword) ptr \[rip (?P<sign>[+-]) (?P<by>0x[0-9a-f]+|\d+)\]")
 _X86_64: Final = 62
+_VERSION: Final = lazy_re(r"(\d{1,9})\.(\d{1,9})")
 
 
 @cache
@@ -215,10 +217,11 @@ def find_recorders(pid: int) -> list[Recorder]:
             loaded.setdefault(name, []).append(mapping)
     if not loaded:
         return []
-    version = _version(pid, next(iter(loaded.values()))[0].path)
-    layout = layout_of(version) if version is not None else None
+    library = Path(f"/proc/{pid}/root{next(iter(loaded.values()))[0].path}")
+    version = _VERSION.match(torch_version(library.parents[1]))
+    layout = LAYOUTS.get((int(version[1]), int(version[2]))) if version is not None else None
     if layout is None:
-        text = ".".join(map(str, version)) if version is not None else "of this process, whose version is not known"
+        text = version[0] if version is not None else "of this process, whose version is not known"
         raise LayoutUnknown(f"where torch {text} keeps its collectives is not known")
     found = []
     for name, mappings in loaded.items():
@@ -240,13 +243,3 @@ def _address(pid: int, symbols: tuple[str, ...], mappings: list[Mapping]) -> int
 
     bias, value = _symbols.of(pid, mappings, read) or (0, None)
     return None if value is None else bias + value
-
-
-def _version(pid: int, library: str) -> tuple[int, int] | None:
-    """Return the version of a library's package: for `torch/lib/libtorch_cpu.so` from `torch/version.py`."""
-    package = library.rpartition("/")[0].rpartition("/")[0]
-    try:
-        with target_files.open_text(f"/proc/{pid}/root{package}/version.py") as file:
-            return version_in(file.read(1 << 16))
-    except OSError:
-        return None

@@ -11,7 +11,6 @@ builds), gloo. All three have the same, and every field was compared with the ri
 from __future__ import annotations
 
 import contextlib
-import re
 import struct
 from typing import Final, NamedTuple
 
@@ -24,94 +23,38 @@ from livedbg.text.sanitize import clean_line
 
 
 class EntryLayout(Struct, frozen=True, kw_only=True):
-    """Offsets in one entry, in bytes.
+    """Offsets in one entry, in bytes; the defaults are those of torch 2.13 to 2.15."""
 
-    Attributes:
-        size: of an entry.
-        record: its number (size_t), rising by one with each entry.
-        instance: number of the process group object in this process (size_t): a recreated group has another one.
-        description: of the group (std::string), from `new_group(group_desc=…)`.
-        group: name of the group (std::string), the same on all ranks.
-        sequence: number of the collective in its group (size_t).
-        p2p_sequence: the same for a point-to-point operation.
-        operation: number of the operation in its group, of both kinds.
-        name: of the operation (std::string), such as `gloo:all_reduce`.
-        created: enqueue time (int64, ns since the epoch).
-        timeout: in ms (int64).
-        is_p2p: a point-to-point operation (bool).
-        inputs: numbers of dimensions of the input tensors (c10::SmallVector<int64_t, 4>).
-        outputs: the same for its output tensors.
-        sizes: the sizes of all of them, concatenated (c10::SmallVector<int64_t, 8>).
-        thread: the thread that enqueued it (pthread_self).
-        retired: it is done (bool).
-    """
-
-    size: int
-    record: int
-    instance: int
-    description: int
-    group: int
-    sequence: int
-    p2p_sequence: int
-    operation: int
-    name: int
-    created: int
-    timeout: int
-    is_p2p: int
-    inputs: int
-    outputs: int
-    sizes: int
-    thread: int
-    retired: int
+    size: int = 512  # of an entry
+    record: int = 0  # its number (size_t), rising by one with each entry
+    instance: int = 16  # number of the process group object in this process (size_t): a recreated group has another one
+    description: int = 24  # of the group (std::string), from `new_group(group_desc=…)`
+    group: int = 56  # name of the group (std::string), the same on all ranks
+    sequence: int = 88  # number of the collective in its group (size_t)
+    p2p_sequence: int = 96  # the same for a point-to-point operation
+    name: int = 112  # of the operation (std::string), such as `gloo:all_reduce`
+    created: int = 176  # enqueue time (int64, ns since the epoch)
+    timeout: int = 184  # in ms (int64)
+    is_p2p: int = 192  # a point-to-point operation (bool)
+    inputs: int = 240  # numbers of dimensions of the input tensors (c10::SmallVector<int64_t, 4>)
+    outputs: int = 312  # the same for its output tensors
+    sizes: int = 384  # the sizes of all of them, concatenated (c10::SmallVector<int64_t, 8>)
+    thread: int = 464  # the thread that enqueued it (pthread_self)
+    retired: int = 504  # it is done (bool)
 
 
 class RecorderLayout(Struct, frozen=True, kw_only=True):
-    """Offsets in a recorder, in bytes.
+    """Offsets in a recorder, in bytes; the defaults are those of torch 2.13 to 2.15."""
 
-    Attributes:
-        size: how much of a recorder is read.
-        entries: std::vector<Entry>: first, last, end of capacity.
-        most: capacity of the ring (size_t).
-        next: index of the next entry in a full ring (size_t).
-        count: number of the next entry (size_t).
-    """
-
-    size: int
-    entries: int
-    most: int
-    next: int
-    count: int
-    entry: EntryLayout
+    size: int = 96  # how much of a recorder is read
+    entries: int = 48  # std::vector<Entry>: first, last, end of capacity
+    most: int = 72  # capacity of the ring (size_t)
+    next: int = 80  # index of the next entry in a full ring (size_t)
+    count: int = 88  # number of the next entry (size_t)
+    entry: EntryLayout = EntryLayout()
 
 
-_SINCE_2_13: Final = RecorderLayout(
-    size=96,
-    entries=48,
-    most=72,
-    next=80,
-    count=88,
-    entry=EntryLayout(
-        size=512,
-        record=0,
-        instance=16,
-        description=24,
-        group=56,
-        sequence=88,
-        p2p_sequence=96,
-        operation=104,
-        name=112,
-        created=176,
-        timeout=184,
-        is_p2p=192,
-        inputs=240,
-        outputs=312,
-        sizes=384,
-        thread=464,
-        retired=504,
-    ),
-)
-
-_LAYOUTS: Final = dict.fromkeys(((2, 13), (2, 14), (2, 15)), _SINCE_2_13)
+LAYOUTS: Final = dict.fromkeys(((2, 13), (2, 14), (2, 15)), RecorderLayout())
 
 RECORDERS: Final = {
     "libtorch_cpu.so": ("_ZZN4c10d14FlightRecorderIN3c105EventEE3getEvE8instance",),
@@ -121,20 +64,6 @@ RECORDERS: Final = {
     ),
 }
 """The variable that points to the recorder, by the library that has it: of gloo and others on the CPU, and of NCCL."""
-
-_VERSION: Final = lazy_re(r"""^__version__\s*=\s*['"](\d+)\.(\d+)""", re.MULTILINE)
-
-
-def layout_of(version: tuple[int, int]) -> RecorderLayout | None:
-    """Return the layout of a version of torch; None if not known."""
-    return _LAYOUTS.get(version)
-
-
-def version_in(text: str) -> tuple[int, int] | None:
-    """Return the version in the text of torch/version.py; None if there is none."""
-    found = _VERSION.search(text)
-    return (int(found[1]), int(found[2])) if found is not None else None
-
 
 _MOST_TEXT: Final = 256
 _MOST_DIMS: Final = 64

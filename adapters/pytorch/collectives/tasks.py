@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct, structs
 
@@ -170,15 +170,10 @@ def collective_task(
         enters: see `entrants`.
     """
     first = one.first
-    group = one.description or one.group
     said, follow = _roots(one, looks, receiving)
     does = {rank: f"{entry.name} {_shape(entry.shapes)}".strip() for rank, entry in sorted(one.entries.items())}
     facts = CallFacts(
-        group=group,
-        inside=_ordered((*one.entries, *one.passed)),
-        absent=_ordered(one.absent),
-        unseen=_ordered(rank for rank in one.unseen if rank not in ended),
-        ended=_ordered(rank for rank in one.unseen if rank in ended),
+        **_ranks(one, (*one.entries, *one.passed), looks, ended),
         moved=_ordered(rank for rank in one.absent if looks[rank].moved_in(one.group, moved[rank])),
         elsewhere=_ordered(rank for rank in one.absent if moved[rank]),
         ranks=max(len(one.members), *(len(look.groups.get("0", ())) for look in looks.values())),
@@ -187,12 +182,10 @@ def collective_task(
         roots=said | follow,
         inferred=_ordered(follow),
         timeout_ms=first.timeout_ms or 0,
-        processes=_processes((*one.entries, *one.passed, *one.absent), one.unseen, looks, ended),
-        handles=_handled(one.absent, looks),
         enters=dict(enters or {}),
     )
     return Task(
-        id=ids.collective(f"{prefix}{_key(group, one.group)}", one.sequence),
+        id=ids.collective(f"{prefix}{_key(one)}", one.sequence),
         system="pytorch",
         name=f"{first.name} #{one.sequence}",
         kernel=first.name,
@@ -226,9 +219,9 @@ def receiving(one: Standing, job: Sequence[RankSeen], snapshot: Snapshot) -> lis
     return found
 
 
-def _key(group: str, name: str) -> str:
-    """Return a unique key: groups of a device mesh share their description."""
-    text = group if group == name else f"{group}.{name}"
+def _key(one: Standing | Exchange) -> str:
+    """Return a unique key of a group: groups of a device mesh share their description."""
+    text = f"{one.description}.{one.group}" if one.description not in ("", one.group) else one.group
     return re.sub(r"[/\s]", "_", text)
 
 
@@ -236,19 +229,24 @@ def _shape(shapes: Sequence[Sequence[int]]) -> str:
     return f"[{', '.join(map(str, shapes[0]))}]" if shapes else ""
 
 
-def _handled(ranks: Iterable[int], looks: Mapping[int, Look]) -> dict[int, str]:
-    return {rank: looks[rank].handles for rank in ranks if looks[rank].handles}
-
-
 def _ordered(ranks: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(ranks))
 
 
-def _processes(
-    seen: Iterable[int], unseen: Iterable[int], looks: Mapping[int, Look], ended: Mapping[int, str]
-) -> dict[int, str]:
-    gone = {rank: ended[rank] for rank in unseen if ended.get(rank)}
-    return {rank: looks[rank].process for rank in seen} | gone
+def _ranks(
+    one: Standing | Exchange, inside: Iterable[int], looks: Mapping[int, Look], ended: Mapping[int, str]
+) -> dict[str, Any]:
+    """Return the facts of a call that say which ranks are in it, and which are not."""
+    gone = {rank: ended[rank] for rank in one.unseen if ended.get(rank)}
+    return {
+        "group": one.description or one.group,
+        "inside": _ordered(inside),
+        "absent": _ordered(one.absent),
+        "unseen": _ordered(rank for rank in one.unseen if rank not in ended),
+        "ended": _ordered(rank for rank in one.unseen if rank in ended),
+        "processes": {rank: looks[rank].process for rank in (*inside, *one.absent)} | gone,
+        "handles": {rank: looks[rank].handles for rank in one.absent if looks[rank].handles},
+    }
 
 
 def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[int, tuple[str, ...]]:
@@ -265,20 +263,25 @@ def entrants(one: Standing, job: Sequence[RankSeen], host: str) -> dict[int, tup
 
 def collective_edges(task: str, one: Standing, job: Sequence[RankSeen], snapshot: Snapshot, host: str) -> list[Edge]:
     """Return the edges from waiting threads to a collective, and from it to absent ranks."""
-    found = []
+    what = f"{one.first.name} #{one.sequence} of {one.description or one.group}"
+    waiting = {}
     for rank in job:
-        process = rank.look.process
         entry = one.entries.get(rank.look.rank)
-        if rank.look.rank in one.absent:
-            what = f"{one.first.name} #{one.sequence} of {one.description or one.group}"
-            text = f"rank {rank.look.rank} has not enqueued {what}"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
-            continue
         thread = thread_of(rank, entry.thread, host) if entry is not None else ""
         if entry is not None and thread and waits_in_collective(snapshot.stacks.get(thread)):
-            text = f"Flight Recorder of rank {rank.look.rank}: record {entry.record} is not completed"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
-    return found
+            waiting[thread] = f"Flight Recorder of rank {rank.look.rank}: record {entry.record} is not completed"
+    return _edges(task, one, job, waiting, f"has not enqueued {what}")
+
+
+def _edges(
+    task: str, one: Standing | Exchange, job: Sequence[RankSeen], waiting: Mapping[str, str], lacks: str
+) -> list[Edge]:
+    """Return the edges of a call: from threads that wait in it, with the evidence, and to ranks that are absent."""
+    absent = {look.process: f"rank {look.rank} {lacks}" for rank in job if (look := rank.look).rank in one.absent}
+    return [
+        *(Edge(kind=EdgeKind.WAITS_FOR, source=own, target=task, evidence=text) for own, text in waiting.items()),
+        *(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=own, evidence=text) for own, text in absent.items()),
+    ]
 
 
 def thread_of(rank: RankSeen, own: int, host: str) -> str:
@@ -298,26 +301,19 @@ def exchange_task(
         moved: the threads that moved between the last two samples, by rank.
         ended: ranks whose process has ended -> that process, or "".
     """
-    group = one.description or one.group
     facts = CallFacts(
-        group=group,
+        **_ranks(one, tuple(one.calls), looks, ended),
         kind=one.name,
         peer=one.peer,
         tag=one.tag if one.peer is not None else None,
         keys=tuple(key for call in one.calls.values() for key in call.keys),
         posted=one.posted,
         under_way=one.under_way,
-        inside=_ordered(one.calls),
-        absent=_ordered(one.absent),
-        unseen=_ordered(rank for rank in one.unseen if rank not in ended),
-        ended=_ordered(rank for rank in one.unseen if rank in ended),
         moved=_ordered(rank for rank in one.absent if moved[rank]),
         ranks=one.total,
-        processes=_processes((*one.calls, *one.absent), one.unseen, looks, ended),
-        handles=_handled(one.absent, looks),
     )
     return Task(
-        id=ids.collective(f"{prefix}{_key(group, one.group)}", one.key),
+        id=ids.collective(f"{prefix}{_key(one)}", one.key),
         system="pytorch",
         name=_name(one),
         kernel=one.name,
@@ -345,13 +341,7 @@ def _name(one: Exchange) -> str:
 
 def exchange_edges(task: str, one: Exchange, job: Sequence[RankSeen], host: str) -> list[Edge]:
     """Return the edges of a call: waiting threads, and absent ranks."""
-    found = []
-    for rank in job:
-        process, number = rank.look.process, rank.look.rank
-        if number in one.absent:
-            text = f"rank {number} is not in {one.name}"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=task, target=process, evidence=text))
-        elif number in one.calls and (thread := thread_of(rank, one.calls[number].ident, host)):
-            text = f"the innermost Python frame of rank {number} is in {one.name}"
-            found.append(Edge(kind=EdgeKind.WAITS_FOR, source=thread, target=task, evidence=text))
-    return found
+    text = "the innermost Python frame of rank {} is in {}"
+    inside = [(thread_of(rank, one.calls[n].ident, host), n) for rank in job if (n := rank.look.rank) in one.calls]
+    waiting = {thread: text.format(number, one.name) for thread, number in inside if thread}
+    return _edges(task, one, job, waiting, f"is not in {one.name}")

@@ -12,11 +12,9 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from livedbg.adapters.pytorch.collectives.groups import rank_in_memory
+from livedbg.adapters.pytorch.collectives.groups import rank_in_memory, tid_of
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, find_recorders
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
-from livedbg.linux import memory
-from livedbg.linux.abi import native_abi
 from livedbg.linux.procfs import read_stat
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
@@ -45,7 +43,7 @@ def thrown_in(pid: int, tid: int) -> Callable[[Sequence[Frame]], tuple[int | Non
         return None
     rank = rank_in_memory(pid)
     entries = [one for ring in rings for one in ring.entries[-_NEWEST:]]
-    own = [one for one in entries if _tid(pid, one) == tid]
+    own = [one for one in entries if tid_of(pid, one.thread) == tid]
 
     def said(frames: Sequence[Frame]) -> tuple[int | None, str]:
         if own:
@@ -58,8 +56,7 @@ def thrown_in(pid: int, tid: int) -> Callable[[Sequence[Frame]], tuple[int | Non
 
 
 def _name(one: Entry) -> str:
-    group = f" of group {one.description or one.group}" if one.group else ""
-    return f"{one.name} #{one.sequence}{group}"
+    return f"{one.name} #{one.sequence}{f' of group {one.description or one.group}' if one.group else ''}"
 
 
 def _in_it(entry: Entry, frames: Sequence[Frame]) -> bool:
@@ -87,14 +84,3 @@ def _recorders(pid: int, began: int) -> tuple[Recorder, ...]:
         return tuple(find_recorders(pid))
     except LayoutUnknown:
         return ()
-
-
-def _tid(pid: int, entry: Entry) -> int | None:
-    """Return our tid of an entry's thread, by glibc's thread descriptor."""
-    abi = native_abi()
-    if abi is None or abi.descriptor_tid is None:
-        return None
-    try:
-        return int.from_bytes(memory.read(pid, entry.thread + abi.descriptor_tid, 4), "little")
-    except (OSError, OverflowError):
-        return None

@@ -1,5 +1,7 @@
 """Query NCCL's RAS service for the ranks' launched operations, if the user asks for it (`--ask nccl-ras`).
 
+Two replies are compared: ranks missing, dead, or behind in both.
+
 The NCCL version is a text in its library, or in torch if NCCL is linked statically. One query is made over TCP (NCCL
 docs: RAS, wire-level protocol).
 
@@ -17,15 +19,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
-from livedbg.adapters.pytorch.ras.compared import Said, compared
-from livedbg.adapters.pytorch.ras.reply import RasReply, UnreadableReply, read_json, read_text
-from livedbg.linux import target_files
-from livedbg.linux.elf import ElfError, ElfFile
-from livedbg.linux.mapped_files import mapped_file
-from livedbg.linux.maps import parse_maps
+from livedbg.adapters.pytorch.facts import RAS_BEHIND, RAS_DEAD, RAS_MISSING
+from livedbg.adapters.pytorch.ras.reply import (
+    Communicator,
+    Launched,
+    RasRank,
+    RasReply,
+    UnreadableReply,
+    read_json,
+    read_text,
+)
+from livedbg.linux.elf import ElfFile
+from livedbg.linux.mapped_files import ReadOnce
+from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.model import Diagnostic, Evidence, Intrusion, Process, Severity
 from livedbg.model.errors import SourceError, TargetUnsuitable
 from livedbg.model.events import Touched
@@ -35,6 +44,7 @@ from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import many
 from livedbg.touch.config import refuse_touch
 
 PORT: Final = 28028
@@ -92,36 +102,29 @@ _LIBRARIES: Final = lazy_re(r"libnccl\.so[\d.]*|libtorch_cuda\.so")
 _VERSION_TEXT: Final = lazy_re(rb"NCCL version (\d{1,3})\.(\d{1,3})\.(\d{1,3})")
 _MOST_BYTES: Final = 256 << 20
 
-_known: dict[tuple[int, int, int], tuple[int, int, int] | None] = {}
-"""By device, inode and time of change: the ranks of a job have the same library."""
+_read: ReadOnce[tuple[int, int, int] | None] = ReadOnce()
 
 
 def nccl_version(pid: int) -> tuple[int, int, int] | None:
     """Return major, minor and patch of the loaded NCCL, or None; raise OSError if the process can't be read."""
-    tried: set[str] = set()
+    loaded: dict[str, list[Mapping]] = {}
     for mapping in parse_maps(pid):
-        if mapping.path in tried or not _LIBRARIES.fullmatch(mapping.path.rpartition("/")[2]):
-            continue
-        tried.add(mapping.path)
-        file = mapped_file(pid, mapping)
-        stat = target_files.status(file)
-        key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns)
-        if key not in _known:
-            try:
-                with ElfFile(file) as elf:
-                    found = _VERSION_TEXT.search(elf.section(".rodata", _MOST_BYTES))
-            except ElfError:
-                found = None
-            _known[key] = (int(found[1]), int(found[2]), int(found[3])) if found is not None else None
-        if (version := _known[key]) is not None:
-            return version
-    return None
+        if _LIBRARIES.fullmatch(mapping.path.rpartition("/")[2]):
+            loaded.setdefault(mapping.path, []).append(mapping)
+    found = (_read.of(pid, mappings, _version_in) for mappings in loaded.values())
+    return next((placed[1] for placed in found if placed is not None and placed[1] is not None), None)
+
+
+def _version_in(elf: ElfFile) -> tuple[int, int, int] | None:
+    found = _VERSION_TEXT.search(elf.section(".rodata", _MOST_BYTES))
+    return (int(found[1]), int(found[2]), int(found[3])) if found is not None else None
 
 
 NAME: Final = "nccl-ras"
 _OLDEST: Final = (2, 27, 3)
 _JSON_SINCE: Final = (2, 28, 7)
 _APART_S: Final = 2.0
+_NAMED: Final = 8
 _LIMIT: Final = Limit(wall=0.05, least_s=30.0)
 _TEXT: Final = "NCCL's RAS"
 _SILENT: Final = f"--ask {NAME}=HOST:PORT where NCCL_RAS_ADDR says another; NCCL_RAS_ENABLE=0 switches it off"
@@ -164,8 +167,7 @@ class NcclRasAdapter(PolledAdapter):
         reply = await self._ask(context, *self._address, self._nccl)
         self._first = self._before is None and reply is not None
         if reply is not None:
-            told = (_diagnostic(one) for one in compared(self._before, reply))
-            context.emit(*self._shown.show(context.stamp(), diagnostics=told))
+            context.emit(*self._shown.show(context.stamp(), diagnostics=compared(self._before, reply)))
             self._before = reply
         return _APART_S if self._first else _LIMIT.rest_s(Cost(wall_s=time.monotonic() - begun_s))
 
@@ -231,20 +233,86 @@ def _living(context: Context) -> list[Process]:
 
 def _versions(processes: list[Process]) -> Iterator[tuple[int, int, int]]:
     for process in processes:
-        try:
-            version = nccl_version(process.pid)
-        except OSError:
+        with contextlib.suppress(OSError):
+            if (version := nccl_version(process.pid)) is not None:
+                yield version
+
+
+def compared(before: RasReply | None, now: RasReply) -> list[Diagnostic]:
+    """Return the statements of the newest reply; if it is the first (`before` is None), no rank is called behind."""
+    return [*_dead(now), *_missing(now), *(_behind(before, now) if before is not None else ())]
+
+
+def _dead(reply: RasReply) -> Iterator[Diagnostic]:
+    if reply.dead:
+        names = ", ".join(reply.dead[:_NAMED])
+        sentence = f"NCCL's RAS takes {many(len(reply.dead), 'process', 'processes')} for dead: {names}."
+        yield _diagnostic(RAS_DEAD, sentence, names)
+
+
+def _missing(reply: RasReply) -> Iterator[Diagnostic]:
+    for one in reply.communicators:
+        if one.missing:
+            sentence = f"NCCL's RAS has no data of {_ranks(one.missing)} of communicator {one.name}."
+            yield _diagnostic(RAS_MISSING, sentence, _processes(one.missing), one.name)
+
+
+def _behind(before: RasReply, now: RasReply) -> Iterator[Diagnostic]:
+    earlier = {one.name: one for one in before.communicators}
+    for one in now.communicators:
+        for operation in dict.fromkeys(group.operation for group in one.launched):
+            lag = list(_lagging(earlier.get(one.name), one, operation))
+            if not lag:
+                continue
+            ranks = sorted({rank for group in lag for rank in group.ranks})
+            number = sum(group.number for group in lag)
+            most = max(group.count for group in one.launched if group.operation == operation)
+            counts = ", ".join(sorted({str(group.count) for group in lag}))
+            who = _ranks(ranks) if ranks else many(number, "rank")
+            what = f"{operation} {counts}" if operation else f"operation {counts}"
+            sentence = (
+                f"By NCCL's RAS {who} of communicator {one.name} launched {what} last, in two queries; others launched "
+                f"{most}."
+            )
+            yield _diagnostic(RAS_BEHIND, sentence, _processes(ranks), one.name, operation)
+
+
+def _lagging(before: Communicator | None, now: Communicator, operation: str) -> Iterator[Launched]:
+    """Yield the groups of ranks that have not moved, and were behind others in both replies."""
+    if before is None:
+        return
+    then = [group for group in before.launched if group.operation == operation]
+    newest = [group for group in now.launched if group.operation == operation]
+    most_then, most = (max((group.count for group in groups), default=0) for groups in (then, newest))
+    for group in newest:
+        same = next((one for one in then if one.count == group.count), None)
+        if same is None or group.count >= most or group.count >= most_then:
             continue
-        if version is not None:
-            yield version
+        stayed = tuple(rank for rank in group.ranks if rank in same.ranks)
+        if group.ranks and stayed:
+            yield Launched(operation, group.count, len(stayed), stayed)
+        elif not group.ranks and same.number == group.number:
+            yield group
 
 
-def _diagnostic(said: Said) -> Diagnostic:
+def _ranks(ranks: Sequence[RasRank]) -> str:
+    names = ", ".join(str(one.rank) for one in ranks[:_NAMED])
+    more = f" and {len(ranks) - _NAMED} more" if len(ranks) > _NAMED else ""
+    return f"rank{'s' if len(ranks) > 1 else ''} {names}{more}"
+
+
+def _processes(ranks: Sequence[RasRank]) -> str:
+    return ", ".join(
+        f"rank {one.rank}: process {one.pid} on {one.host}" for one in ranks[:_NAMED] if one.pid is not None
+    )
+
+
+def _diagnostic(code: str, sentence: str, text: str, *about: str) -> Diagnostic:
     return Diagnostic(
-        id=f"pytorch/{said.key}",
+        id="/".join(("pytorch", code, *about)),
         system="pytorch",
-        code=said.code,
+        code=code,
         severity=Severity.WARNING,
-        sentence=said.sentence,
-        evidence=(Evidence(kind="runtime", source=_TEXT, text=said.evidence),),
+        sentence=sentence,
+        evidence=(Evidence(kind="runtime", source=_TEXT, text=text),),
     )

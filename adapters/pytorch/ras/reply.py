@@ -67,16 +67,12 @@ class RasReply(Struct, frozen=True):
     """A reply.
 
     Attributes:
-        version: of NCCL; "" if not given.
         communicators: those with problems.
         dead: processes that RAS considers dead, as it names them.
-        whole: the reply is complete.
     """
 
-    version: str = ""
     communicators: tuple[Communicator, ...] = ()
     dead: tuple[str, ...] = ()
-    whole: bool = False
 
 
 _Number = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
@@ -105,7 +101,6 @@ class _JsonCommunicator(Struct):
 
 
 class _JsonReply(Struct):
-    nccl_version: str = ""
     communicators: list[_JsonCommunicator] = []
 
 
@@ -122,12 +117,7 @@ def read_json(text: str) -> RasReply:
         for rank in one.missing_ranks
         if rank.status.considered_dead
     }
-    return RasReply(
-        version=clean_line(found.nccl_version, _MOST_NAME),
-        communicators=tuple(filter(_says, map(_of_json, found.communicators))),
-        dead=tuple(sorted(dead)),
-        whole=True,
-    )
+    return RasReply(tuple(filter(_says, map(_of_json, found.communicators))), tuple(sorted(dead)))
 
 
 def _of_json(one: _JsonCommunicator) -> Communicator:
@@ -162,15 +152,9 @@ _PROCESS: Final = lazy_re(r"\s+Process (?P<pid>\d{1,10}) on node (?P<host>\S{1,1
 
 def read_text(text: str) -> RasReply:
     """Parse a text reply to `VERBOSE STATUS`; raise UnreadableReply if it is none."""
-    version = _VERSION.search(text)
-    if version is None and "Communicators..." not in text:
+    if _VERSION.search(text) is None and "Communicators..." not in text:
         raise UnreadableReply("it is no status of NCCL's")
-    return RasReply(
-        version=clean_line(version[1], _MOST_NAME) if version is not None else "",
-        communicators=tuple(filter(_says, _communicators(text))),
-        dead=tuple(_dead(text)),
-        whole="\nWarnings\n" in text,
-    )
+    return RasReply(tuple(filter(_says, _communicators(text))), tuple(_dead(text)))
 
 
 def _communicators(text: str) -> Iterator[Communicator]:

@@ -41,28 +41,28 @@ from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
 
 
-class NotPlain(ValueError):
-    """A pickle that is damaged, or holds more than plain data; the text says which, for users."""
+class BadDump(ValueError):
+    """A file that is no dump, a damaged one, or one that holds more than plain data; the text says which, for users."""
 
 
 class _Plain(pickle.Unpickler):
     """An unpickler that refuses all names."""
 
     def find_class(self, module: str, name: str, /) -> NoReturn:
-        raise NotPlain(f"it wants to use {module}.{name}, which is not done")
+        raise BadDump(f"it wants to use {module}.{name}, which is not done")
 
     def persistent_load(self, _identifier: object, /) -> NoReturn:
-        raise NotPlain("it refers to things outside of it")
+        raise BadDump("it refers to things outside of it")
 
 
 def load_plain(data: bytes) -> object:
-    """Return the value of a pickle; raise NotPlain if it is damaged or not plain data."""
+    """Return the value of a pickle; raise BadDump if it is damaged or not plain data."""
     try:
         return _Plain(io.BytesIO(data)).load()
-    except NotPlain:
+    except BadDump:
         raise
     except Exception as error:  # a damaged pickle fails in any way
-        raise NotPlain(f"it is cut short or damaged ({type(error).__name__})") from None
+        raise BadDump(f"it is cut short or damaged ({type(error).__name__})") from None
 
 
 MOST_BYTES: Final = 64 << 20
@@ -71,10 +71,6 @@ MOST_BYTES: Final = 64 << 20
 _HEAD: Final = 1 << 12
 _NUMBER: Final = lazy_re(r"(\d{1,40})(?:\.(?:json|pickle|pkl|bin|dump))?$")
 _LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/|/lib/python3\.\d+/|^<")
-
-
-class BadDump(ValueError):
-    """A file that is no dump, or a damaged one; the text says why, for users."""
 
 
 class _Frame(Struct):
@@ -113,7 +109,6 @@ class Dump(Struct, frozen=True, kw_only=True):
     """
 
     rank: int
-    path: Path
     written_wall_ns: int
     entries: tuple[Entry, ...]
     lines: Mapping[int, str]
@@ -157,7 +152,6 @@ def read_dump(path: Path) -> Dump:
     entries = sorted((_made(one) for one in read), key=lambda entry: entry.record)
     return Dump(
         rank=rank,
-        path=path,
         written_wall_ns=status.st_mtime_ns,
         entries=tuple(entries),
         lines={one.record_id: line for one in read if (line := _line(one.frames))},
@@ -169,8 +163,6 @@ def read_dump(path: Path) -> Dump:
 def _loaded(data: bytes) -> dict[str, Any]:
     try:
         value = load_plain(data) if data.startswith(b"\x80") else msgspec.json.decode(data)
-    except NotPlain as error:
-        raise BadDump(str(error)) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise BadDump(f"it is no whole JSON ({error})") from None
     if not isinstance(value, dict):
@@ -228,7 +220,6 @@ class Said(Struct, frozen=True, kw_only=True):
         code: `dump-missing`, `dump-circle`, `dump-differs`, `dump-unseen`.
         since_wall_ns: when it was enqueued first.
         for_ns: time from then to the last change of a file (of the dump itself, or of a copy).
-        ranks: the ranks involved, culprits first.
     """
 
     code: str
@@ -236,7 +227,6 @@ class Said(Struct, frozen=True, kw_only=True):
     key: str
     since_wall_ns: int
     for_ns: int
-    ranks: tuple[int, ...]
 
 
 def compare(dumps: Sequence[Dump]) -> list[Said]:
@@ -246,11 +236,11 @@ def compare(dumps: Sequence[Dump]) -> list[Said]:
     looks = [_look(dump, dumps, world) for dump in dumps]
     pending = {dump.rank: tuple(e for e in dump.entries if not e.done and not e.is_p2p) for dump in dumps}
     found = join(looks, pending)
+    waiting = {rank for one in found for rank in one.entries}
     written = max((dump.written_wall_ns for dump in dumps), default=0)
     by_rank = {dump.rank: dump for dump in dumps}
     said = [_differs(one, by_rank, written) for one in found if one.differs]
-    roots = _roots(found)
-    for rank in sorted(roots):
+    for rank in sorted({rank for one in found for rank in one.absent} - waiting):  # R1
         one = max((one for one in found if rank in one.absent), key=lambda one: len(one.entries))
         said.append(_missing(rank, one, found, by_rank, written))
     if not said and any(one.absent for one in found):
@@ -269,13 +259,6 @@ def _look(dump: Dump, dumps: Sequence[Dump], world: int) -> Look:
         groups[name] = tuple(sorted(d.rank for d in dumps if any(entry.group == name for entry in d.entries)))
     ring = Ring(entries=dump.entries, count=len(dump.entries), whole=dump.whole)
     return Look(rank=dump.rank, process="", rings=(ring,), groups=groups)
-
-
-def _roots(found: Iterable[Standing]) -> set[int]:
-    """Return the awaited ranks that themselves waited in nothing (R1)."""
-    found = list(found)
-    waiting = {rank for one in found for rank in one.entries}
-    return {rank for one in found for rank in one.absent} - waiting
 
 
 def _title(one: Standing) -> str:
@@ -302,17 +285,11 @@ def _last(dump: Dump) -> str:
 def _missing(rank: int, one: Standing, found: Iterable[Standing], dumps: Mapping[int, Dump], written_ns: int) -> Said:
     waiting = ranks_behind(rank, ((one.entries, one.absent) for one in found))
     world = max(len(dumps), len(one.members))
-    return Said(
-        code="dump-missing",
-        sentence=(
-            f"Rank {rank} of {world} had not entered {_title(one)} when the Flight Recorders were dumped; "
-            f"{_last(dumps[rank])}; {rank_list(waiting)} waited for it{_place(one, dumps)}."
-        ),
-        key=f"{one.group}/{one.sequence}/{rank}",
-        since_wall_ns=one.first.created_wall_ns,
-        for_ns=written_ns - one.first.created_wall_ns,
-        ranks=(rank, *waiting),
+    sentence = (
+        f"Rank {rank} of {world} had not entered {_title(one)} when the Flight Recorders were dumped; "
+        f"{_last(dumps[rank])}; {rank_list(waiting)} waited for it{_place(one, dumps)}."
     )
+    return _said("dump-missing", sentence, one, str(rank), written_ns)
 
 
 def _differs(one: Standing, dumps: Mapping[int, Dump], written_ns: int) -> Said:
@@ -322,14 +299,8 @@ def _differs(one: Standing, dumps: Mapping[int, Dump], written_ns: int) -> Said:
         does.setdefault(f"{entry.name}{shape}", []).append(rank)
     few = sorted(does.items(), key=lambda item: (len(item[1]), item[1]))
     parts = "; ".join(f"{rank_list(ranks)}: {what}" for what, ranks in few)
-    return Said(
-        code="dump-differs",
-        sentence=f"{_title(one)} was not the same on all ranks{_place(one, dumps)}: {parts}.",
-        key=f"{one.group}/{one.sequence}/differs",
-        since_wall_ns=one.first.created_wall_ns,
-        for_ns=written_ns - one.first.created_wall_ns,
-        ranks=tuple(rank for _, ranks in few for rank in ranks),
-    )
+    sentence = f"{_title(one)} was not the same on all ranks{_place(one, dumps)}: {parts}."
+    return _said("dump-differs", sentence, one, "differs", written_ns)
 
 
 def _circle(found: Sequence[Standing], dumps: Mapping[int, Dump], written_ns: int) -> Said:
@@ -345,22 +316,18 @@ def _circle(found: Sequence[Standing], dumps: Mapping[int, Dump], written_ns: in
         key="circle",
         since_wall_ns=oldest,
         for_ns=written_ns - oldest,
-        ranks=tuple(dict.fromkeys(rank for one in ordered for rank in one.entries)),
     )
 
 
 def _unseen(one: Standing, dumps: Mapping[int, Dump], written_ns: int) -> Said:
-    return Said(
-        code="dump-unseen",
-        sentence=(
-            f"{rank_list(one.entries, start=True)} waited in {_title(one)}{_place(one, dumps)}; there is no dump of "
-            f"{rank_list(one.unseen)}."
-        ),
-        key=f"{one.group}/{one.sequence}/unseen",
-        since_wall_ns=one.first.created_wall_ns,
-        for_ns=written_ns - one.first.created_wall_ns,
-        ranks=tuple(one.entries),
-    )
+    waited = f"{rank_list(one.entries, start=True)} waited in {_title(one)}{_place(one, dumps)}"
+    return _said("dump-unseen", f"{waited}; there is no dump of {rank_list(one.unseen)}.", one, "unseen", written_ns)
+
+
+def _said(code: str, sentence: str, one: Standing, key: str, written_ns: int) -> Said:
+    since_ns = one.first.created_wall_ns
+    key = f"{one.group}/{one.sequence}/{key}"
+    return Said(code=code, sentence=sentence, key=key, since_wall_ns=since_ns, for_ns=written_ns - since_ns)
 
 
 _DEPTH: Final = 4  # folders below a given one that are looked into

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,18 +32,12 @@ def save(snapshot: Snapshot, folder: Path) -> None:
 
 
 def _document(look: Look) -> dict[str, Any]:
-    return {
-        "version": _VERSION,
-        "pg_config": _groups(look.groups, {entry.group: entry.description for entry in look.entries}),
-        "entries": [_entry(entry) for entry in look.entries],
-    }
-
-
-def _groups(groups: Mapping[str, tuple[int, ...]], described: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    return {
+    described = {entry.group: entry.description for entry in look.entries}
+    config = {
         name: {"name": name, "desc": described.get(name, ""), "ranks": str(list(ranks))}
-        for name, ranks in groups.items()
+        for name, ranks in look.groups.items()
     }
+    return {"version": _VERSION, "pg_config": config, "entries": [_entry(entry) for entry in look.entries]}
 
 
 def _entry(entry: Entry) -> dict[str, Any]:

@@ -29,10 +29,6 @@ from livedbg.cpython.call_frames import FrameLocals
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.threads import PyFrame, PyThread
 from livedbg.linux import memory
-from livedbg.linux.elf import ElfFile
-from livedbg.linux.elf_symbols import defined_symbols
-from livedbg.linux.mapped_files import ReadOnce
-from livedbg.linux.maps import parse_maps
 from livedbg.model import Edge, EdgeKind, Task, TaskState, ids
 
 _API: Final = "/torch/distributed/rpc/api.py"
@@ -155,27 +151,10 @@ def _task(one: RpcRank, thread: RpcThread, ranks: Sequence[RpcRank], *, leaves: 
     )
 
 
-_LIBRARY: Final = "/libtorch_cpu.so"
-_AGENT: Final = "_ZN5torch11distributed3rpc8RpcAgent16currentRpcAgent_E"
+AGENT: Final = "_ZN5torch11distributed3rpc8RpcAgent16currentRpcAgent_E"
+"""The pointer to the agent."""
 _NAME_AT: Final = 8 + 16
-_NUMBER_AT: Final = _NAME_AT + 32
 _MOST: Final = 128  # WorkerInfo::MAX_NAME_LEN
-
-_symbols: ReadOnce[int | None] = ReadOnce()
-
-
-def agent_pointer(pid: int) -> int | None:
-    """Return the address of the pointer to the agent, None if not found; raise OSError if the process can't be read."""
-    mappings = [mapping for mapping in parse_maps(pid) if mapping.path.endswith(_LIBRARY)]
-    if not mappings:
-        return None
-    bias, value = _symbols.of(pid, mappings, _agent_at) or (0, None)
-    return None if value is None else bias + value
-
-
-def _agent_at(elf: ElfFile) -> int | None:
-    one = defined_symbols(elf, [_AGENT]).get(_AGENT)
-    return one.address if one is not None else None
 
 
 def agent_worker(pid: int, pointer: int, rank: int | None) -> tuple[str, int] | None:

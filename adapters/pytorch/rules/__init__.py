@@ -4,46 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from livedbg.adapters.pytorch.aoti.rules import rules as aoti_rules
-from livedbg.adapters.pytorch.rules import (
-    apart,
-    collectives,
-    compile_logs,
-    compiling,
-    dumps,
-    ended,
-    job_logs,
-    killed,
-    late,
-    loaders,
-    notes,
-    progress,
-    rendezvous,
-    restarts,
-    rpc,
-    timeouts,
+from livedbg.adapters.pytorch.aoti.rules import InKernel, PrintedValues
+from livedbg.adapters.pytorch.rules.apart import MessagesUnderWay, NotJoined, StoreKeys
+from livedbg.adapters.pytorch.rules.collectives import CollectiveDiffers, CollectiveMissing, CollectiveOrder
+from livedbg.adapters.pytorch.rules.compile_logs import (
+    CompileFailed,
+    CompileTimes,
+    Compiling,
+    GraphBreaks,
+    LeftUncompiled,
+    LostWorkers,
+    Recompiled,
 )
+from livedbg.adapters.pytorch.rules.ended import CollectiveEnded, RankKilled
+from livedbg.adapters.pytorch.rules.loaders import LoaderWorker
+from livedbg.adapters.pytorch.rules.notes import RasStatus, RecorderDumps, SettingWithoutEffect
+from livedbg.adapters.pytorch.rules.progress import CollectiveProgress, LateRank, RanksAsleep
+from livedbg.adapters.pytorch.rules.restarts import RendezvousWait, WorkerRestarts
+from livedbg.adapters.pytorch.rules.rpc import RpcRequests, RpcShutdown
+from livedbg.adapters.pytorch.rules.timeouts import CollectiveTimeouts, ElasticLogged, PeersClosed, RanksMissing
 from livedbg.analysis.rules.base import Rule
 
 
 def rules() -> Sequence[Rule]:
     """Return the rules of this room."""
     return (
-        *collectives.rules(),
-        *apart.rules(),
-        *rpc.rules(),
-        *rendezvous.rules(),
-        *restarts.rules(),
-        *ended.rules(),
-        *killed.rules(),
-        *late.rules(),
-        *loaders.rules(),
-        *notes.rules(),
-        *progress.rules(),
-        *dumps.rules(),
-        *compiling.rules(),
-        *compile_logs.rules(),
-        *aoti_rules(),
-        *timeouts.rules(),
-        *job_logs.rules(),
+        *(CollectiveMissing(), CollectiveOrder(), CollectiveDiffers(), StoreKeys(), NotJoined(), MessagesUnderWay()),
+        *(RpcRequests(), RpcShutdown(), RendezvousWait(), WorkerRestarts(), CollectiveEnded(), RankKilled()),
+        *(LateRank(), LoaderWorker(), SettingWithoutEffect(), RasStatus(), CollectiveProgress(), RanksAsleep()),
+        *(RecorderDumps(), Compiling(), Recompiled(), GraphBreaks(), CompileFailed(), CompileTimes(), LostWorkers()),
+        *(LeftUncompiled(), InKernel(), PrintedValues(), CollectiveTimeouts(), RanksMissing(), PeersClosed()),
+        ElasticLogged(),
     )

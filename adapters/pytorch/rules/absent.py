@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.collectives.inside import waits_in_collective
@@ -10,6 +10,7 @@ from livedbg.adapters.pytorch.rules.threads import (
     main_thread,
     of_child,
     opens,
+    python_frames,
     runs_users_code,
     sleeps_again,
     waits_words,
@@ -22,7 +23,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.descriptors import limit_reached
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import call_of, duration, name_of, waited_ns
-from livedbg.model import Frame, Thread, ThreadState
+from livedbg.model import Thread, ThreadState
 from livedbg.text.patterns import lazy_re
 
 _HALTED: Final = (ThreadState.STOPPED, ThreadState.TRACED)
@@ -61,6 +62,10 @@ class Absence(NamedTuple):
     does: str = ""
 
 
+def liveliest_of(found: Iterable[Absence]) -> Absence:
+    return max(found, key=lambda one: _LIVELINESS.index(one.state))
+
+
 def absence_of(process: str, state: RuleInput, handles: str = "") -> Absence:
     """Describe the activity of an absent rank, including a full descriptor table and the signals that it handles."""
     found = _absence_of(process, state, handles)
@@ -93,7 +98,7 @@ def _absence_of(process: str, state: RuleInput, handles: str) -> Absence:
     ends = [_held_up_by(worker, state) for worker in workers or tasks] or [_held_up_by(main, state)]
     stuck = {main.id, _held_up_by(main, state).id, *(one.id for one in (*workers, *tasks, *ends))}
     found = [_of_thread(end, stuck, family, state, busy=busy) for end in ends]
-    liveliest = max(found, key=lambda absence: _LIVELINESS.index(absence.state))
+    liveliest = liveliest_of(found)
     if workers:
         return liveliest._replace(what=f"{_OF_LOADER}{liveliest.what}", does="")
     if tasks:
@@ -129,15 +134,23 @@ def _of_thread(thread: Thread, stuck: set[str], family: list[Thread], state: Rul
         return Absence(f"{where}, until another worker answers", VerdictState.UNKNOWN, thread.id)
     if thread.timed and waits_in_collective(state.snapshot.stacks.get(thread.id)):
         return Absence(f"{where}, until another rank comes", VerdictState.UNKNOWN, thread.id)
+    if busy and not thread.timed:
+        return Absence(f"{where}, while others of its threads or children work", VerdictState.UNKNOWN, thread.id, True)
+    found = of_long_wait(thread, where, stuck, family, state)
+    return found._replace(does=opens(thread, waited, state)) if found.state is VerdictState.STALLED else found
+
+
+def of_long_wait(
+    thread: Thread, where: str, stuck: Collection[str], family: Collection[Thread], state: RuleInput
+) -> Absence:
+    """Describe a thread that has been in one wait (`where`) for the threshold, by what may still end that."""
     if thread.timed:
         return Absence(f"{where}, which ends by itself", VerdictState.UNKNOWN, thread.id)
-    if busy:
-        return Absence(f"{where}, while others of its threads or children work", VerdictState.UNKNOWN, thread.id, True)
     if outside := from_outside(thread, family, state):
         return Absence(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
     if other := who_may_end(stuck, family, state):
         return Absence(f"{where}, while {other}", VerdictState.UNKNOWN, thread.id)
-    return Absence(where, VerdictState.STALLED, thread.id, does=opens(thread, waited, state))
+    return Absence(where, VerdictState.STALLED, thread.id)
 
 
 def _at_work(family: Iterable[Thread], state: RuleInput) -> list[Thread]:
@@ -147,13 +160,8 @@ def _at_work(family: Iterable[Thread], state: RuleInput) -> list[Thread]:
 
 def _called(thread: Thread, state: RuleInput) -> set[str]:
     """Return a thread's calls, also if it was started in a library method (`Thread(target=event.wait)`)."""
-    inner = {frame.function for frame in _inner(thread, state) if _WAITS.search(frame.file or "")}
+    inner = {frame.function for frame in python_frames(thread, state)[:_INNER] if _WAITS.search(frame.file or "")}
     return {call_of(thread, state)} | inner
-
-
-def _inner(thread: Thread, state: RuleInput) -> list[Frame]:
-    stack = state.snapshot.stacks.get(thread.id)
-    return [frame for frame in stack.frames if frame.language == "python"][:_INNER] if stack is not None else []
 
 
 def _on_queue(absence: Absence, end: Thread, state: RuleInput) -> bool:
@@ -166,7 +174,7 @@ def another_may(process: str, absence: Absence, others: Iterable[str], state: Ru
     thread = state.snapshot.threads.get(absence.entity)
     if thread is None:
         return ""
-    shared = any(_MULTIPROCESSING.search(frame.file or "") for frame in _inner(thread, state))
+    shared = any(_MULTIPROCESSING.search(frame.file or "") for frame in python_frames(thread, state)[:_INNER])
     if not shared and not _SHARED.match(call_of(thread, state)):
         return ""
     alive = [one for one in others if one != process and absence_of(one, state).state is not VerdictState.STALLED]

@@ -15,18 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from livedbg.adapters.pytorch.collectives.families import living_children
 from livedbg.adapters.pytorch.facts import call_facts
 from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, others_may
-from livedbg.adapters.pytorch.rules.calls import key_words, late_ns, lived_ns, rank_list
-from livedbg.adapters.pytorch.rules.ended import ended_badly
-from livedbg.adapters.pytorch.rules.threads import main_thread
+from livedbg.adapters.pytorch.rules.calls import PREFIX, key_words, late_ns, lived_ns, rank_list, who_wait
+from livedbg.adapters.pytorch.rules.ended import ended_badly, wait_statuses
+from livedbg.adapters.pytorch.rules.threads import at_line, is_main
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.place_names import line_of
 from livedbg.analysis.postmortem.ended import how_ended
-from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import user_frame
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
-from livedbg.model import Evidence, Severity, Task, TaskState, Thread
+from livedbg.model import Severity, Task, TaskState, Thread
 
-_PREFIX = "task:collective/"
 _WORDS = 3
 _SAID_NS = 1_000_000_000
 
@@ -34,7 +31,7 @@ _SAID_NS = 1_000_000_000
 def _waiting(state: RuleInput) -> Iterator[tuple[Task, Thread, int]]:
     """Yield the tasks of these rules, with the waiting thread and how long it has not run."""
     for task in state.tasks_in(TaskState.RUNNING):
-        if not task.id.startswith(_PREFIX):
+        if not task.id.startswith(PREFIX):
             continue
         for waiter in state.graph.waiters_of(task.id):
             thread = state.snapshot.threads.get(waiter)
@@ -93,22 +90,22 @@ class StoreKeys:
             amounts_to = VerdictState.CRASHED
         threads = [thread for _, thread, _ in found]
         first = threads[0]
-        verb = "waits" if len(waiting) == 1 else "wait"
-        waits = f"{verb} for {key_words(keys)} of the store{_line(first, state)}"
+        waits = f"for {key_words(keys)} of the store{at_line((first.id,), state)}"
         said = _said(absences, unseen, len(ranks))
         if may:
             said += f"; another thread{'' if may == ' ' else may} may set it"
         entity = next((one.entity for one in absences.values() if one.state is VerdictState.STALLED), first.id)
-        sentence = f"{rank_list(waiting, start=True)} {waits}{_wait_text(age_ns)}, and nobody sets it{said}."
+        for_how_long = f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""  # else it polls
+        sentence = f"{who_wait(waiting, start=True)} {waits}{for_how_long}, and nobody sets it{said}."
         if amounts_to is VerdictState.CRASHED:
-            sentence = f"{_who_ended(others, len(ranks), state)}; {rank_list(waiting)} {waits}."
+            sentence = f"{_who_ended(others, len(ranks), state)}; {who_wait(waiting)} {waits}."
         return Finding(
             rule=self.name,
             severity=Severity.ERROR if amounts_to is not VerdictState.UNKNOWN else Severity.WARNING,
             sentence=sentence,
             entities=tuple(dict.fromkeys((entity, *(task.id for task, *_ in found), *(one.id for one in threads)))),
             evidence=(
-                *_statuses(others.values(), state),
+                *wait_statuses(others.values(), state),
                 *(
                     thread_evidence(state.snapshot.threads[one], state)
                     for one in dict.fromkeys((*(one.id for one in threads[:4]), entity))
@@ -152,7 +149,7 @@ class NotJoined:
         come = "" if facts.hosts or facts.others else f"{'has' if len(missing) == 1 else 'have'} not come, and "
         parts = [
             f"{len(inside)} of {facts.ranks} ranks {'is' if len(inside) == 1 else 'are'} in init_process_group"
-            f"{_line(threads[0], state)}{f' at {where}' if where else ''}"
+            f"{at_line((threads[0].id,), state)}{f' at {where}' if where else ''}"
             f"{', where nobody listens' if facts.deserted else ''}",
             f"{rank_list(missing)} {come}{are} not among the processes that are watched",
             *([f"{' '.join(facts.hosts)} has connections to it"] if facts.hosts else []),
@@ -197,7 +194,7 @@ class MessagesUnderWay:
                 yield Finding(
                     rule=self.name,
                     severity=Severity.WARNING,
-                    sentence=f"{who} waits in {task.name}{_line(thread, state)} for {duration(waited)}: {why}.",
+                    sentence=f"{who} waits in {task.name}{at_line((thread.id,), state)} for {duration(waited)}: {why}.",
                     entities=(task.id, thread.id),
                     evidence=(thread_evidence(thread, state),),
                     state=VerdictState.UNKNOWN,
@@ -219,10 +216,8 @@ def _no_other_child(threads: Sequence[Thread], state: RuleInput) -> Iterator[str
 
 def _matters(thread: Thread, state: RuleInput) -> bool:
     """Return whether it is a main thread, or some thread waits for it."""
-    main = main_thread(thread.process, state)
-    return (main is not None and main.id == thread.id) or any(
-        waiter.startswith("thread:") for waiter in state.graph.waiters_of(thread.id)
-    )
+    waiters = state.graph.waiters_of(thread.id)
+    return is_main(thread) or any(waiter.startswith("thread:") for waiter in waiters)
 
 
 def _said(absences: dict[int, Absence], unseen: Sequence[int], seen: int) -> str:
@@ -243,29 +238,6 @@ def _who_ended(others: Mapping[int, str], total: int, state: RuleInput) -> str:
     return f"Rank {rank} of {total} (process {known.pid}) has ended {how_ended(known.exit_status)}"
 
 
-def _statuses(processes: Iterable[str], state: RuleInput) -> Iterator[Evidence]:
-    for process in (state.snapshot.processes.get(one) for one in processes):
-        if process is not None and process.exited and process.exit_status is not None:
-            source = f"wait status of {process.pid}"
-            yield Evidence(kind="proc", source=source, text=how_ended(process.exit_status))
-
-
 def _ended(process: str, state: RuleInput) -> bool:
     known = state.snapshot.processes.get(process)
     return known is not None and known.exited
-
-
-def _wait_text(age_ns: int) -> str:
-    """Return ` for 12 s`; "" for polling threads, whose wait time means nothing."""
-    return f" for {duration(age_ns)}" if age_ns >= _SAID_NS else ""
-
-
-def _line(thread: Thread, state: RuleInput) -> str:
-    frame = user_frame(thread.id, state)
-    line = line_of(frame) if frame is not None else ""
-    return f" ({line})" if line else ""
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (StoreKeys(), NotJoined(), MessagesUnderWay())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -11,9 +11,9 @@ from livedbg.adapters.pytorch.facts import CallFacts, call_facts
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import waited_ns
-from livedbg.model import Task, TaskState
+from livedbg.model import Task, TaskState, Thread
 
-_PREFIX = "task:collective/"
+PREFIX = "task:collective/"
 _BEGINNINGS = ("init_process_group", "new_group")
 
 
@@ -62,7 +62,7 @@ def calls_of(state: RuleInput) -> list[Call]:
     found = [
         _call(task, wall_ns - task.since_wall_ns if task.since_wall_ns is not None else 0, state)
         for task in state.tasks_in(TaskState.RUNNING)
-        if task.id.startswith(_PREFIX) and _judged_here(task)
+        if task.id.startswith(PREFIX) and _judged_here(task)
     ]
     return sorted(found, key=lambda call: -call.age_ns)
 
@@ -91,14 +91,14 @@ def _call(task: Task, age_ns: int, state: RuleInput) -> Call:
     ranks = {process: rank for rank, process in processes.items()}
     waiting = {}
     for waiter in state.graph.waiters_of(task.id):
-        thread = state.snapshot.threads.get(waiter)
+        thread = threads.get(waiter)
         if thread is None or thread.process not in ranks:
             continue
         if known.kind in _BEGINNINGS and (known.absent or known.ended):
             late = [processes[rank] for rank in known.absent if rank in processes]
             age_ns = late_ns(late, state) if late else lived_ns(ranks, state)
         elif known.kind in _BEGINNINGS:  # all have come: the last one of them just now
-            age_ns = _least_ns(task, state)
+            age_ns = _least_ns(map(threads.get, state.graph.waiters_of(task.id)), state)
         elif known.kind:
             waited = waited_ns(thread, state.snapshot) or 0
             if waited < state.settings.thread_stall_ns:
@@ -122,15 +122,13 @@ def _called(task: Task, waiting: Iterable[str], state: RuleInput) -> str:
     return "reduce_scatter" if stacks and all(map(in_reduce_scatter, stacks)) else ""
 
 
-def _least_ns(task: Task, state: RuleInput) -> int:
-    threads = (state.snapshot.threads.get(waiter) for waiter in state.graph.waiters_of(task.id))
+def _least_ns(threads: Iterable[Thread | None], state: RuleInput) -> int:
     return min((waited_ns(one, state.snapshot) or 0 for one in threads if one is not None), default=0)
 
 
 def late_ns(processes: Iterable[str], state: RuleInput) -> int:
     """Return how long all absent processes have been in one wait: the waiting ranks poll."""
-    mains = [main_thread(process, state) for process in processes]
-    return min((waited_ns(main, state.snapshot) or 0 for main in mains if main is not None), default=0)
+    return _least_ns((main_thread(process, state) for process in processes), state)
 
 
 def lived_ns(processes: Iterable[str], state: RuleInput) -> int:
@@ -157,6 +155,11 @@ def rank_list(ranks: Iterable[int], *, start: bool = False) -> str:
     numbers = sorted(set(ranks))
     word = "rank" if len(numbers) == 1 else "ranks"
     return f"{word.capitalize() if start else word} {', '.join(_runs(numbers))}"
+
+
+def who_wait(ranks: Collection[int], *, start: bool = False) -> str:
+    """Return `rank 2 waits`, `ranks 0, 1, 3 wait`."""
+    return f"{rank_list(ranks, start=start)} {'waits' if len(ranks) == 1 else 'wait'}"
 
 
 def _runs(numbers: list[int]) -> Iterator[str]:

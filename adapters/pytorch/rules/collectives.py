@@ -16,13 +16,13 @@ from typing import Final
 
 from livedbg.adapters.pytorch.collectives.inside import in_backward, in_step
 from livedbg.adapters.pytorch.rules.absent import absence_of, another_may, others_may
-from livedbg.adapters.pytorch.rules.calls import Call, calls_of, on_its_way, rank_list
+from livedbg.adapters.pytorch.rules.calls import Call, calls_of, on_its_way, rank_list, who_wait
 from livedbg.adapters.pytorch.rules.circles import circle_of, held_up_in_another, ranks_behind, waiting_processes
-from livedbg.adapters.pytorch.rules.late import is_usual
+from livedbg.adapters.pytorch.rules.progress import is_usual
+from livedbg.adapters.pytorch.rules.threads import at_line
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.place_names import line_of
-from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.places import places_in, user_frame
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.places import places_in
 from livedbg.analysis.rules.words import thread_evidence
 from livedbg.model import Evidence, Severity
 
@@ -38,10 +38,9 @@ def missing_sentence(
         behind: the ranks that wait for it, directly or indirectly.
         whole: `what` continues `Rank 2 ` and is complete.
     """
-    wait = "waits" if len(behind) == 1 else "wait"
     if whole and not call.facts.kind:
         where = f" in {call.short}" if set(behind) == set(call.waiting) else ""
-        return f"Rank {rank} {what}; {rank_list(behind)} {wait} for it{where}."
+        return f"Rank {rank} {what}; {who_wait(behind)} for it{where}."
     if whole:
         what = f"it {what}"
     if call.facts.kind in ("init_process_group", "new_group"):
@@ -51,7 +50,7 @@ def missing_sentence(
         return f"{inside}; rank {rank} does not come: {what}."
     if not call.is_message:
         enters = "is not in" if call.facts.kind else "has not entered"
-        return f"Rank {rank} of {call.facts.ranks} {enters} {call.title}: {what}; {rank_list(behind)} {wait} for it."
+        return f"Rank {rank} of {call.facts.ranks} {enters} {call.title}: {what}; {who_wait(behind)} for it."
     does = "send" if call.facts.kind == "recv" else "receive"
     waits = f"{rank_list(call.waiting, start=True)} waits in {call.title}{line_at(call, call.waiting, state)}"
     others = f"; {rank_list(behind)} wait for it" if len(behind) > 1 else ""
@@ -82,8 +81,7 @@ def backward_sentence(calls: Sequence[Call], state: RuleInput) -> str:
     parts: list[str] = []
     for title, ranks in backward.items():
         numbers = [rank for rank, _ in ranks]
-        verb = "waits" if len(numbers) == 1 else "wait"
-        parts.append(f"{rank_list(numbers, start=not parts)} {verb} in backward for {title}")
+        parts.append(f"{who_wait(numbers, start=not parts)} in backward for {title}")
     for title, ranks in left.items():
         numbers = [rank for rank, _ in ranks]
         verbs = "has left the step and is" if len(numbers) == 1 else "have left the step and are"
@@ -134,9 +132,7 @@ def roots_sentence(call: Call, state: RuleInput) -> str:
 
 def line_at(call: Call, ranks: Iterable[int], state: RuleInput) -> str:
     """Return ` (train.py:41)`: the user's line at which ranks wait, if the same."""
-    frames = [user_frame(call.waiting[rank], state) for rank in ranks if rank in call.waiting]
-    lines = {line_of(frame) for frame in frames if frame is not None}
-    return f" ({next(iter(lines))})" if len(lines) == 1 and "" not in lines else ""
+    return at_line((call.waiting[rank] for rank in ranks if rank in call.waiting), state)
 
 
 _SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: Severity.INFO}
@@ -198,11 +194,8 @@ class CollectiveMissing:
             what, stuck = f"{what}, which {other} may end", VerdictState.UNKNOWN
         if rank in call.facts.moved:
             what, stuck = f"it goes on with other collectives; {what}", VerdictState.UNKNOWN
-        if (
-            stuck is not VerdictState.RUNNING
-            and absence.entity in state.snapshot.threads
-            and is_usual(call, process, state)
-        ):
+        seen = absence.entity in state.snapshot.threads
+        if stuck is not VerdictState.RUNNING and seen and is_usual(call, process, state):
             what, stuck = f"{what}; it comes late each time", VerdictState.RUNNING
         does = absence.does if stuck is VerdictState.STALLED else ""
         behind = ranks_behind(rank, ((call.waiting, call.facts.absent) for call in calls))
@@ -226,13 +219,12 @@ class CollectiveMissing:
         )
 
     def _unseen(self, call: Call, state: RuleInput) -> Finding:
-        verb = "waits" if len(call.waiting) == 1 else "wait"
         are = "is" if len(call.facts.unseen) == 1 else "are"
         return Finding(
             rule=self.name,
             severity=Severity.WARNING,
             sentence=(
-                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{line_at(call, call.waiting, state)}; "
+                f"{who_wait(call.waiting, start=True)} in {call.title}{line_at(call, call.waiting, state)}; "
                 f"{rank_list(call.facts.unseen)} of {call.facts.ranks} {are} not among the processes that are watched."
             ),
             entities=(call.task.id, *call.waiting.values()),
@@ -347,9 +339,8 @@ class CollectiveDiffers:
             parts = [f"{rank_list(one[1])}: {one[0]}{at}" for one, at in zip(ordered, lines, strict=True)]
             sentence = f"{call.title} is not the same on all ranks{where}: {'; '.join(parts)}."
         else:
-            verb = "waits" if len(call.waiting) == 1 else "wait"
             sentence = (
-                f"{rank_list(call.waiting, start=True)} {verb} in {call.title}{where}; all {call.facts.ranks} ranks "
+                f"{who_wait(call.waiting, start=True)} in {call.title}{where}; all {call.facts.ranks} ranks "
                 "are in it, and it does not complete."
             )
         differs = bool(said) or len(roots) > 1
@@ -386,8 +377,3 @@ def _recorder(call: Call, state: RuleInput) -> Evidence:
         text="; ".join(parts),
         at_wall_ns=state.snapshot.now().wall_ns or None,
     )
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (CollectiveMissing(), CollectiveOrder(), CollectiveDiffers())

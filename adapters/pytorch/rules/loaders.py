@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from livedbg.adapters.pytorch.rules.absent import absence_of
 from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.adapters.pytorch.rules.wakers import owing_workers
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at
 from livedbg.analysis.rules.words import (
     duration,
@@ -76,8 +76,3 @@ class LoaderWorker:
             who=main.id,
             holder=worker.id,
         )
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (LoaderWorker(),)

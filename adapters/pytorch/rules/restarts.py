@@ -1,4 +1,5 @@
-"""Rule for jobs whose workers torchrun's agent restarts: how often, which rank ended first each time, with which error.
+"""Rules for torchrun's agents: those that start workers anew (how often, which rank ended first each time, with which
+error), and those that wait for other nodes and have started no worker.
 
 Invariants:
     rules_restarts.S1. A restart is no verdict of its own: a job that restarts once may be healthy, and one that does so
@@ -15,16 +16,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from livedbg.adapters.pytorch.elastic.error_files import run_of
+from livedbg.adapters.pytorch.elastic import run_of
 from livedbg.adapters.pytorch.facts import WorkerFacts
+from livedbg.adapters.pytorch.rules.calls import lived_ns
 from livedbg.adapters.pytorch.rules.ended import only_error
+from livedbg.adapters.pytorch.rules.threads import main_thread
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import how_ended
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.words import name_of, thread_evidence
 from livedbg.model import Diagnostic, Evidence, Process, Severity
 from livedbg.model.facts import read_facts
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
+from livedbg.text.wording import sentence_case
 
 _COUNT: Final = "TORCHELASTIC_RESTART_COUNT"
 _ERROR_FILE: Final = "TORCHELASTIC_ERROR_FILE"
@@ -82,7 +87,8 @@ class WorkerRestarts:
     def _finding(self, times: int, workers: Sequence[Process], state: RuleInput) -> Finding:
         failures = _failures(workers, state)
         left = _worker_errors(workers, state)
-        said = _first(failures, times) or _first_left(left, times)
+        ended = [(one.rank, how_ended(one.status)) for one in failures]
+        said = _first(ended, times, "ended") or _first([(one.rank, "") for one in left], times, "failed")
         error = _error_left(left, times) or (only_error(len(failures), state) if failures else "")
         living = tuple(worker.id for worker in workers if not worker.exited)
         return Finding(
@@ -129,22 +135,18 @@ def _failures(workers: Sequence[Process], state: RuleInput) -> list[_Failure]:
     return list(found.values())
 
 
-def _first(failures: Sequence[_Failure], times: int) -> str:
-    """Return `; each time rank 1 ended first, with status 1`."""
-    if not failures:
-        return ""
-    whole = _how_many(len(failures), times)
-    alike = {(one.rank, one.status) for one in failures}
-    if len(alike) == 1:
-        (rank, status) = alike.pop()
-        if len(failures) == 1:
-            return f"; rank {rank} ended first, {how_ended(status)}"
-        return f"; {whole}{':' if whole != 'each time' else ''} rank {rank} ended first, {how_ended(status)}"
-    return "; first ended " + ", then ".join(f"rank {one.rank} {how_ended(one.status)}" for one in failures[-3:])
+def _first(known: Sequence[tuple[str, str]], times: int, did: str) -> str:
+    """Return `; each time rank 1 ended first, with status 1`, by the rank and how it ended (or "") at each start."""
+    if len(set(known)) > 1:
+        return f"; first {did} " + ", then ".join(f"rank {rank} {how}".rstrip() for rank, how in known[-3:])
+    for rank, how in set(known):
+        often = f"{_how_many(len(known), times)} " if len(known) > 1 else ""
+        return f"; {often}rank {rank} {did} first{f', {how}' if how else ''}"
+    return ""
 
 
 def _how_many(known: int, times: int) -> str:
-    return "each time" if known >= times - 1 and times > 2 else f"{known} of the ends are known"
+    return "each time" if known >= times - 1 and times > 2 else f"{known} of the ends are known:"
 
 
 def _worker_errors(workers: Sequence[Process], state: RuleInput) -> list[_WorkerErrors]:
@@ -163,18 +165,6 @@ def _worker_errors(workers: Sequence[Process], state: RuleInput) -> list[_Worker
     return sorted(found, key=lambda one: one.start)
 
 
-def _first_left(left: Sequence[_WorkerErrors], times: int) -> str:
-    """Return `; each time rank 1 failed first`."""
-    if not left:
-        return ""
-    whole = _how_many(len(left), times)
-    if len({one.rank for one in left}) > 1:
-        return "; first failed " + ", then ".join(f"rank {one.rank}" for one in left[-3:])
-    if len(left) == 1:
-        return f"; rank {left[0].rank} failed first"
-    return f"; {whole}{':' if whole != 'each time' else ''} rank {left[0].rank} failed first"
-
-
 def _error_left(left: Sequence[_WorkerErrors], times: int) -> str:
     """Return `: ValueError: bad shard`, if the same each time; else the newest start's error."""
     if not left:
@@ -184,6 +174,54 @@ def _error_left(left: Sequence[_WorkerErrors], times: int) -> str:
     return f"; the error at start {left[-1].start + 1}: {left[-1].error}"
 
 
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (WorkerRestarts(),)
+_INSIDE: Final = "/torch/distributed/elastic/rendezvous/"
+_OPTION: Final = lazy_re(r"--(nnodes|rdzv[-_]endpoint|master[-_]addr)(?:=(.+))?")
+
+
+class RendezvousWait:
+    """An agent that waits for other nodes."""
+
+    name = "rendezvous-wait"
+    doc = (
+        "The main thread of an agent of torchrun is in its rendezvous, the process has been there for the threshold "
+        "(10 s) and longer, and it has no child: it waits for the agents of other nodes, which may be on hosts that "
+        "are not seen, and polls meanwhile. It is `unknown`. Rests on the Python stack."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        parents = {process.ppid for process in state.snapshot.processes.values() if not process.exited}
+        for process in state.snapshot.processes.values():
+            if process.target and not process.exited and process.pid not in parents:
+                yield from self._finding(process, state)
+
+    def _finding(self, process: Process, state: RuleInput) -> Iterable[Finding]:
+        main = main_thread(process.id, state)
+        stack = state.snapshot.stacks.get(main.id) if main is not None else None
+        if main is None or stack is None or not any(_INSIDE in (frame.file or "") for frame in stack.frames):
+            return
+        if lived_ns([process.id], state) < state.settings.thread_stall_ns:
+            return
+        said = ", ".join(_options(process.command))
+        yield Finding(
+            rule=self.name,
+            severity=Severity.WARNING,
+            sentence=(
+                f"{sentence_case(name_of(process.id, state.snapshot))} waits in torchrun's rendezvous for other nodes "
+                f"to join{f' ({said})' if said else ''}; it has started no worker."
+            ),
+            entities=(process.id, main.id),
+            evidence=(thread_evidence(main, state),),
+            next=("livedbg report on the other nodes, or compare --nnodes and --rdzv-endpoint there",),
+            state=VerdictState.UNKNOWN,
+            roots=(process.id,),
+            decides=True,
+        )
+
+
+def _options(command: Sequence[str]) -> Iterable[str]:
+    """Yield the options on node count and rendezvous: `--nnodes 2`, `--rdzv-endpoint 10.0.0.1:29500`."""
+    for at, word in enumerate(command):
+        found = _OPTION.fullmatch(word)
+        value = found[2] or (command[at + 1] if at + 1 < len(command) else "") if found is not None else ""
+        if found is not None and value:
+            yield f"--{found[1].replace('_', '-')} {value}"

@@ -11,16 +11,16 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from livedbg.adapters.pytorch.facts import RpcFacts, rpc_facts
-from livedbg.adapters.pytorch.rules.absent import absence_of, others_may
-from livedbg.adapters.pytorch.rules.calls import rank_list
+from livedbg.adapters.pytorch.rules.absent import Absence, absence_of, liveliest_of, of_long_wait, others_may
+from livedbg.adapters.pytorch.rules.calls import who_wait
 from livedbg.adapters.pytorch.rules.threads import main_thread
-from livedbg.adapters.pytorch.rules.wakers import family_of_rank, from_outside, who_may_end
+from livedbg.adapters.pytorch.rules.wakers import family_of_rank
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in
 from livedbg.analysis.rules.words import duration, thread_evidence, waited_ns
 from livedbg.model import Severity, TaskState, Thread, ThreadState, WaitKind
@@ -30,16 +30,7 @@ _PREFIX: Final = "task:rpc/"
 _OF_PTHREADS: Final = (WaitKind.MUTEX, WaitKind.RWLOCK, WaitKind.CONDITION, WaitKind.BARRIER, WaitKind.JOIN)
 _TORCH: Final = lazy_re(r"torch::|c10::|libtorch|libc10|_ZN?\d*torch")
 _POOL: Final = "pt_thread_pool"
-_LIVELINESS: Final = (VerdictState.STALLED, VerdictState.UNKNOWN, VerdictState.RUNNING)
 _SEVERITY: Final = {VerdictState.STALLED: Severity.ERROR, VerdictState.RUNNING: Severity.INFO}
-
-
-class _End(NamedTuple):
-    """The cause that blocks a request; `what` continues `worker1 carries it out: `."""
-
-    what: str
-    state: VerdictState
-    thread: str
 
 
 class _RequestWait(NamedTuple):
@@ -64,59 +55,52 @@ def _free(process: str, busy: set[str], state: RuleInput) -> bool:
     return not pool or any(one.id not in busy for one in pool)
 
 
-def _end(facts: RpcFacts, seen: frozenset[str], state: RuleInput) -> _End:
-    """Return what blocks a request (Q1)."""
+def _end(facts: RpcFacts, seen: frozenset[str], state: RuleInput) -> Absence:
+    """Return what blocks a request (Q1), and its thread; `what` continues `worker1 carries it out: `."""
     asked, to = facts.asked, facts.to
     process = state.snapshot.processes.get(asked)
     if process is None:
-        return _End("which worker it asks is not known", VerdictState.UNKNOWN, "")
+        return Absence("which worker it asks is not known", VerdictState.UNKNOWN, "")
     main = main_thread(asked, state)
     if process.exited:
-        return _End(f"{to} has ended", VerdictState.STALLED, asked)
+        return Absence(f"{to} has ended", VerdictState.STALLED, asked)
     if main is not None and ThreadState.STOPPED in (process.state, main.state):
-        return _End(f"{to} is stopped (SIGCONT lets it go on)", VerdictState.STALLED, asked)
+        return Absence(f"{to} is stopped (SIGCONT lets it go on)", VerdictState.STALLED, asked)
     busy = set(facts.busy)
     servers = (state.snapshot.threads.get(one) for one in facts.served_by)
     fresh = [one for one in servers if one is not None and one.id not in seen]
     if not fresh:
         if not busy or _free(asked, busy, state):
-            return _End(f"no thread of {to} carries it out", VerdictState.UNKNOWN, asked)
+            return Absence(f"no thread of {to} carries it out", VerdictState.UNKNOWN, asked)
         circle = seen & busy
         ends = [
             _of_server(state.snapshot.threads[one], to, seen, state)
             for one in busy - seen
             if one in state.snapshot.threads
         ]
-        liveliest = max((one.state for one in ends), key=_LIVELINESS.index, default=VerdictState.STALLED)
+        liveliest = liveliest_of(ends).state if ends else VerdictState.STALLED
         why = "they wait for this one" if circle else "they are held up"
-        return _End(f"no thread of {to} is free, and {why}", liveliest, sorted(busy)[0])
-    ends = [_of_server(one, to, seen, state) for one in fresh]
-    return max(ends, key=lambda one: _LIVELINESS.index(one.state))
+        return Absence(f"no thread of {to} is free, and {why}", liveliest, sorted(busy)[0])
+    return liveliest_of(_of_server(one, to, seen, state) for one in fresh)
 
 
-def _of_server(thread: Thread, worker: str, seen: frozenset[str], state: RuleInput) -> _End:
+def _of_server(thread: Thread, worker: str, seen: frozenset[str], state: RuleInput) -> Absence:
     """Return what a serving thread does."""
     for asked in _waiting(state):
         if asked.thread.id == thread.id:
             inner = _end(asked.facts, seen | {thread.id}, state)
             asks = f"{worker} waits{at(thread.id, state)} for {_what(asked.facts)}: {inner.what}"
-            return inner._replace(what=asks, thread=inner.thread or thread.id)
+            return inner._replace(what=asks, entity=inner.entity or thread.id)
     if thread.state is ThreadState.RUNNING:
-        return _End(f"{worker} computes{at(thread.id, state)}", VerdictState.RUNNING, thread.id)
+        return Absence(f"{worker} computes{at(thread.id, state)}", VerdictState.RUNNING, thread.id)
     waited = waited_ns(thread, state.snapshot)
     where = f"{worker} waits in {blocked_in(thread, state)}"
     if waited is None or waited < state.settings.thread_stall_ns:
-        return _End(where, VerdictState.UNKNOWN, thread.id)
+        return Absence(where, VerdictState.UNKNOWN, thread.id)
     where += f" for {duration(waited)}"
     process = state.snapshot.processes.get(thread.process)
     family = family_of_rank(process, state) if process is not None else []
-    if thread.timed:
-        return _End(f"{where}, which ends by itself", VerdictState.UNKNOWN, thread.id)
-    if outside := from_outside(thread, family, state):
-        return _End(f"{where}, which {outside} may end", VerdictState.UNKNOWN, thread.id)
-    if other := who_may_end({thread.id, *seen}, family, state):
-        return _End(f"{where}, while {other}", VerdictState.UNKNOWN, thread.id)
-    return _End(where, VerdictState.STALLED, thread.id)
+    return of_long_wait(thread, where, {thread.id, *seen}, family, state)
 
 
 def _what(facts: RpcFacts) -> str:
@@ -151,16 +135,16 @@ class RpcRequests:
             if not facts.function and end.state is VerdictState.STALLED:  # any future of torch
                 may = others_may({thread.process: thread.id}, state)
                 end = end._replace(state=VerdictState.UNKNOWN) if may else end
-            held = state.snapshot.threads.get(end.thread)
+            held = state.snapshot.threads.get(end.entity)
             who = "Rank ?" if facts.rank is None else f"Rank {facts.rank}"
             yield Finding(
                 rule=self.name,
                 severity=_SEVERITY.get(end.state, Severity.WARNING),
                 sentence=(f"{who} waits for {_what(facts)}{at(thread.id, state)} for {duration(waited)}: {end.what}."),
-                entities=tuple(dict.fromkeys(one for one in (end.thread, task, thread.id) if one)),
+                entities=tuple(dict.fromkeys(one for one in (end.entity, task, thread.id) if one)),
                 evidence=tuple(thread_evidence(one, state) for one in (thread, held) if one is not None),
                 state=end.state,
-                roots=(end.thread or thread.id,),
+                roots=(end.entity or thread.id,),
                 decides=end.state is VerdictState.UNKNOWN,
             )
 
@@ -186,13 +170,12 @@ class RpcShutdown:
             if process in asking or absence.state is not VerdictState.STALLED or _in_torch(absence.entity, state):
                 continue
             waiting = sorted({one.facts.rank for one in inside if one.facts.rank is not None})
-            verb = "waits" if len(waiting) == 1 else "wait"
             threads = [one.thread for one in inside]
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
                 sentence=(
-                    f"{rank_list(waiting, start=True)} {verb} in rpc.shutdown{at(threads[0].id, state)} for rank "
+                    f"{who_wait(waiting, start=True)} in rpc.shutdown{at(threads[0].id, state)} for rank "
                     f"{rank}, which does not call it: {absence.what}."
                 ),
                 entities=(absence.entity, process, *(thread.id for thread in threads)),
@@ -211,8 +194,3 @@ def _in_torch(entity: str, state: RuleInput) -> bool:
     native = [frame for frame in stack.frames if frame.language != "python"] if stack is not None else []
     inside = any(_TORCH.search(f"{frame.function} {frame.module or ''}") for frame in native)
     return inside or (not native and thread.wait in _OF_PTHREADS)
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (RpcRequests(), RpcShutdown())

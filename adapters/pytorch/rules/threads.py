@@ -10,7 +10,7 @@ from livedbg.analysis.place_names import line_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import at, blocked_in, user_frame
 from livedbg.analysis.rules.words import call_of, duration
-from livedbg.model import Thread, ThreadState, WaitKind
+from livedbg.model import Frame, Thread, ThreadState, WaitKind
 from livedbg.text.patterns import lazy_re
 
 _HELPERS: Final = lazy_re(r"/(?:torch|tqdm|tensorboard|wandb)/|/lib/python\d[^/]*/(?!site-packages/)")
@@ -23,16 +23,28 @@ _INPUT: Final = lazy_re(r"read of (?:pipe|socket|terminal) 0\b|read of fd 0\b")
 
 def main_thread(process: str, state: RuleInput) -> Thread | None:
     """Return the main thread of a process."""
-    pid = process.rpartition("/")[2]
-    found = (thread for thread in state.snapshot.threads_of(process) if str(thread.tid) == pid)
-    return next(found, None)
+    return next(filter(is_main, state.snapshot.threads_of(process)), None)
+
+
+def is_main(thread: Thread) -> bool:
+    return thread.process.rpartition("/")[2] == str(thread.tid)
+
+
+def python_frames(thread: Thread, state: RuleInput) -> list[Frame]:
+    """Return the Python frames of a thread, innermost first."""
+    stack = state.snapshot.stacks.get(thread.id)
+    return [frame for frame in stack.frames if frame.language == "python"] if stack is not None else []
+
+
+def at_line(threads: Iterable[str], state: RuleInput) -> str:
+    """Return ` (train.py:41)`: the user's line at which threads are, if the same; else ""."""
+    lines = {line_of(frame) for one in threads if (frame := user_frame(one, state)) is not None}
+    return f" ({lines.pop()})" if len(lines) == 1 and "" not in lines else ""
 
 
 def waits_words(thread: Thread, state: RuleInput) -> str:
     """Return `it waits in recv of socket 3 in fetch (train.py:9)`, `it is in a debugger in step (train.py:9)`."""
-    stack = state.snapshot.stacks.get(thread.id)
-    files = [frame.file or "" for frame in stack.frames if frame.language == "python"] if stack is not None else []
-    if any(map(_DEBUGGER.search, files)):
+    if any(_DEBUGGER.search(frame.file or "") for frame in python_frames(thread, state)):
         return f"it is in Python's debugger{at(thread.id, state)}"
     if _INPUT.match(call_of(thread, state)):
         return f"it waits for input ({call_of(thread, state)}){at(thread.id, state)}"
@@ -84,9 +96,7 @@ def opens(thread: Thread, waited_ns: int, state: RuleInput) -> str:
     own = runs_users_code(thread, state)
     main = main_thread(thread.process, state)
     place = thread if own or main is None or not runs_users_code(main, state) else main
-    frame = user_frame(place.id, state)
-    line = line_of(frame) if frame is not None else ""
-    return f"has been opening {found[1]} for {found[2]} for {duration(waited_ns)}{f' ({line})' if line else ''}"
+    return f"has been opening {found[1]} for {found[2]} for {duration(waited_ns)}{at_line((place.id,), state)}"
 
 
 def runs_users_code(thread: Thread, state: RuleInput) -> bool:

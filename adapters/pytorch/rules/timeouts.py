@@ -1,4 +1,4 @@
-"""Rule for logged time-outs of collectives, joined over all ranks.
+"""Rules for the ends of distributed jobs in logs: time-outs of collectives, and what ranks, stores and torchrun say.
 
 Invariants:
     collective_timeouts.T1. A rank is named as late only by its own line, or since all others around it reported.
@@ -11,15 +11,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from livedbg.adapters.pytorch.facts import LoggedCallFacts
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.survived import goes_on_after, unless_survived
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
+from livedbg.analysis.rules.said import finding_of
 from livedbg.analysis.wording import with_more
+from livedbg.logs.writers import rank_of
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.patterns import lazy_re
-from livedbg.text.wording import spans
+from livedbg.text.wording import sentence_case, spans
 
 _PROOFS: Final = 6
 _TIMEOUT: Final = "collective-timeout"
@@ -48,16 +52,7 @@ class CollectiveTimeouts:
         heard = _heard(said)
         ends = [one for one in said if one.code == _ENDS]
         for told in _groups(timeouts, heard):
-            yield self._downgraded_if_over(self._finding(told, heard, ends, state), state)
-
-    def _downgraded_if_over(self, finding: Finding, state: RuleInput) -> Finding:
-        """Downgrade it to a warning if a rank's log goes on after it."""
-        if finding.state is not VerdictState.STALLED:
-            return unless_survived(finding, state.snapshot, _OWN.search)
-        went_on = goes_on_after(finding.evidence, state.snapshot, _OWN.search)
-        if not went_on:
-            return finding
-        return with_more(finding, f"It was over: {went_on}", state=None, severity=Severity.WARNING)
+            yield _downgraded_if_over(self._finding(told, heard, ends, state), state)
 
     def _finding(
         self,
@@ -71,11 +66,11 @@ class CollectiveTimeouts:
         ranks = set(map(_rank, told))
         late, proofs = _late(told, heard)
         silent = [] if late else _silent(told)
-        sentence = f"{_who(ranks)} timed out in {_what(told, heard)}"
+        sentence = f"{sentence_case(_who(ranks))} timed out in {_what(told, heard)}"
         if late:
             sentence += "; " + ", ".join(f"rank {rank} last enqueued #{enqueued}" for rank, enqueued in late[:4])
         elif silent:
-            sentence += f"; {_lower(_who(silent))} reported nothing"
+            sentence += f"; {_who(silent)} reported nothing"
         elif _all_enqueued(told, heard) and len(ranks) > 1:
             sentence += "; all of them had enqueued it: it hung in NCCL, or their calls differ"
         return Finding(
@@ -88,6 +83,15 @@ class CollectiveTimeouts:
             since_wall_ns=min((one.at_wall_ns for one in told if one.at_wall_ns), default=first.at_wall_ns),
             state=None if alive else VerdictState.CRASHED if ends else VerdictState.STALLED,
         )
+
+
+def _downgraded_if_over(finding: Finding, state: RuleInput) -> Finding:
+    """Downgrade it to a warning if a rank's log goes on after it."""
+    if finding.state is not VerdictState.STALLED:
+        return unless_survived(finding, state.snapshot, _OWN.search)
+    if went_on := goes_on_after(finding.evidence, state.snapshot, _OWN.search):
+        return with_more(finding, f"It was over: {went_on}", state=None, severity=Severity.WARNING)
+    return finding
 
 
 def _heard(said: Iterable[Diagnostic]) -> dict[int, list[Diagnostic]]:
@@ -144,7 +148,7 @@ def _what(told: Sequence[Diagnostic], heard: Mapping[int, Sequence[Diagnostic]])
     of = f" of {group if group.startswith('PG ') else f'group {group}'}" if group else ""
     if len(calls) == 1:
         return f"{next(iter(calls))}{of}"
-    parts = [f"{call} ({_lower(_who(ranks))})" for call, ranks in list(calls.items())[:3]]
+    parts = [f"{call} ({_who(ranks)})" for call, ranks in list(calls.items())[:3]]
     return f"different collectives{of}: {', '.join(parts)}"
 
 
@@ -186,16 +190,12 @@ def _silent(told: Sequence[Diagnostic]) -> list[int]:
 
 def _who(ranks: Iterable[int]) -> str:
     known = sorted(set(ranks))
-    return f"Rank {known[0]}" if len(known) == 1 else f"Ranks {spans(known)}"
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
+    return f"rank {known[0]}" if len(known) == 1 else f"ranks {spans(known)}"
 
 
 def _steps(ranks: Sequence[int]) -> Iterator[str]:
     if ranks:
-        who = _lower(_who(ranks[:4]))
+        who = _who(ranks[:4])
         yield f"read the last lines of {who}{' and others' if len(ranks) > 4 else ''}: what it did instead"
     else:
         yield "compare the ranks' calls and sizes: TORCH_DISTRIBUTED_DEBUG=DETAIL names the first that differs"
@@ -203,6 +203,92 @@ def _steps(ranks: Sequence[int]) -> Iterator[str]:
     yield "TORCH_FR_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1   (set for the next run: each rank dumps its calls)"
 
 
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (CollectiveTimeouts(),)
+_CRASHED: Final = VerdictState.CRASHED
+
+
+class RanksMissing:
+    """Ranks that others waited for in vain."""
+
+    name = "ranks-missing"
+    doc = (
+        "Logs say that ranks never came: to the store of the job, to the barrier at its start, to the rank that shares "
+        "NCCL's id, to `monitored_barrier`. Those that waited for the same rank are one finding. A crash of the ranks "
+        "that waited; what the missing rank did instead is the question."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """Yield one finding for each awaited rank."""
+        found: dict[str, list[Diagnostic]] = {}
+        for said in state.snapshot.diagnostics.values():
+            if said.system == "pytorch" and said.code == "ranks-missing":
+                found.setdefault(said.id if _facts(said).rank is None else said.does, []).append(said)
+        for told in found.values():
+            first, ranks = told[0], [rank for one in told if (rank := _facts(one).rank) is not None]
+            if len(ranks) > 1:
+                proofs = tuple(one.evidence[0] for one in told)[:_PROOFS]
+                first = replace(first, sentence=f"Ranks {spans(ranks)} {first.does}", evidence=proofs)
+            yield finding_of(self.name, first, state, _CRASHED if _thrown(first) else None)
+
+
+class PeersClosed:
+    """Connections that ranks lost."""
+
+    name = "job-peer-closed"
+    doc = (
+        "A rank lost the connection to another one (gloo): the other end has ended, and is the one to look at. A crash "
+        "of that rank where gloo threw. A rank between those that reported it, of which no log shows an error, is "
+        "named: it reported nothing."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """Yield one finding for each rank and connection."""
+        said = (one for one in state.snapshot.diagnostics.values() if one.system == "pytorch")
+        closed = [one for one in said if one.code == "peer-closed"]
+        silent = _reported_nothing([one.writer for one in closed], state)
+        for one in closed:
+            more = f", in {call}" if (call := _call(one, state)) else ""
+            finding = finding_of(self.name, one, state, _CRASHED if _thrown(one) else None, more=more)
+            yield with_more(finding, silent)
+
+
+def _reported_nothing(writers: Sequence[str], state: RuleInput) -> str:
+    """Return `Rank 2 reported nothing.`, for ranks between the reporting ones that wrote no error."""
+    ranks = {rank for writer in writers if (rank := rank_of(writer)) is not None}
+    snapshot = state.snapshot
+    heard = {one.writer for one in snapshot.diagnostics.values()}
+    heard |= {hit.writer for hit in snapshot.exceptions.values()}
+    gaps = [rank for rank in range(max(ranks, default=0)) if rank not in ranks and f"rank {rank}" not in heard]
+    if len(ranks) < 2 or not gaps or len(gaps) > len(ranks):
+        return ""
+    return f"Rank{'s' if len(gaps) > 1 else ''} {spans(gaps)} reported nothing."
+
+
+def _call(said: Diagnostic, state: RuleInput) -> str:
+    """Return the collective whose call threw a message; "" if no traceback shows it."""
+    for hit in state.snapshot.exceptions.values():
+        if (hit.source, hit.line) == (said.log, said.message.last):
+            calls = (frame.function for frame in hit.stack if (frame.file or "").endswith("/distributed_c10d.py"))
+            return next(calls, "")
+    return ""
+
+
+class ElasticLogged:
+    """Ends of workers in torchrun's log."""
+
+    name = "elastic-ended"
+    doc = (
+        "torchrun's log names the worker that failed first, with its exit code or signal, and the error that it left. "
+        "A crash, unless the log goes on (its workers were started again, and ran)."
+    )
+
+    def apply(self, state: RuleInput) -> Iterable[Finding]:
+        """Yield the root cause; without one, the failed workers."""
+        said = [one for one in state.snapshot.diagnostics.values() if one.system == "pytorch"]
+        roots = [one for one in said if one.code == "elastic-root"]
+        known = {one.message.pid for one in roots}
+        others = [one for one in said if one.code == "elastic-failed" and one.message.pid not in known]
+        yield from (finding_of(self.name, one, state, _CRASHED) for one in (*roots, *others))
+
+
+def _thrown(said: Diagnostic) -> bool:
+    return not said.message.warned

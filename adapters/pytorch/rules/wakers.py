@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable
 from typing import Final
 
 from livedbg.adapters.pytorch.facts import ENQUEUED
+from livedbg.adapters.pytorch.rules.threads import is_main, python_frames
 from livedbg.analysis.behaviour import family_threads
 from livedbg.analysis.python_calls import waits_for_job
 from livedbg.analysis.rules.base import RuleInput
@@ -52,19 +53,20 @@ def owing_workers(main: Thread, state: RuleInput) -> list[Thread]:
     if not _awaits_batch(main, state):
         return []
     others = (state.snapshot.threads.get(name) for name in state.graph.blockers_of(main.id))
-    return [one for one in others if one is not None and one.process != main.process and _is_main(one)]
+    return [one for one in others if one is not None and one.process != main.process and is_main(one)]
 
 
 def loader_workers(main: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
     """Return the main threads of DataLoader workers that fetch something, if the main thread waits for that."""
     if not _awaits_batch(main, state):
         return []
-    fetch = (one for one in family if one.process != main.process and _is_main(one) and _fetches(_python(one, state)))
-    return owing_workers(main, state) or list(fetch)
+    mains = (one for one in family if one.process != main.process and is_main(one))
+    return owing_workers(main, state) or [one for one in mains if _fetches(python_frames(one, state))]
 
 
 def _awaits_batch(main: Thread, state: RuleInput) -> bool:
-    return any((f.file or "").endswith(_LOADER) and f.function.endswith("_get_data") for f in _python(main, state))
+    frames = python_frames(main, state)
+    return any((one.file or "").endswith(_LOADER) and one.function.endswith("_get_data") for one in frames)
 
 
 def pool_tasks(waiting: Thread, family: Iterable[Thread], state: RuleInput) -> list[Thread]:
@@ -72,10 +74,10 @@ def pool_tasks(waiting: Thread, family: Iterable[Thread], state: RuleInput) -> l
 
     Which of them it waits for is not known.
     """
-    if not any((frame.file or "").endswith(_RESULT) for frame in _python(waiting, state)[:_TO_RESULT]):
+    if not any((frame.file or "").endswith(_RESULT) for frame in python_frames(waiting, state)[:_TO_RESULT]):
         return []
     others = [one for one in family if one.process == waiting.process and one.id != waiting.id]
-    return [one for one in others if _in_task(_python(one, state))]
+    return [one for one in others if _in_task(python_frames(one, state))]
 
 
 def from_outside(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
@@ -110,8 +112,8 @@ def _only_waits_for_children(process: str, state: RuleInput) -> bool:
     Such a launcher may have kept the other end of its ranks' pipes, but writes nothing until they have ended.
     """
     threads = [one for one in state.snapshot.threads_of(process) if not one.exited]
-    mains = [one for one in threads if _is_main(one) and one.wait is WaitKind.CHILD]
-    pools = [one for one in threads if one.wait in _POOLED and not _python(one, state)]
+    mains = [one for one in threads if is_main(one) and one.wait is WaitKind.CHILD]
+    pools = [one for one in threads if one.wait in _POOLED and not python_frames(one, state)]
     limit_ns = state.settings.thread_stall_ns
     still = all(one.timed is not True and (waited_ns(one, state.snapshot) or 0) >= limit_ns for one in (*mains, *pools))
     return len(mains) == 1 and len(threads) == len(pools) + 1 and still
@@ -127,8 +129,8 @@ def who_may_end(stuck: Collection[str], family: Collection[Thread], state: RuleI
 
 def _does(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
     """Return what a thread does that may end another's wait; "" if it can't."""
-    python = _python(thread, state)
-    if not python and not _is_main(thread):
+    python = python_frames(thread, state)
+    if not python and not is_main(thread):
         outside = "" if _OF_TORCH.match(thread.name) else from_outside(thread, family, state)
         return f"waits in {blocked_in(thread, state)}, which {outside} may end" if outside else ""
     if waits_for_job(python, state.code.workers) or _is_onlooker(python):
@@ -139,19 +141,10 @@ def _does(thread: Thread, family: Collection[Thread], state: RuleInput) -> str:
     waited = waited_ns(thread, state.snapshot)
     if thread.timed or waited is None or waited < state.settings.thread_stall_ns:
         return waits
-    if thread.wait is WaitKind.SIGNAL and not _is_main(thread):
+    if thread.wait is WaitKind.SIGNAL and not is_main(thread):
         return ""
     outside = from_outside(thread, family, state)
     return f"{waits}, which {outside} may end" if outside else ""
-
-
-def _python(thread: Thread, state: RuleInput) -> list[Frame]:
-    stack = state.snapshot.stacks.get(thread.id)
-    return [frame for frame in stack.frames if frame.language == "python"] if stack is not None else []
-
-
-def _is_main(thread: Thread) -> bool:
-    return thread.process.rpartition("/")[2] == str(thread.tid)
 
 
 def _is_onlooker(frames: Iterable[Frame]) -> bool:

@@ -7,14 +7,14 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.pytorch.traces.facts import CompileFacts
-from livedbg.adapters.pytorch.traces.left_out import (
+from livedbg.adapters.pytorch.facts import CompileFacts
+from livedbg.adapters.pytorch.traces.program import Compilation, Program
+from livedbg.adapters.pytorch.traces.text import (
     failure_words,
     frame_words,
     place_words,
     recompilation_words,
 )
-from livedbg.adapters.pytorch.traces.program import Compilation, Program
 from livedbg.analysis.rules.words import duration, many
 from livedbg.model import Diagnostic, Evidence, LogSource, Severity, Task, TaskState, ids
 from livedbg.model.events import Event, Stamp

@@ -32,20 +32,17 @@ def served(worker: Process, processes: Iterable[Process]) -> Process | None:
     return parent
 
 
-class Roles:
-    """Publishes roles of compile workers' main threads."""
-
-    def events(self, snapshot: Snapshot, stamp: Stamp) -> Iterator[Event]:
-        """Yield the new roles."""
-        pools = {process.pid for process in snapshot.processes.values() if is_compile_worker(process)}
-        roles = {
-            ids.thread(process.host, process.pid, process.pid): (
-                "compile worker" if process.ppid in pools else "pool of compile workers"
-            )
-            for process in snapshot.processes.values()
-            if process.pid in pools and not process.exited and is_compile_worker(process)
-        }
-        threads = snapshot.threads
-        new = {name: role for name, role in roles.items() if name in threads and threads[name].role != role}
-        if new:
-            yield ThreadRolesSeen(roles=new, **stamp)
+def role_events(snapshot: Snapshot, stamp: Stamp) -> Iterator[Event]:
+    """Yield the new roles of compile workers' main threads."""
+    pools = {process.pid for process in snapshot.processes.values() if is_compile_worker(process)}
+    roles = {
+        ids.thread(process.host, process.pid, process.pid): (
+            "compile worker" if process.ppid in pools else "pool of compile workers"
+        )
+        for process in snapshot.processes.values()
+        if not process.exited and is_compile_worker(process)
+    }
+    threads = snapshot.threads
+    new = {name: role for name, role in roles.items() if name in threads and threads[name].role != role}
+    if new:
+        yield ThreadRolesSeen(roles=new, **stamp)

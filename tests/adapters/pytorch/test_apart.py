@@ -38,10 +38,7 @@ class Apart(Job):
         self.thread(10 + rank, pid=10 + rank, **thread)  # type: ignore[arg-type]
 
     def rules(self) -> dict[str, Finding]:
-        self.now_ns += 11 * SECOND
-        for thread in list(self.threads.values()):
-            self.store.apply(ev.ThreadsSeen(threads=(thread,), **self.stamp()))
-        self.store.apply(ev.Tick(**self.stamp()))
+        self.looks_again()
         return {one.rule: one for one in self.diagnosis().findings.values()}
 
 
@@ -127,9 +124,7 @@ def test_A2_a_message_on_its_way_or_of_unknown_origin_is_unknown(facts: dict[str
 
 def not_joined(**facts: str) -> str:
     job = Apart("init_process_group", in_it="0", not_seen="1 2", **facts)
-    process = job.snapshot().processes["process:box/10"]
-    began = structs.replace(process, start_wall_ns=job.stamp()["wall_ns"])
-    job.store.apply(ev.ProcessSeen(process=began, **job.stamp()))
+    job.begins("process:box/10")
     assert "rank-not-seen" not in {one.rule for one in job.diagnosis().findings.values()}  # it has just begun
     one = job.rules()["rank-not-seen"]
     assert one.state is VerdictState.UNKNOWN and one.decides
@@ -151,9 +146,8 @@ def test_ranks_that_have_not_come_and_are_not_seen() -> None:
 
 def test_a_rank_that_has_ended_before_it_came() -> None:
     job = Apart("init_process_group", in_it="0 1", ended="2")
-    process = structs.replace(job.snapshot().processes["process:box/10"], start_wall_ns=job.stamp()["wall_ns"])
-    job.store.apply(ev.ProcessSeen(process=process, **job.stamp()))
-    job.store.apply(ev.ProcessExited(id="process:box/12", status=1, **job.stamp()))
+    job.begins("process:box/10")
+    job.exits("process:box/12", 1)
     one = job.rules()["collective-ended"]
     assert one.state is VerdictState.CRASHED
     assert (
@@ -175,9 +169,8 @@ def test_a_rank_that_ended_badly_is_a_crash_and_one_that_was_asked_to_end_a_stal
     ):
         job = Apart(kind, ended="2", **facts)
         job.main(1, **STUCK)
-        process = structs.replace(job.snapshot().processes["process:box/10"], start_wall_ns=job.stamp()["wall_ns"])
-        job.store.apply(ev.ProcessSeen(process=process, **job.stamp()))
-        job.store.apply(ev.ProcessExited(id="process:box/12", status=status, **job.stamp()))
+        job.begins("process:box/10")
+        job.exits("process:box/12", status)
         one = job.rules()[rule]
         assert one.state == state, (rule, one.sentence)
         assert status is None or f"ended {how_ended(status)}" in one.sentence
@@ -191,10 +184,10 @@ def test_ranks_that_poll_for_a_key_of_one_that_has_ended_are_not_running(status:
         job.main(rank, waits_in="sleep 0.01 s", timed=True)
         job.waits(f"thread:box/1{rank}/1{rank}", job.task_id)
     job.rules()
-    job.store.apply(ev.ProcessExited(id="process:box/12", status=status, **job.stamp()))
+    job.exits("process:box/12", status)
     for rank in (0, 1):
         job.main(rank, waits_in="sleep 0.01 s", timed=True, cpu_ns=SECOND, switches=100)
-    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "store-key"]
+    (one,) = job.all_found("store-key")
     assert one.state == state and "for key 'ready' of the store" in one.sentence and " for 0" not in one.sentence
     assert job.diagnosis().verdict.state == state
 
@@ -219,8 +212,7 @@ def test_ranks_that_are_all_in_their_start_have_been_so_for_as_long_as_the_last(
 def test_ranks_that_have_all_come_and_poll_are_starting(waits: dict[str, object], said: bool) -> None:
     """Who has lived for long may have been importing for most of it."""
     job = Apart("init_process_group", in_it="0 1 2")
-    process = structs.replace(job.snapshot().processes["process:box/10"], start_wall_ns=job.stamp()["wall_ns"])
-    job.store.apply(ev.ProcessSeen(process=process, **job.stamp()))
+    job.begins("process:box/10")
     job.main(0, **waits)
     if not said:
         job.now_ns += 11 * SECOND

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from livedbg.adapters.pytorch.traces.places import paths
-from livedbg.adapters.pytorch.traces.workers import Roles
+from livedbg.adapters.pytorch.traces.workers import role_events
 from livedbg.analysis import VerdictState
 from livedbg.model import Severity, TaskState
 from tests.adapters.pytorch.compile_logs import BEGUN_NS, Logs, fixture, read
@@ -247,11 +247,11 @@ def pool() -> World:
 
 def test_compile_workers_have_their_roles() -> None:
     world = pool()
-    for event in Roles().events(world.snapshot(), world.stamp()):
+    for event in role_events(world.snapshot(), world.stamp()):
         world.store.apply(event)
     titles = [thread.title for thread in world.snapshot().threads.values()]
     assert titles == ["pool of compile workers, python", "compile worker, python", "compile worker, python"]
-    assert not list(Roles().events(world.snapshot(), world.stamp()))
+    assert not list(role_events(world.snapshot(), world.stamp()))
 
 
 def test_a_compile_worker_that_was_killed_is_said_while_its_program_goes_on() -> None:
@@ -291,7 +291,7 @@ def test_what_torch_writes_as_its_process_ends_is_no_sign_that_it_goes_on(tmp_pa
     assert said["verdict"]["sentence"].startswith("torch.compile's backend bad failed: ")
 
 
-@pytest.mark.invariant("compile_trace.T1")
+@pytest.mark.invariant("compile_logs.T1")
 @pytest.mark.parametrize(
     "junk",
     [
@@ -323,7 +323,7 @@ def test_T1_what_is_no_entry_changes_nothing(junk: bytes) -> None:
     assert said(world) == said(read("killed"))
 
 
-@pytest.mark.invariant("compile_trace.T1")
+@pytest.mark.invariant("compile_logs.T1")
 @pytest.mark.parametrize("name", ["killed", "shapes", "fails", "breaks-text"])
 def test_T1_a_log_that_is_cut_anywhere_is_read_as_far_as_it_goes(name: str) -> None:
     whole = fixture(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from livedbg.adapters.pytorch.rules.compiling import compile_phase
+from livedbg.adapters.pytorch.rules.compile_logs import compile_phase
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Frame, Stack, ThreadState
@@ -67,7 +67,7 @@ def compiling(*, cpu_ns: int, state: ThreadState) -> Finding:
     return world.found("compiling")
 
 
-@pytest.mark.invariant("rules_compiling.R1")
+@pytest.mark.invariant("rules_compile_logs.R1")
 def test_R1_a_compilation_runs_only_by_progress() -> None:
     one = compiling(cpu_ns=4 * SECOND, state=ThreadState.RUNNING)
     assert one.state is VerdictState.RUNNING
@@ -133,14 +133,14 @@ def test_a_trace_names_the_frame_and_since_when(places: tuple[tuple[str, str], .
     assert sentences(traced(fixture("killed"), *places, rank=1)) == [TRACED.replace(" for ", " on rank 1 for ")]
 
 
-@pytest.mark.invariant("rules_compiling.R1")
+@pytest.mark.invariant("rules_compile_logs.R1")
 @pytest.mark.parametrize("places", [METADATA, ()])
 def test_R1_a_trace_alone_is_no_progress(places: tuple[tuple[str, str], ...]) -> None:
     world = traced(fixture("killed"), *places, cpu_ns=0)
     assert world.found("compiling").state is None
 
 
-@pytest.mark.invariant("rules_compiling.R2")
+@pytest.mark.invariant("rules_compile_logs.R2")
 @pytest.mark.parametrize(
     ("places", "pid", "started_s", "process", "expected"),
     [
@@ -158,14 +158,14 @@ def test_R2_a_trace_says_now_only_of_its_own_process(
     assert sentences(world) == expected
 
 
-@pytest.mark.invariant("rules_compiling.R2")
+@pytest.mark.invariant("rules_compile_logs.R2")
 def test_R2_the_trace_of_a_process_that_has_ended_says_what_was_open() -> None:
     world = traced(fixture("killed"))
     world.exits(f"process:box/{PID}", -9)
     assert sentences(world) == [ENDS]
 
 
-@pytest.mark.invariant("rules_compiling.R2")
+@pytest.mark.invariant("rules_compile_logs.R2")
 def test_R2_an_end_that_is_written_later_ends_it() -> None:
     world = at(World(), BEGUN_NS + 20 * SECOND)
     logs, whole = Logs(world), fixture("fails")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.pytorch.elastic.error_files import Failure, first_failures, run_of
+from livedbg.adapters.pytorch.elastic import Failure, first_failures, run_of
 
 TRACEBACK = (
     'Traceback (most recent call last):\n  File "train.py", line 5, in load\n    raise x\nValueError: bad shard\n'

@@ -51,7 +51,7 @@ def test_F2_a_rank_whose_end_was_seen_has_ended() -> None:
     ranks = [seen(10, 0), seen(11, 1), seen(12, 2)]
     assert ended.of(ranks, "job", world.store.snapshot()) == {}
     assert ended.of(ranks[:2], "job", world.store.snapshot()) == {}  # not read this time
-    world.store.apply(ev.ProcessExited(id="process:box/12", status=-9, **world.stamp()))
+    world.exits("process:box/12", -9)
     assert ended.of(ranks[:2], "job", world.store.snapshot()) == {2: "process:box/12"}
     assert ended.of(ranks[:2], "another job", world.store.snapshot()) == {
         2: "process:box/12"
@@ -63,7 +63,7 @@ def test_F2_a_rank_is_not_gone_while_a_child_of_the_launcher_may_be_it() -> None
     world = job(0, 1)
     world.process(12, ppid=5)
     world.process(13, ppid=5)
-    world.store.apply(ev.ProcessExited(id="process:box/13", status=1, **world.stamp()))
+    world.exits("process:box/13", 1)
     assert Ended().of([seen(10, 0), seen(11, 1)], "job", world.store.snapshot()) == {}
 
 
@@ -84,10 +84,10 @@ def test_F2_what_multiprocessing_starts_for_itself_is_no_rank() -> None:
     world = job(0, 1)
     world.process(14, ppid=5, command=TRACKER)
     world.process(12, ppid=5)
-    world.store.apply(ev.ProcessExited(id="process:box/12", status=1, **world.stamp()))
+    world.exits("process:box/12", 1)
     ranks = [seen(10, 0), seen(11, 1)]
     assert Ended().of(ranks, "job", world.store.snapshot()) == {2: "process:box/12"}
-    world.store.apply(ev.ProcessExited(id="process:box/14", status=1, **world.stamp()))
+    world.exits("process:box/14", 1)
     assert Ended().of(ranks, "job", world.store.snapshot()) == {2: "process:box/12"}
 
 
@@ -100,6 +100,6 @@ def test_F2_a_zombie_is_a_rank_only_if_it_was_started_with_the_others(later_s: i
         known = world.snapshot().processes[f"process:box/{pid}"]
         began = structs.replace(known, start_wall_ns=10**18 + (later_s * 10**9 if pid == 12 else 0))
         world.store.apply(ev.ProcessSeen(process=began, **world.stamp()))
-    world.store.apply(ev.ProcessExited(id="process:box/12", status=1, **world.stamp()))
+    world.exits("process:box/12", 1)
     found = Ended().of([seen(10, 0), seen(11, 1)], "job", world.store.snapshot())
     assert found == ({2: "process:box/12"} if rank else {})

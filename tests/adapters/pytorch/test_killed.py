@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import structs
 
 from livedbg.analysis import VerdictState
-from livedbg.model import events as ev
-from tests.adapters.pytorch.test_rules import CALL, Job
+from tests.adapters.pytorch.test_rules import Job
 from tests.analysis.world import SECOND
 
 
 def ended(status: int, **facts: str) -> Job:
     """Rank 2 has ended, and the others wait in what has these facts."""
-    job = Job(absent="")
-    task = job.snapshot().tasks[CALL]
-    task = structs.replace(task, attributes={**task.attributes, "ended": "2", **facts})
-    job.store.apply(ev.TasksSeen(tasks=(task,), **job.stamp()))
+    job = Job(absent="").known({"ended": "2", **facts})
     job.exits("process:box/12", status)
     return job
 

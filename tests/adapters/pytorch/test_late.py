@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.adapters.pytorch.collectives.joined import Look
-from livedbg.adapters.pytorch.collectives.late import LATE, late_diagnostic, latecomers
+from livedbg.adapters.pytorch.collectives.late import LATE, latecomers
 from livedbg.adapters.pytorch.collectives.recorder import Ring
 from livedbg.adapters.pytorch.collectives.recorder_entry import Entry
 from livedbg.adapters.pytorch.facts import LateFacts
@@ -47,7 +47,7 @@ def steps(late_s: float, count: int = 6, every_s: float = 60.0) -> list[float]:
 
 
 def said(*looks: Look) -> list[str]:
-    return [late_diagnostic(one).sentence for one in latecomers(looks)]
+    return [one.sentence for one in latecomers(looks)]
 
 
 def test_the_rank_that_holds_the_others_up_is_named() -> None:
@@ -89,9 +89,9 @@ def test_L2_who_is_not_late_each_time_is_not_named(looks: tuple[Look, ...]) -> N
     assert said(*looks) == []
 
 
-def slow(most_s: float, *, age_s: float = 20, resolved: bool = False, **thread: object) -> dict[str, Finding]:
+def slow(most_s: float, *, absent: str = "2", resolved: bool = False, **thread: object) -> dict[str, Finding]:
     """The findings where rank 2 of 3 is missing for a time, and was late before."""
-    job = Job(age_s=age_s)
+    job = Job(absent=absent, age_s=20)
     job.thread(12, pid=12, **({"waits_in": "Queue.get"} | thread))  # type: ignore[arg-type]
     facts = LateFacts(most_ns=int(most_s * SECOND), last_wall_ns=BEGAN)
     late = Diagnostic(
@@ -110,7 +110,7 @@ def slow(most_s: float, *, age_s: float = 20, resolved: bool = False, **thread: 
     return {one.rule: one for one in diagnosis.findings.values()} | {"verdict": next(iter(diagnosis.findings.values()))}
 
 
-@pytest.mark.invariant("rules_late.L1")
+@pytest.mark.invariant("rules_progress.L1")
 def test_L1_a_rank_that_is_as_late_as_before_is_not_stuck() -> None:
     found = slow(most_s=15)
     assert found["verdict"].rule == LATE and found["verdict"].state is VerdictState.RUNNING
@@ -121,7 +121,7 @@ def test_L1_a_rank_that_is_as_late_as_before_is_not_stuck() -> None:
     assert "; it comes late each time" in found["collective-missing"].sentence
 
 
-@pytest.mark.invariant("rules_late.L1")
+@pytest.mark.invariant("rules_progress.L1")
 def test_L1_one_that_is_later_than_before_is_missing() -> None:
     found = slow(most_s=10)
     assert found["verdict"].state is VerdictState.STALLED
@@ -131,21 +131,7 @@ def test_L1_one_that_is_later_than_before_is_missing() -> None:
 
 
 def test_what_was_late_once_is_no_finding_when_nobody_waits_for_it() -> None:
-    job = Job(absent="", age_s=20)
-    job.thread(12, pid=12, waits_in="Queue.get")
-    facts = LateFacts(most_ns=15 * SECOND, last_wall_ns=BEGAN)
-    late = Diagnostic(
-        id="late",
-        system="pytorch",
-        code=LATE,
-        severity=Severity.WARNING,
-        sentence="rank 2 came 15 s later than the others to each of the last 5 all_reduces",
-        entities=("process:box/12",),
-        facts=facts,
-    )
-    job.store.apply(ev.DiagnosticSeen(diagnostic=late, **job.stamp()))
-    job.later(11 * SECOND)
-    assert LATE not in {one.rule for one in job.diagnosis().findings.values()}
+    assert LATE not in slow(most_s=15, absent="")
 
 
 def test_a_late_rank_that_is_stopped_does_not_come() -> None:

@@ -14,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from livedbg.adapters.pytorch.ras.adapter import NoAnswer, ask_ras
-from livedbg.adapters.pytorch.ras.compared import BEHIND, DEAD, MISSING, compared
+from livedbg.adapters.pytorch.facts import RAS_BEHIND as BEHIND
+from livedbg.adapters.pytorch.facts import RAS_DEAD as DEAD
+from livedbg.adapters.pytorch.facts import RAS_MISSING as MISSING
+from livedbg.adapters.pytorch.ras.adapter import NoAnswer, ask_ras, compared
 from livedbg.adapters.pytorch.ras.reply import RasReply, UnreadableReply, read_json, read_text
 from tests.cli.zygote import run_livedbg
 from tests.conftest import Target
@@ -115,7 +117,7 @@ def test_a_rank_behind_in_two_answers_is_named() -> None:
     counts = {rank: 40 if rank == 3 else 41 for rank in range(8)}
     same = read_json(as_json(counts))
     assert said(same, same)[BEHIND].startswith("By NCCL's RAS rank 3 of communicator 5a1cf00dbead0021 launched AllRed")
-    assert compared(same, same)[0].evidence == "rank 3: process 503 on 10.0.0.7"
+    assert compared(same, same)[0].evidence[0].text == "rank 3: process 503 on 10.0.0.7"
 
 
 @pytest.mark.invariant("ras_adapter.R3")
@@ -221,7 +223,7 @@ def ask(server: Ras, *, as_json: bool, limit_s: float = 60.0) -> RasReply:
 @pytest.mark.invariant("ras_adapter.Q1")
 def test_Q1_a_query_ends() -> None:
     server = Ras([as_json({0: 1, 1: 2}).encode()])
-    assert ask(server, as_json=True).version == "2.29.1"
+    assert [one.name for one in ask(server, as_json=True).communicators] == ["5a1cf00dbead0021"]
     assert server.commands == [["timeout 5", "set format json", "verbose status"]]
     with pytest.raises(NoAnswer, match="has not answered within"):
         ask(Ras([b""], silent=True), as_json=False, limit_s=0.2)

@@ -6,15 +6,16 @@ import ctypes
 import os
 import struct
 import time
+from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.pytorch.aoti.settings import torch_version
 from livedbg.adapters.pytorch.collectives.groups import own_rank
 from livedbg.adapters.pytorch.collectives.recorder import LayoutUnknown, Recorder, Ring, find_recorders
-from livedbg.adapters.pytorch.collectives.recorder_entry import layout_of, version_in
+from livedbg.adapters.pytorch.collectives.recorder_entry import LAYOUTS
 
-LAYOUT = layout_of((2, 13))
-assert LAYOUT is not None
+LAYOUT = LAYOUTS[2, 13]
 SIZE = LAYOUT.entry.size
 
 
@@ -59,7 +60,6 @@ class Memory:
             (fields.instance, 3),
             (fields.sequence, record + 1),
             (fields.p2p_sequence, 0),
-            (fields.operation, record + 1),
             (fields.created, time.time_ns()),
             (fields.timeout, 1_800_000),
             (fields.thread, 77),
@@ -174,12 +174,14 @@ def test_C2_a_record_that_is_there_twice_counts_once() -> None:
 
 
 def test_a_process_without_torch_has_no_recorder_and_torch_without_a_known_version_says_so(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     assert find_recorders(os.getppid()) == [] or os.getppid() == 1
-    assert version_in('__version__ = "2.13.0+cpu"\n') == (2, 13) and version_in("nothing") is None
-    assert layout_of((1, 0)) is None
-    assert layout_of((2, 14)) == layout_of((2, 15)) == LAYOUT
+    assert torch_version(tmp_path) == "as installed"
+    (tmp_path / "version.py").write_text('import x\n__version__ = "2.13.0+cpu"\n')
+    assert torch_version(tmp_path) == "2.13.0+cpu"
+    assert LAYOUTS.get((1, 0)) is None
+    assert LAYOUTS.get((2, 14)) == LAYOUTS.get((2, 15)) == LAYOUT
 
 
 def head(at: int, *numbers: int) -> bytes:

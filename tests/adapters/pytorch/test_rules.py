@@ -50,23 +50,40 @@ class Job(World):
         for rank in waiting:
             self.waits(f"thread:box/{10 + rank}/{10 + rank}", name)
 
-    def enters(self, name: str, rank: int, *threads: str) -> None:
-        """By which threads a rank enters collectives of the group of a call."""
-        task = self.snapshot().tasks[name]
-        attributes = {**task.attributes, f"rank {rank} enters by": " ".join(threads)}
-        self.store.apply(ev.TasksSeen(tasks=(structs.replace(task, attributes=attributes),), **self.stamp()))
+    def known(self, facts: dict[str, str], **more: str) -> Job:
+        """More facts of the call, and other fields of its task."""
+        task = self.snapshot().tasks[CALL]
+        task = structs.replace(task, attributes={**task.attributes, **facts}, **more)
+        self.store.apply(ev.TasksSeen(tasks=(task,), **self.stamp()))
+        return self
+
+    def stack(self, thread: str, *frames: Frame) -> None:
+        stack = Stack(thread=thread, taken_mono_ns=self.now_ns, source="no stop", layer="merged", frames=frames)
+        self.store.apply(ev.StacksSeen(stacks=(stack,), **self.stamp()))
+
+    def begins(self, process: str) -> None:
+        """A process that has just been started."""
+        known = structs.replace(self.snapshot().processes[process], start_wall_ns=self.stamp()["wall_ns"])
+        self.store.apply(ev.ProcessSeen(process=known, **self.stamp()))
+
+    def all_found(self, rule: str) -> list[Finding]:
+        return [one for one in self.diagnosis().findings.values() if one.rule == rule]
 
     def missing(self, **thread: object) -> Finding:
         """The one finding about a missing rank, once its main thread has been so for 11 s."""
         self.thread(12, pid=12, **thread)  # type: ignore[arg-type]
         return self.found("collective-missing")
 
-    def found(self, rule: str) -> Finding:
+    def looks_again(self) -> None:
+        """Look 11 s later, when all threads are as they were."""
         self.now_ns += 11 * SECOND
         for thread in list(self.threads.values()):
             self.store.apply(ev.ThreadsSeen(threads=(thread,), **self.stamp()))
         self.store.apply(ev.Tick(**self.stamp()))
-        (one,) = [one for one in self.diagnosis().findings.values() if one.rule == rule]
+
+    def found(self, rule: str) -> Finding:
+        self.looks_again()
+        (one,) = self.all_found(rule)
         return one
 
 
@@ -102,8 +119,7 @@ def test_what_gloo_does_by_an_all_reduce_has_the_name_that_was_called(file: str,
     job = Job()
     for pid in (10, 11):
         frame = Frame(function="reduce_scatter_single", file=file, line=7, language="python")
-        stack = Stack(thread=f"thread:box/{pid}/{pid}", layer="python", frames=(frame,), taken_mono_ns=1, source="x")
-        job.store.apply(ev.StacksSeen(stacks=(stack,), **job.stamp()))
+        job.stack(f"thread:box/{pid}/{pid}", frame)
     assert f"Rank 2 of 3 has not entered {name} of group dp: " in job.missing(waits_in="Queue.get").sentence
 
 
@@ -122,7 +138,7 @@ def test_R1_a_rank_that_tries_again_and_again_makes_no_progress(each_ns: int, st
         job.now_ns += 4 * SECOND
         job.thread(12, pid=12, waits_in="sleep 4 s", timed=True, cpu_ns=times * each_ns, switches=times)
     job.store.apply(ev.Tick(**job.stamp()))
-    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"]
+    (one,) = job.all_found("collective-missing")
     assert one.state is state and words in one.sentence
     assert job.diagnosis().verdict.state is state
 
@@ -136,7 +152,7 @@ def test_R1_a_rank_that_goes_on_elsewhere_is_no_stall() -> None:
 def test_a_rank_whose_process_has_ended() -> None:
     job = Job()
     job.thread(12, pid=12)
-    job.store.apply(ev.ProcessExited(id="process:box/12", status=-9, **job.stamp()))
+    job.exits("process:box/12", -9)
     assert "its process has ended" in job.found("collective-missing").sentence
 
 
@@ -155,7 +171,7 @@ def test_a_young_collective_is_no_finding() -> None:
     job = Job(age_s=5)
     job.thread(12, pid=12, waits_in="Queue.get")
     job.store.apply(ev.Tick(**job.stamp()))
-    assert not [one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"]
+    assert not job.all_found("collective-missing")
 
 
 def test_ranks_in_a_circle_over_two_groups() -> None:
@@ -168,7 +184,7 @@ def test_ranks_in_a_circle_over_two_groups() -> None:
         "Ranks 0, 1 wait in all_reduce #6 of dp; rank 2 is in all_reduce #6 of ep: the groups are taken in another "
         "order."
     )
-    assert not [other for other in job.diagnosis().findings.values() if other.rule == "collective-missing"]
+    assert not job.all_found("collective-missing")
 
 
 TORCH = "/venv/lib/python3.11/site-packages/torch"
@@ -197,11 +213,7 @@ class Ddp(Job):
         self.thread(12, pid=12, waits_in="pthread_cond_wait", timed=True)
         self.call("task:collective/ep.2/1", absent="0 1", waiting=(2,))
         for rank, frames in enumerate((within, within, elsewhere)):
-            self.stack(f"thread:box/{10 + rank}/{10 + rank}", frames)
-
-    def stack(self, thread: str, frames: tuple[Frame, ...]) -> None:
-        stack = Stack(thread=thread, taken_mono_ns=self.now_ns, source="no stop", layer="merged", frames=frames)
-        self.store.apply(ev.StacksSeen(stacks=(stack,), **self.stamp()))
+            self.stack(f"thread:box/{10 + rank}/{10 + rank}", *frames)
 
 
 def test_who_waits_in_backward_for_a_rank_that_has_left_the_step() -> None:
@@ -235,11 +247,7 @@ def test_a_rank_that_is_in_the_step_has_not_left_it(elsewhere: tuple[Frame, ...]
     ],
 )
 def test_a_handler_of_a_signal_may_end_a_wait(call: str, signals: str, state: VerdictState) -> None:
-    job = Job()
-    (task,) = [one for one in job.snapshot().tasks.values() if one.id == CALL]
-    known = task.attributes | {"signals of rank 2": signals}
-    job.store.apply(ev.TasksSeen(tasks=(structs.replace(task, attributes=known),), **job.stamp()))
-    one = job.missing(waits_in=call)
+    one = Job().known({"signals of rank 2": signals}).missing(waits_in=call)
     assert one.state is state
     assert (f"which a handler of {signals} may end" in one.sentence) is (state is VerdictState.UNKNOWN)
 
@@ -268,7 +276,7 @@ def test_another_rank_that_has_not_come_may_end_a_wait_for_what_processes_share(
     job.thread(11, pid=11, waits_in=other, timed=other != "Queue.get")
     job.thread(12, pid=12, waits_in=call)
     job.later(11 * SECOND)
-    found = {one.entities[1]: one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"}
+    found = {one.entities[1]: one for one in job.all_found("collective-missing")}
     one = found["process:box/12"]
     assert one.state is state
     assert ("which process 11 (prog11) may end" in one.sentence) is (state is VerdictState.UNKNOWN)
@@ -282,9 +290,7 @@ def test_the_parent_may_end_a_wait_for_what_it_made_with_multiprocessing(parent:
     job.process(12, ppid=9, command=("python", "train.py"))
     job.thread(12, pid=12, waits_in="sem_wait", timed=False)
     library = "/usr/lib/python3.11/multiprocessing/synchronize.py"
-    frames = (Frame(function="Event.wait", file=library, line=349, language="python"), USER)
-    stack = Stack(thread="thread:box/12/12", taken_mono_ns=job.now_ns, source="no stop", layer="python", frames=frames)
-    job.store.apply(ev.StacksSeen(stacks=(stack,), **job.stamp()))
+    job.stack("thread:box/12/12", Frame(function="Event.wait", file=library, line=349, language="python"), USER)
     one = job.found("collective-missing")
     assert one.state is state
     assert ("which process 9 (python) may end" in one.sentence) is (state is VerdictState.UNKNOWN)
@@ -327,20 +333,14 @@ def test_three_ranks_that_receive_in_a_cycle_are_said_with_their_lines() -> None
     job.thread(12, pid=12, waits_in="recv", timed=False)
     for rank, line in ((0, 6), (1, 7), (2, 8)):
         frame = Frame(function="exchange", file="/job/ring.py", line=line, language="python")
-        thread = f"thread:box/{10 + rank}/{10 + rank}"
-        stack = Stack(thread=thread, taken_mono_ns=job.now_ns, source="no stop", layer="python", frames=(frame,))
-        job.store.apply(ev.StacksSeen(stacks=(stack,), **job.stamp()))
+        job.stack(f"thread:box/{10 + rank}/{10 + rank}", frame)
     where = "receive from each other in a cycle (ring.py:6, :7, :8)"
     assert job.found("collective-order").sentence == f"Ranks 0, 1, 2 {where}; no matching send was seen."
 
 
 def test_another_thread_of_a_rank_may_send() -> None:
     def stands_in(file: str) -> None:
-        frame = Frame(function="feed", file=file, line=3, language="python")
-        stack = Stack(
-            thread="thread:box/10/110", taken_mono_ns=job.now_ns, source="no stop", layer="python", frames=(frame,)
-        )
-        job.store.apply(ev.StacksSeen(stacks=(stack,), **job.stamp()))
+        job.stack("thread:box/10/110", Frame(function="feed", file=file, line=3, language="python"))
 
     job = Messages((0, "recv", 1), (1, "recv", 0))
     job.thread(110, pid=10, waits_in="sleep 600 s", timed=True)
@@ -348,7 +348,7 @@ def test_another_thread_of_a_rank_may_send() -> None:
     one = job.found("collective-order")
     assert one.state is VerdictState.UNKNOWN and "; another of their threads may do it in " in one.sentence
     stands_in("/venv/lib/python3.11/site-packages/tqdm/_monitor.py")
-    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "collective-order"]
+    (one,) = job.all_found("collective-order")
     assert one.state is VerdictState.STALLED
 
 
@@ -375,12 +375,8 @@ def test_who_has_just_begun_to_wait_is_in_no_circle() -> None:
 
 
 def test_roots_that_differ() -> None:
-    job = Job(absent="")
-    task = job.snapshot().tasks[CALL]
     roots = {"root of rank 0": "0", "root of rank 1": "0", "root of rank 2": "1"}
-    task = structs.replace(task, kernel="broadcast", attributes=task.attributes | roots)
-    job.store.apply(ev.TasksSeen(tasks=(task,), **job.stamp()))
-    one = job.found("collective-differs")
+    one = Job(absent="").known(roots, kernel="broadcast").found("collective-differs")
     assert one.state is VerdictState.STALLED
     assert one.sentence.endswith("#6 of group dp: rank 2 expects it from rank 1, the others from rank 0.")
 
@@ -421,11 +417,8 @@ def test_lists_of_ranks() -> None:
 
 
 def test_a_rank_that_has_no_process_any_more() -> None:
-    job = Job(absent="")
-    (task,) = [one for one in job.store.snapshot().tasks.values() if one.id == CALL]
-    known = task.attributes | {"ended": "2", "not in it": ""}
-    job.store.apply(ev.TasksSeen(tasks=(structs.replace(task, attributes=known),), **job.stamp()))
-    job.store.apply(ev.ProcessExited(id="process:box/12", status=-9, **job.stamp()))
+    job = Job(absent="").known({"ended": "2"})
+    job.exits("process:box/12", -9)
     one = job.found("collective-ended")
     assert (one.state, one.roots) == (VerdictState.CRASHED, ("process:box/12",))
     assert one.sentence == (
@@ -461,16 +454,13 @@ def test_ranks_that_sleep_for_long_are_asleep_and_those_that_nap_may_poll() -> N
 @pytest.mark.parametrize(("age_s", "decides"), [(11, True), (2, False)])
 def test_R1_a_helper_that_goes_on_beside_a_main_thread_in_one_wait_is_no_progress(age_s: int, decides: bool) -> None:
     """Its main thread is in one sleep for the threshold, or wakes now and then: then it may be on its way."""
-    job = Job()
-    task = job.snapshot().tasks[CALL]
-    task = structs.replace(task, attributes={**task.attributes, "moves elsewhere": "2"})
-    job.store.apply(ev.TasksSeen(tasks=(task,), **job.stamp()))
+    job = Job().known({"moves elsewhere": "2"})
     job.thread(12, pid=12, waits_in="sleep 60 s", timed=True, switches=1)
     job.now_ns += (11 - age_s) * SECOND
     job.thread(12, pid=12, waits_in="sleep 60 s", timed=True, switches=1 if age_s == 11 else 2)
     job.now_ns += age_s * SECOND
     job.store.apply(ev.Tick(**job.stamp()))
-    (one,) = [one for one in job.diagnosis().findings.values() if one.rule == "collective-missing"]
+    (one,) = job.all_found("collective-missing")
     assert (one.state, one.decides) == (VerdictState.UNKNOWN, decides)
 
 
@@ -486,7 +476,7 @@ def test_R3_ranks_wait_for_each_other_by_the_threads_that_enter_what_is_waited_f
     job.thread(99, pid=12, state=ThreadState.RUNNING)
     job.call("task:collective/ep.2/6", absent="0 1", waiting=(2,))
     if known:
-        job.enters(CALL, 2, *(f"thread:box/12/{tid}" for tid in known))
+        job.known({"rank 2 enters by": " ".join(f"thread:box/12/{tid}" for tid in known)})
     job.later(11 * SECOND)
     rules = {one.rule for one in job.diagnosis().findings.values()}
     assert ("collective-order" in rules, "collective-missing" in rules) == (stuck, not stuck)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.pytorch.settings.notes import Known, folder_problem, notes
+from livedbg.adapters.pytorch.settings import Known, folder_problem, notes
 from tests.cli.zygote import run_livedbg
 from tests.conftest import Target
 

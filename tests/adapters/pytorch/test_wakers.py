@@ -7,7 +7,7 @@ import pytest
 from livedbg.adapters.pytorch.facts import ENQUEUED
 from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Finding
-from livedbg.model import Frame, Stack, ThreadState
+from livedbg.model import Frame, ThreadState
 from livedbg.model import events as ev
 from tests.adapters.pytorch.test_rules import Job
 
@@ -33,9 +33,8 @@ class Rank2(Job):
         return name
 
     def frames(self, thread: str, *frames: tuple[str, str]) -> None:
-        found = tuple(Frame(function=function, file=file, line=7, language="python") for function, file in frames)
-        stack = Stack(thread=thread, layer="python", frames=found, taken_mono_ns=self.now_ns, source="no stop")
-        self.store.apply(ev.StacksSeen(stacks=(stack,), **self.stamp()))
+        found = (Frame(function=function, file=file, line=7, language="python") for function, file in frames)
+        self.stack(thread, *found)
 
     def absence(self) -> Finding:
         return self.found("collective-missing")

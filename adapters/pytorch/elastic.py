@@ -1,4 +1,4 @@
-"""Read error files and standard error left by torchrun's workers at earlier starts.
+"""Publish the errors that workers of torchrun's agent have left at each start, in error files and standard error.
 
 The agent gives each worker a file for its error (`TORCHELASTIC_ERROR_FILE`, `RUN/attempt_N/LOCAL_RANK/error.json`;
 torch/distributed/elastic/multiprocessing/api.py). `record` writes an exception there, with its time; with
@@ -13,6 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
@@ -21,7 +22,13 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
+from livedbg.adapters.pytorch.facts import WorkerFacts
 from livedbg.linux import target_files
+from livedbg.model import Diagnostic, Evidence, Process, Severity
+from livedbg.session.adapter import Context
+from livedbg.session.pacing import Limit, timed
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.text.typed import ready
@@ -165,3 +172,63 @@ def _end_of(path: Path, most: int) -> bytes:
         return b""
     finally:
         os.close(fd)
+
+
+_VARIABLE: Final = "TORCHELASTIC_ERROR_FILE"
+_LIMIT: Final = Limit(cpu=0.005, wall=0.1, least_s=2.0)
+
+
+class ElasticErrorsAdapter(PolledAdapter):
+    """Errors in the folders of torchrun's agent."""
+
+    name = "elastic-errors"
+    title = "torchrun's error files"
+    sees = "which worker of torchrun's agent failed first at each start, and with what error, from its files"
+    cost = "looks for the files of the newest 16 starts every 2 s at most"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._shown = Publisher("pytorch/elastic")
+
+    async def look(self, context: Context) -> float:
+        runs = _runs(context.snapshot().processes.values(), context.request.host)
+        found, cost = await asyncio.to_thread(timed, _read, runs)
+        context.emit(*self._shown.add(context.stamp(), diagnostics=(_diagnostic(*one) for one in found)))
+        return _LIMIT.rest_s(cost)
+
+
+def _runs(processes: Iterable[Process], host: str) -> dict[str, tuple[int, Run]]:
+    """Return the runs with watched workers, by folder, each with a living pid."""
+    found: dict[str, tuple[int, Run]] = {}
+    for process in processes:
+        run = run_of(process.environment.get(_VARIABLE, ""))
+        if run is None or process.exited or not process.target or process.host != host:
+            continue
+        known = found.get(run.folder)
+        if known is None or known[1].start < run.start:
+            found[run.folder] = (process.pid, run)
+    return found
+
+
+def _read(runs: dict[str, tuple[int, Run]]) -> list[tuple[Run, Failure]]:
+    return [
+        (run, failure)
+        for pid, run in runs.values()
+        for failure in first_failures(run, Path(f"/proc/{pid}", "root" if run.folder.startswith("/") else "cwd"))
+    ]
+
+
+def _diagnostic(run: Run, failure: Failure) -> Diagnostic:
+    folder = clean_line(run.folder)
+    return Diagnostic(
+        id=f"pytorch/worker-failed/{folder}/{failure.start}",
+        system="pytorch",
+        code="worker-failed",
+        severity=Severity.WARNING,
+        sentence=f"The worker of local rank {failure.local_rank} failed at start {failure.start + 1}: {failure.error}.",
+        facts=WorkerFacts(run=folder, start=failure.start, local_rank=str(failure.local_rank), error=failure.error),
+        evidence=(
+            Evidence(kind="file", file=clean_line(failure.file), text=failure.error, at_wall_ns=failure.wall_ns),
+        ),
+        at_wall_ns=failure.wall_ns,
+    )

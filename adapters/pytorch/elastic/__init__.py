@@ -1,1 +1,0 @@
-"""What torch.distributed.elastic writes of workers that failed."""

@@ -1,1 +1,0 @@
-"""Settings of torch.distributed: whether they have an effect."""
