@@ -40,6 +40,14 @@ def test_B2_what_is_said_already_is_not_said_again() -> None:
     assert verdict(f"{failed}{CALLER.format(9)}").sentence.count("fill.py:9") == 1
 
 
+@pytest.mark.invariant("beside.B4")
+def test_B4_a_crash_in_whose_lines_it_stands_is_one() -> None:
+    told = "./go.sh: line 8:  1930 Segmentation fault      (core dumped) out/drain --tanks 3\n"
+    found = verdict(told)
+    assert (found.state, found.sentence) == ("crashed", "Crashed: SIGSEGV: Segmentation fault: out/drain --tanks 3.")
+    assert verdict(f"{FAILED}{told}").sentence == f"{SAID}, in drain."
+
+
 _DIFFER = """Traceback (most recent call last):
   File "/home/ann/plant.py", line 7, in check
     torch.testing.assert_close(level, wanted)

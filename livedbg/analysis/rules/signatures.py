@@ -108,12 +108,13 @@ def explained(
 ) -> bool:
     """Return whether a signature has matched in the lines of an exception, or in the same text before.
 
-    `known` returns the ids of the signatures that match a text; `counts`, whether a message can explain an exception.
+    `known` returns the ids of the signatures that match a text; `counts`, whether a message can explain an exception:
+    none can that only says more of a failure near it.
     """
     told = [
         said.message
         for said in snapshot.diagnostics.values()
-        if said.message.signature and said.log == hit.source and counts(said)
+        if said.message.signature and said.message.ends != BESIDE and said.log == hit.source and counts(said)
     ]
     if hit.line is not None and any(one.first <= hit.line <= one.last for one in told):
         return True
