@@ -177,12 +177,18 @@ class EndedWithError:
         if snapshot.processes or snapshot.tasks or _else_ended(state):
             return
         ends = [end for source in snapshot.log_sources.values() if (end := _end(source, state)) is not None]
-        peers = {said.log for said in snapshot.diagnostics.values() if said.cause is CauseClass.PEER}
+        told = snapshot.diagnostics.values()
+        peers = {said.log for said in told if said.cause is CauseClass.PEER}
+        by_rank = (said for said in told if said.does and rank_of(said.writer) is not None)
+        accounts = {said.log for said in by_rank if said.cause is CauseClass.SUMMARY and not said.message.over}
         for end in sorted(ends, key=lambda one: one.records[one.at].wall_ns or 0):
             record = end.records[end.at]
             cause = state.judged.cause_of_text(end.line)
             if cause.rank >= CauseClass.PEER.rank and end.source.id in peers:
                 continue  # a decoder knows who is gone
+            bare = cause is CauseClass.SUMMARY or only_failed(end.line) or ends_without_reason(end.line)
+            if bare and end.source.id in accounts:
+                continue  # what is only the heading of an account, which names the rank
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
             last, thrown = _told(_whole(end)).rstrip("."), _thrown_at(end, state.code)
             thrown = thrown or placed_by(record, last) or _asserted_at(end, snapshot)
