@@ -102,6 +102,7 @@ class Recompiled:
                 entities=_entities(said, state),
                 evidence=said.evidence,
                 next=tuple(steps),
+                noted=bool(compile_facts(said).limit),
             )
 
 

@@ -48,6 +48,7 @@ from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import NOTED
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import UserCode
 from livedbg.logs.assertions import MARK, without_plea
@@ -216,7 +217,9 @@ class LastLines:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """Yield a finding for each of the first three logs."""
         snapshot = state.snapshot
-        if snapshot.processes or snapshot.tasks or snapshot.exceptions or snapshot.diagnostics:
+        if snapshot.processes or snapshot.tasks or snapshot.exceptions:
+            return
+        if any(NOTED not in said.message.marks for said in snapshot.diagnostics.values()):
             return
         if next(_spoken(snapshot), None) is not None:
             return
