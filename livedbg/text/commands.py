@@ -8,14 +8,17 @@ from typing import Final
 from livedbg.text.patterns import lazy_re
 
 _SAID: Final = lazy_re(
-    r"Command (?P<quote>['\"])(?P<command>\[?[^\n]{1,20000}?\]?)(?P=quote) "
-    r"(?:returned non-zero exit status (?P<status>\d{1,10})|died with (?:<Signals\.)?(?P<signal>\w{1,40}(?: signal \d{1,3})?)"
+    r"Command (?P<quote>['\"])(?P<command>\[?[^\n]{1,4000}?\]?)(?P=quote) "
+    r"(?:returned non-zero exit status (?P<status>\d{1,10})"
+    r"|died with (?:<Signals\.)?(?P<signal>\w{1,40}(?: signal \d{1,3})?)"
     r"(?:: \d{1,3}>)?|(?P<late>timed out after [\d.]{1,20} seconds))"
 )
-_CUT: Final = lazy_re(r"Command ['\"](?P<command>\['[^\n]{1,20000})$")
+_CUT: Final = lazy_re(r"Command ['\"](?P<command>\['[^\n]{1,4000})$")
 _WORD: Final = lazy_re(r"\"((?:[^\"\\]|\\.){0,4000})\"|'((?:[^'\\]|\\.){0,4000})'|([^\s'\",\[\]]{1,4000})")
 _SETS: Final = lazy_re(r"\w{1,100}=")
-_INTERPRETER: Final = lazy_re(r"(?:python|pypy)[\d.]{0,10}$|(?:ba|da|z|k)?sh$|perl$|ruby$|env$|sudo$|nice$|timeout$|time$")
+_INTERPRETER: Final = lazy_re(
+    r"(?:python|pypy)[\d.]{0,10}$|(?:ba|da|z|k)?sh$|perl$|ruby$|env$|sudo$|nice$|timeout$|time$"
+)
 _SHORT: Final = 40  # characters of a command that is said as it is
 _LOOKED_AT: Final = 30  # words
 
@@ -26,15 +29,19 @@ def with_brief_commands(text: str) -> str:
     """
     if "Command '" not in text and 'Command "' not in text:
         return text
-    brief = _SAID.sub(_brief, text)
+    brief = _SAID.sub(
+        lambda said: (
+            said[0]
+            if len(said["command"]) <= _SHORT
+            else f"{program_of(said['command'])} {said['late'] or _ended(said['status'], said['signal'])}"
+        ),
+        text,
+    )
     return _CUT.sub(lambda cut: f"Command {program_of(cut['command'])} …", brief)
 
 
-def _brief(said: re.Match[str]) -> str:
-    if len(said["command"]) <= _SHORT:
-        return said[0]
-    how = said["late"] or (f"returned exit status {said['status']}" if said["status"] else f"died of {said['signal']}")
-    return f"{program_of(said['command'])} {how}"
+def _ended(status: str | None, signal: str | None) -> str:
+    return f"returned exit status {status}" if status else f"died of {signal}"
 
 
 def program_of(command: str) -> str:

@@ -8,7 +8,9 @@ from tests.logs.reading import found, verdict
 
 WRONG = "[ERROR] Mismatch: golden_{0}.bin vs {0}.bin, max diff={1} at idx=3 (golden={2}, out={3}, dtype=float16)\n"
 FAILED = "[ERROR] compare failed\n[2026-08-12 02:50:14] ERROR: testcase failed (exit 2): {}\n"
-THREE = WRONG.format("a", "nan", "nan", "0.0") + WRONG.format("b", "0.5", "0.5", "0.0") + WRONG.format("c", "2.0", "2", "0")
+THREE = (
+    WRONG.format("a", "nan", "nan", "0.0") + WRONG.format("b", "0.5", "0.5", "0.0") + WRONG.format("c", "2.0", "2", "0")
+)
 
 
 @pytest.mark.invariant("differing.D2")
@@ -16,8 +18,8 @@ def test_D2_they_are_one_message_with_the_largest_number() -> None:
     said = verdict(THREE + FAILED.format("gather"))
     assert said.state == "diverged"
     assert said.sentence == (
-        "Results differ from the golden ones in 3 outputs (a.bin, b.bin, c.bin): by up to 2.0 in c.bin; NaN is expected "
-        "in a.bin, in test gather."
+        "Results differ from the golden ones in 3 outputs (a.bin, b.bin, c.bin): by up to 2.0 in c.bin; NaN is "
+        "expected in a.bin, in test gather."
     )
 
 

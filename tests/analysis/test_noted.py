@@ -11,7 +11,8 @@ REFUSED = """***Runtime***: Try to schedule fusion un-segmented:
 Scheduler _pointwise_ ***rejected*** because : two pumps
 ***Runtime***: Try to schedule fusion segmented:
 """
-LIMIT = """W1101 10:00:01.222000 3111 torch/_dynamo/convert_frame.py:1016] [0/8] torch._dynamo hit config.recompile_limit (8)
+LIMIT = """\
+W1101 10:00:01.222000 3111 torch/_dynamo/convert_frame.py:1016] [0/8] torch._dynamo hit config.recompile_limit (8)
 W1101 10:00:01.222000 3111 torch/_dynamo/convert_frame.py:1016] [0/8]    function: 'attend' (/w/net.py:14)
 W1101 10:00:01.222000 3111 torch/_dynamo/convert_frame.py:1016] [0/8]    last reason: 0/7: len(past) == 7
 """

@@ -7,7 +7,7 @@ import pytest
 from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.logs.assertions import without_plea
 
-_PLEA = 'INTERNAL ASSERT FAILED at "/w/Fuser/csrc/fill.cpp":{}, please report a bug with repro script to NVFuser at https://x.org. '
+_PLEA = 'INTERNAL ASSERT FAILED at "/w/Fuser/csrc/fill.cpp":{}, please report a bug at https://x.org/issues. '
 _SOURCE = """
 // Pump utilities
 
@@ -22,7 +22,10 @@ __global__ void nvfuser_none_f3_c0_r0_g2(Tensor<float, 1, 1> T0) {"""
     [
         (_SOURCE, "the kernel nvfuser_none_f3_c0_r0_g2 did not compile"),
         (_SOURCE.rpartition("\n")[0], "the code that it prints did not compile"),
-        (f"{_SOURCE}\n}}\nCUDA NVRTC compile error: __tmp_x.cu(7): error: no pump\n", "CUDA NVRTC compile error: __tmp"),
+        (
+            f"{_SOURCE}\n}}\nCUDA NVRTC compile error: __tmp_x.cu(7): error: no pump\n",
+            "CUDA NVRTC compile error: __tmp",
+        ),
         ("//host/tank is not there", "//host/tank is not there"),
     ],
 )
@@ -42,7 +45,11 @@ def test_source_that_is_printed_is_no_reason(text: str, said: str) -> None:
             "Pumps cannot be inline: T7 = pad(T6)",
         ),
         (
-            ["No order for T7_l_float[ iS5{4} ] produce_pos( 1 )", "   = T6_g_float[ iS5{4} ]", "   + T5_g_float[ iS5{4} ];"],
+            [
+                "No order for T7_l_float[ iS5{4} ] produce_pos( 1 )",
+                "   = T6_g_float[ iS5{4} ]",
+                "   + T5_g_float[ iS5{4} ];",
+            ],
             "No order for T7 = T6 + T5;",
         ),
         (["No order for T7_l_float[ iS5{4} ] ca_pos( 2 )", "step 3 = done"], "No order for T7_l_float[ iS5{4} ]"),
