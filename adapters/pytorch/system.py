@@ -117,6 +117,7 @@ SYSTEM: Final = System(
             "For more information, run with TORCH",
             "For extended logs when we",
             "If you suspect the guard",
+            "Suggested fixes:",
             "For more debugging",
         ),
         *(r"User Stack \(most recent", r"For C\+\+ stack trace", "Potential framework code culprit"),

@@ -47,6 +47,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
         who: the entity that is stuck, ended or wrong; "": the first of `roots`.
         holder: the entity that holds what `who` waits for, if known.
         over: the program went on after it.
+        noted: it is worth telling where nothing else is known of how the run ended.
         places_come: the stacks of some that take part are from before it; new ones come with a further look.
     """
 
@@ -69,6 +70,7 @@ class Finding(Struct, frozen=True, kw_only=True, omit_defaults=True):
     who: str = ""
     holder: str = ""
     over: bool = False
+    noted: bool = False
     places_come: bool = False
 
 

@@ -3,6 +3,8 @@
 Invariants:
     verdict.V1. `unknown` is never exit code 0: it is 3 where a source that would tell has failed or may not be read,
         else 5.
+    verdict.V3. Where nothing is known of how the run ended, the first finding that its rule thinks worth telling
+        (`Finding.noted`) is told behind that; it changes no verdict.
     verdict.V2. A verdict with the sentence of a finding names that finding (`Verdict.chief`): screen, report and JSON
         have the same one.
 """
@@ -124,7 +126,7 @@ def _decided(findings: Sequence[Finding], state: RuleInput) -> Verdict:
 
 
 def _led(quiet: Verdict, findings: Sequence[Finding], snapshot: Snapshot) -> Verdict:
-    """Return the verdict of logs whose end is not known, with the first error that may have been it."""
+    """Return the verdict of logs whose end is not known, with the first error that may have been it, or a note (V3)."""
     if quiet.state is not VerdictState.UNKNOWN or not snapshot.log_sources or snapshot.processes:
         return quiet
     from livedbg.analysis.postmortem.unexplained import errors_at, warned_at
@@ -140,7 +142,10 @@ def _led(quiet: Verdict, findings: Sequence[Finding], snapshot: Snapshot) -> Ver
         (one for one in findings if one.evidence and (one.evidence[0].log, one.evidence[0].line) in warned), None
     )
     if report is None:
-        return quiet
+        noted = next((one for one in findings if one.noted and not one.over), None)
+        if noted is None:
+            return quiet
+        return structs.replace(quiet, sentence=f"{quiet.sentence} Noted: {noted.sentence}", chief=_id(noted, findings))
     sentence = f"{report.sentence} How the run ended is not known."
     return structs.replace(quiet, sentence=sentence, chief=_id(report, findings))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Final, NamedTuple
 
 from livedbg.text.patterns import lazy_re
@@ -44,6 +44,13 @@ COMPARED: Final = lazy_re(r"[^\s=]{1,60} (?:!=|==|<=?|>=?) [^\s=]{1,60}$")
 _VALUES: Final = lazy_re(r"Found \S{1,60} vs ")
 """The values of a condition; without it they say nothing."""
 _NAMES: Final = lazy_re(r"\b(?:error|fatal) {0,4}: ")
+
+
+_SOURCE: Final = lazy_re(r"//(?:\s|$)|/\*|#(?:include|define|pragma)\b|namespace \w|typedef |template ?<|__global__ ")
+"""The beginning of what a check prints behind its plea where that is the code which did not compile."""
+_KERNEL: Final = lazy_re(r"\b__global__ void (?:__launch_bounds__\([^()\n]{1,80}\) )?(?P<name>\w{1,300})\(")
+_CONTINUES: Final = "= "
+"""The beginning of a line that is the other side of what the line above ends with."""
 
 
 def awaits_reason(line: str) -> bool:
@@ -106,13 +113,26 @@ def reason_of(lines: Sequence[str]) -> str:
         reason = _expected(lines[0])
         lines = [reason, *lines[1:]] if reason != _condition(lines[0]) or len(lines) == 1 else lines[1:]
     first = lines[0] if lines else ""
+    if lines[1:] and lines[1].startswith(_CONTINUES):
+        return " ".join((first, *takewhile(_is_operand, lines[1:])))
     if first.endswith(":"):
         quoted = next((after for line, after in pairwise(lines) if line.endswith("error:")), "")
         begun = first.rpartition(". ")[0] or first[:-1]
         return ": ".join((begun, quoted.strip('"'))) if quoted else first
-    named = next((line for line in lines if _NAMES.search(line)), "") if first.startswith("//") else ""
+    source = _SOURCE.match(first) is not None
+    named = next((line for line in lines if _NAMES.search(line)), "") or _uncompiled(lines) if source else ""
     compared = next((line for line in lines[1:] if COMPARED.match(line)), "")
     return named or (f"{first.rstrip('.')}: {compared}" if compared else first)
+
+
+def _uncompiled(lines: Sequence[str]) -> str:
+    """Return what is said of code that did not compile, without an error of its compiler."""
+    kernel = next((found["name"] for line in lines if (found := _KERNEL.search(line)) is not None), "")
+    return f"the kernel {kernel} did not compile" if kernel else "the code that it prints did not compile"
+
+
+def _is_operand(line: str) -> bool:
+    return line[:2] in (_CONTINUES, "+ ", "- ", "* ", "/ ")
 
 
 def _expected(line: str) -> str:

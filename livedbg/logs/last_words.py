@@ -26,6 +26,7 @@ from livedbg.logs.assertions import STACK, without_plea
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.shapes import severity_of_word
 from livedbg.model import LogRecord, Severity
+from livedbg.text.commands import with_brief_commands
 from livedbg.text.patterns import lazy_re
 
 _LONGEST: Final = 400
@@ -423,7 +424,8 @@ _GRAPH_STACK: Final = lazy_re(
 
 
 def telling_line(message: str) -> str:
-    """Return the most telling line of a message, without the boilerplate of an assertion."""
+    """Return the most telling line of a message, without the boilerplate of an assertion, and arguments of commands."""
+    message = with_brief_commands(message)
     if "Detected at node" in message:
         message = _GRAPH_STACK.sub("", message) or message
     told = takewhile(lambda line: STACK.match(line) is None, without_plea(message).split("\n"))

@@ -324,7 +324,8 @@ def _chosen(blocks: Sequence[_Block]) -> int:
             return at
         alone = after.link is _Link.NONE and bool(here.body)
         inside = after.link is _Link.BELOW or after.link is _Link.INSIDE or here.reports or not here.body
-        elsewhere = after.link is _Link.DURING and not (_raised_by_handler(here, after) or _quotes(after, here))
+        handled = _raised_by_handler(here, after) or _quotes(after, here) or not after.body  # it was not printed
+        elsewhere = after.link is _Link.DURING and not handled
         if alone or not (inside or elsewhere or _said_anew(here, after)):
             return at
         at += 1
@@ -353,16 +354,16 @@ def _quotes(raised: _Block, handled: _Block) -> bool:
 def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
     """Return the callers of the function that caught the relevant exception; its consequence was raised below them.
 
-    The traceback of an exception begins at the function that caught it. Where a library has taken that one out, all
-    frames of the direct consequence are taken for callers.
+    The traceback of an exception begins at the function that caught it. Where a library has taken that one out, or its
+    head is cut off, all frames of the consequence are taken for callers.
     """
     found: list[Frame] = []
-    first = blocks[chosen].frames[:1]
+    first, cut = blocks[chosen].frames[:1], blocks[chosen].cut
     for after in blocks[chosen + 1 :]:
         if after.link not in (_Link.CAUSED, _Link.DURING) or not first:
             break
         place = (first[0].file, first[0].function)
-        caused = len(after.frames) if after.link is _Link.CAUSED else 0
+        caused = len(after.frames) if after.link is _Link.CAUSED or (after is blocks[chosen + 1] and cut) else 0
         at = max((n for n, one in enumerate(after.frames) if (one.file, one.function) == place), default=caused)
         if not at:
             break

@@ -87,13 +87,16 @@ def _mlir_passes(match: re.Match[str]) -> Mapping[str, str] | None:
 
 
 def _worker_trace(match: re.Match[str]) -> Mapping[str, str]:
-    """Return `error` and `place` of a traceback at the beginning of the text; empty without one."""
+    """Return `error` and `place` of a traceback at the beginning of the text; empty without one.
+
+    Where it is cut off above the error, its last frame is that of a caller: often of torchelastic's own handler.
+    """
     if not (match["trace"] or "").startswith("Traceback"):
         return {}
     begin = match.start("trace")
     rest = match.string[begin : begin + _TRACE].partition("\n====")[0]
     errors = re.findall(_ERROR, rest, re.MULTILINE)
-    return {"error": errors[-1].strip()[:200] if errors else "", "place": frame_of(rest)}
+    return {"error": errors[-1].strip()[:200], "place": frame_of(rest)} if errors else {}
 
 
 def _rank_list(match: re.Match[str]) -> Mapping[str, str]:

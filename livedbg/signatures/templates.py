@@ -16,6 +16,7 @@ from typing import Final
 
 from livedbg.logs.last_words import telling_line
 from livedbg.logs.tracebacks import innermost_raised, plain_form
+from livedbg.text.commands import program_of, with_brief_commands
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import byte_size
@@ -82,7 +83,7 @@ def _exit_fault(text: str) -> str:
 
 def _cut(most: int) -> Callable[[str], str]:
     def cut(text: str) -> str:
-        line = text.strip().partition("\n")[0].strip(" .:")
+        line = with_brief_commands(text.strip().partition("\n")[0]).strip(" .:")
         return line if len(line) <= most else f"{line[: most - 1]}…"
 
     return cut
@@ -137,6 +138,7 @@ FILTERS: Final[Mapping[str, Callable[[str], str]]] = {
     "line": lambda text: " ".join(text.split()),
     "cap": lambda text: f"{text[:1].upper()}{text[1:]}",
     "uncap": lambda text: f"{text[:1].lower()}{text[1:]}",
+    "program": program_of,
     "reason": lambda text: _cut(_SHORT)(telling_line(text)),
     "short": _cut(_SHORT),
     "short-120": _cut(120),

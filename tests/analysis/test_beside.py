@@ -40,6 +40,14 @@ def test_B2_what_is_said_already_is_not_said_again() -> None:
     assert verdict(f"{failed}{CALLER.format(9)}").sentence.count("fill.py:9") == 1
 
 
+@pytest.mark.invariant("beside.B4")
+def test_B4_a_crash_in_whose_lines_it_stands_is_one() -> None:
+    told = "./go.sh: line 8:  1930 Segmentation fault      (core dumped) out/drain --tanks 3\n"
+    found = verdict(told)
+    assert (found.state, found.sentence) == ("crashed", "Crashed: SIGSEGV: Segmentation fault: out/drain --tanks 3.")
+    assert verdict(f"{FAILED}{told}").sentence == f"{SAID}, in drain."
+
+
 _DIFFER = """Traceback (most recent call last):
   File "/home/ann/plant.py", line 7, in check
     torch.testing.assert_close(level, wanted)
@@ -72,6 +80,7 @@ def test_D1_a_comparison_that_ends_a_run_is_diverged(text: str, state: str) -> N
 
 MISMATCH = "[ERROR] Mismatch: golden_v{0}.bin vs v{0}.bin, max diff=2.0 at idx=0 (golden=1, out=-1, dtype=int32)\n"
 CASE = "[ERROR] compare failed\n[2026-08-12 02:50:14] ERROR: testcase failed (exit 2): {}\n"
+BOTH = "Results differ from the golden ones in 2 outputs (v5.bin, v6.bin): by up to 2.0 in v5.bin"
 DIFFERS = "Results differ from the golden ones: v5.bin by up to 2.0, at index 0 -1 instead of 1 (int32)"
 DIED = "./run.sh: line 8:  1930 Segmentation fault      (core dumped) N=4 ./build/${case}\n"
 
@@ -80,10 +89,10 @@ DIED = "./run.sh: line 8:  1930 Segmentation fault      (core dumped) N=4 ./buil
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (f"{MISMATCH.format(5)}{MISMATCH.format(6)}{CASE.format('fill')}", f"{DIFFERS}, in test fill."),
+        (f"{MISMATCH.format(5)}{MISMATCH.format(6)}{CASE.format('fill')}", f"{BOTH}, in test fill."),
         (
             f"{CASE.format('drain')}{MISMATCH.format(5)}{MISMATCH.format(6)}{CASE.format('fill')}",
-            f"{DIFFERS}, in test fill.",
+            f"{BOTH}, in test fill.",
         ),
         (f"{CASE.format('drain')}{MISMATCH.format(5)}", f"{DIFFERS}."),
         (f"{DIED}[FAIL] fill (exit 139)\n", "Crashed: SIGSEGV: Segmentation fault, in test fill."),

@@ -541,3 +541,33 @@ def test_the_sections_below_a_name_without_a_message_are_its_message() -> None:
     assert "step 1" not in hit.message
     said = telling_line(hit.message.replace("Error: a lid is shut.", "LidError: a lid is shut."))
     assert said == "LidError: a lid is shut."
+
+
+_NOT_SENT = """Traceback (most recent call last):
+  File "/w/plant.py", line 30, in drain
+    raise ValveError("stuck")
+ValveError: stuck
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+  File "/w/run.py", line 9, in <module>
+    fill()
+  File "/w/tank.py", line 12, in fill
+    raise TankError("""
+
+
+def test_T2_one_that_came_after_and_was_not_printed_to_its_end_is_not_the_error() -> None:
+    raised = innermost_raised(_NOT_SENT.split("\n"))
+    assert raised is not None
+    assert (raised.type, raised.message) == ("ValveError", "stuck")
+
+
+def test_of_an_exception_whose_head_is_cut_off_the_next_traceback_has_the_callers() -> None:
+    raised = innermost_raised(_NOT_SENT.split("\n")[1:])
+    assert raised is not None
+    assert raised.type == "ValveError"
+    assert [frame.function for frame in raised.stack] == ["drain", "fill", "<module>"]
+    complete = innermost_raised(f"{_NOT_SENT}\nTankError: empty".split("\n"))
+    assert complete is not None
+    assert complete.type == "TankError"

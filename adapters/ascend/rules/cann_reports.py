@@ -334,7 +334,7 @@ def _failed_allocation(facts: ReportFacts) -> str:
     size = facts.tried or (byte_size(int(facts.bytes)) if facts.bytes else "")
     if not size:
         return ""
-    return f"{facts.api} of {size} failed" if facts.api else f"{size} were requested"
+    return f"{facts.api} of {size} failed" if "alloc" in facts.api.lower() else f"{size} were requested"
 
 
 def _of_memory(facts: ReportFacts) -> bool:

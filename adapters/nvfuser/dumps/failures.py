@@ -45,6 +45,12 @@ _KERNEL: Final = lazy_re(r"(?:\b|__tmp_)nvfuser_\w{1,1000}?_f\d{1,18}_c\d{1,18}_
 _EXTENT: Final = lazy_re(r"\{\( [^{}]{1,300} \)\}")
 """`{( ceilDiv(128, 4) )}` (csrc/ir/internal_nodes.cpp, IterDomain::toString)."""
 _DOMAINS: Final = lazy_re(r"(?<=\w)\[ [^\[\]]{60,2000} \]")
+_ANNOTATION: Final = lazy_re(r" (?:ca|produce|compute_at)_pos\( ?\d{1,9} ?\)")
+"""How deep a tensor is inlined, or is produced (csrc/ir/nodes.cpp, TensorView::toString)."""
+_OPERATION: Final = lazy_re(r"\] = (?:\w{1,60}\(|-?T\d)")
+_TENSOR: Final = lazy_re(r"\b(T\d{1,9})_\w{1,60}\[[^\[\]]{0,4000}\]")
+_LIST: Final = lazy_re(r", \{[^{}]{0,1000}\}")
+_ROOM: Final = lazy_re(r"(?<=\() | (?=\))")
 _SUM: Final = lazy_re(r"thread_pool_error_message\.empty\(\)")
 _LINES: Final = 60  # of one message that are kept
 _NOTES: Final = 12
@@ -107,6 +113,9 @@ class Failure(Struct):
             return reason_of(self.notes[:1])
         found = asserted_in(self.message)
         said = found.reason if found is not None else reason_of([_PROMPT.sub("", line) for line in self.lines])
+        said = _ANNOTATION.sub("", said)
+        if _OPERATION.search(said) is not None:
+            return _ROOM.sub("", _LIST.sub("", _TENSOR.sub(r"\1", _EXTENT.sub("", said))))
         return _DOMAINS.sub("[…]", _EXTENT.sub("", said))
 
 
@@ -204,7 +213,7 @@ class FailureReader:
         if now is None:
             return
         line = clean_line(line, _LONG)
-        if len(now.lines) < _LINES:
+        if len(now.lines) < _LINES or (len(now.lines) == _LINES and "__global__ void" in line):  # the kernel's name
             now.lines.append(line)
         may_note = "rror" in line or "CUDA_ERROR_" in line or "ptxas fatal" in line  # what _NOTE asks for
         if may_note and len(now.notes) < _NOTES and _NOTE.search(line) and not _SUM.search(line):

@@ -112,7 +112,9 @@ class Recompiled:
             steps = [deep_look(said)] if compile_facts(said).trace else []
             if often:
                 steps.append(_advice(compile_facts(said).guard))
-            yield _about(self.name, said, state, Severity.WARNING if often else Severity.INFO, next=tuple(steps))
+            severity = Severity.WARNING if often else Severity.INFO
+            noted = bool(compile_facts(said).limit)
+            yield _about(self.name, said, state, severity, next=tuple(steps), noted=noted)
 
 
 def _advice(guard: str) -> str:

@@ -6,6 +6,7 @@ Invariants:
     beside.B2. What the sentence has already is not said again.
     beside.B3. What ends a case (the mark BELOW) is said of the failure above it; the first such line is, and if it
         says that its case passed, none.
+    beside.B4. It explains no exception: a crash in whose own lines it stands is told as one.
     beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines.
 """
 

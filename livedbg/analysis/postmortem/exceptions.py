@@ -57,8 +57,13 @@ def with_referred(text: str, hit: ExceptionHit, snapshot: Snapshot) -> str:
 
 
 def crashed_in(hit: ExceptionHit, kind: str, code: UserCode) -> Frame | None:
-    """Return the frame of the user's own code that a crash is reported in, or None."""
+    """Return the frame of the user's own code that a crash is reported in, or None.
+
+    A traceback that ends before its innermost frame has the callers only: those of a library tell nothing.
+    """
     frame = code.frame_of(hit.stack) if kind in _PLACED else None
+    if frame is not None and hit.message == CUT_OFF and code.inside(frame) is not Inside.USER:
+        return None
     return frame if frame is not None and (frame.file or kind == _ABORTED) and not is_of_string(frame) else None
 
 

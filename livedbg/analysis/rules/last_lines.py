@@ -48,6 +48,7 @@ from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.said import NOTED
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import UserCode
 from livedbg.logs.assertions import MARK, without_plea
@@ -177,12 +178,18 @@ class EndedWithError:
         if snapshot.processes or snapshot.tasks or _else_ended(state):
             return
         ends = [end for source in snapshot.log_sources.values() if (end := _end(source, state)) is not None]
-        peers = {said.log for said in snapshot.diagnostics.values() if said.cause is CauseClass.PEER}
+        told = snapshot.diagnostics.values()
+        peers = {said.log for said in told if said.cause is CauseClass.PEER}
+        by_rank = (said for said in told if said.does and rank_of(said.writer) is not None)
+        accounts = {said.log for said in by_rank if said.cause is CauseClass.SUMMARY and not said.message.over}
         for end in sorted(ends, key=lambda one: one.records[one.at].wall_ns or 0):
             record = end.records[end.at]
             cause = state.judged.cause_of_text(end.line)
             if cause.rank >= CauseClass.PEER.rank and end.source.id in peers:
                 continue  # a decoder knows who is gone
+            bare = cause is CauseClass.SUMMARY or only_failed(end.line) or ends_without_reason(end.line)
+            if bare and end.source.id in accounts:
+                continue  # what is only the heading of an account, which names the rank
             who = f"{sentence_case(record.writer)}: the log" if record.writer else "The log"
             last, thrown = _told(_whole(end)).rstrip("."), _thrown_at(end, state.code)
             thrown = thrown or placed_by(record, last) or _asserted_at(end, snapshot)
@@ -210,7 +217,9 @@ class LastLines:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """Yield a finding for each of the first three logs."""
         snapshot = state.snapshot
-        if snapshot.processes or snapshot.tasks or snapshot.exceptions or snapshot.diagnostics:
+        if snapshot.processes or snapshot.tasks or snapshot.exceptions:
+            return
+        if any(NOTED not in said.message.marks for said in snapshot.diagnostics.values()):
             return
         if next(_spoken(snapshot), None) is not None:
             return

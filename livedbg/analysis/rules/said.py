@@ -19,6 +19,8 @@ from livedbg.analysis.user_code import Inside
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.wording import sentence_case
 
+NOTED: Final = "noted"
+"""The mark of a message that is worth telling where nothing else is known."""
 _SHOWN: Final = 10
 _PROOFS: Final = 6
 
@@ -88,6 +90,7 @@ def finding_of(
         since_wall_ns=said.at_wall_ns,
         state=amounts_to,
         decides=amounts_to is VerdictState.UNKNOWN,
+        noted=NOTED in said.message.marks,
     )
     if finding.state is VerdictState.UNKNOWN and goes_on_after(said.evidence, state.snapshot, own_lines):
         return replace(finding, state=None, decides=False)

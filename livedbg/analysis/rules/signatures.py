@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.beside import BESIDE
+from livedbg.analysis.postmortem.differing import with_outputs_joined
 from livedbg.analysis.postmortem.lines import known_lines, steps_on
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
@@ -58,7 +59,9 @@ class SignatureFound:
         amounts_to = partial(_amounts_to, alone=alone)
         for told in found.values():
             final = any("final" in said.message.marks for said in told)  # what follows is no progress
-            for finding in findings_of(self.name, told, state, amounts_to, any_line if final else None):
+            for finding in findings_of(
+                self.name, with_outputs_joined(told), state, amounts_to, any_line if final else None
+            ):
                 yield _unless_over(finding, told[0].cause, state) if finding.state is VerdictState.STALLED else finding
 
 
@@ -108,12 +111,13 @@ def explained(
 ) -> bool:
     """Return whether a signature has matched in the lines of an exception, or in the same text before.
 
-    `known` returns the ids of the signatures that match a text; `counts`, whether a message can explain an exception.
+    `known` returns the ids of the signatures that match a text; `counts`, whether a message can explain an exception:
+    none can that only says more of a failure near it.
     """
     told = [
         said.message
         for said in snapshot.diagnostics.values()
-        if said.message.signature and said.log == hit.source and counts(said)
+        if said.message.signature and said.message.ends != BESIDE and said.log == hit.source and counts(said)
     ]
     if hit.line is not None and any(one.first <= hit.line <= one.last for one in told):
         return True

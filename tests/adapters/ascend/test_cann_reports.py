@@ -683,3 +683,27 @@ def test_the_reason_of_a_tiling_that_failed_is_the_first_line_below_it() -> None
     said = verdict(text)
     assert said.state is VerdictState.CRASHED
     assert said.sentence == "Process 7: operator aclnnPump failed: lids[0] must be 2-dimension, but got 3 dim."
+
+
+def test_memory_that_ran_out_names_the_operator_that_asked_and_how_much() -> None:
+    lines = (
+        "[rank2]:[E101 07:22:40.7 compiler_depend.ts:429] operator():compiler_depend.ts:128 NPU function error: call "
+        "aclnnFill failed, error code is 207001\n"
+        "[ERROR] 2026-01-01-07:22:30 (PID:61, Device:2, RankID:-1) ERR00100 PTA call acl api failed\n"
+        "EL0004: [PID: 61] 2026-01-01-07:22:29.827.496 Failed to allocate memory.\n"
+        "        Failed to allocate resource[DeviceMemory] with info [size:1073741824]. Reason: Memory is exhausted.\n"
+    )
+    assert "NPU 2 is out of memory in operator aclnnFill: 1.0 GiB were requested." in verdict(lines).sentence
+
+
+def test_what_the_dump_of_a_kernel_says_of_its_function_and_line() -> None:
+    head = "[ERROR] {}(61,fill):2026-01-01-14:54:51.635.208 [a.cc:12]62 "
+    lines = (
+        head.format("RUNTIME") + "PrintCoreInfo:An error occurs on the device(chipId:0, dieId:0), the serial number is "
+        "40, the error is aicore error, core id is 7, error code = 0, dump info: pc start: 0x10, current: 0x50\n"
+        + head.format("RUNTIME") + "[DFX_INFO]AI Core kernel execution failed, device_id=0, fault kernel_name=fill\n"
+        + head.format("IDEDD") + "Error symbol information. coreId=7, coreType=0, symbol=_Z4pourPDhS_j.cube+0xd4.\n"
+        + head.format("IDEDD") + "Group[0] outerSrc=/w/ops/fill.cpp:61:9 innerSrc=/opt/cann/asc/impl/pump.h:12:3\n"
+        + head.format("RUNTIME") + "rtStreamSynchronize:ErrCode=507015, desc=[aicore exception]\n"
+    )  # fmt: skip
+    assert "kernel fill failed on AI core 7 of" in verdict(lines).sentence
