@@ -7,6 +7,7 @@ Invariants:
         step, no ordinary line, and nothing that begins.
     completed.C3. A bare word (`done`, which a shell or a wrapper also prints) counts only if it comes once, and after
         the last error of its log, if there is one, only with a step between.
+    completed.C4. What says only that no fault was found (the mark "besides") counts where something else completed.
 """
 
 from __future__ import annotations
@@ -23,8 +24,6 @@ from livedbg.model.snapshot import Snapshot
 
 _AT_THE_END: Final = 2**62
 """The line of what was read at the end of a big log, whose lines are not counted."""
-
-
 _BESIDES: Final = "besides"
 
 
