@@ -18,7 +18,7 @@ from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.ended import is_interrupt, lives
 from livedbg.analysis.postmortem.lines import known_lines, named_elsewhere
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after, survived, unless_survived
-from livedbg.analysis.postmortem.unexplained import tests_open
+from livedbg.analysis.postmortem.tested import tests_open
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import steps_of, thrown_at
 from livedbg.analysis.rules.signatures import explained

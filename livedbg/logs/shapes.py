@@ -46,7 +46,9 @@ _FIRSTS = 256  # first characters that are remembered
 
 IGNORED: Final = "Exception ignored "
 """What CPython writes before a traceback that ends nothing (PyErr_WriteUnraisable): of a finaliser, a callback."""
-_IGNORED_LOWER: Final = IGNORED.lower()
+_OWN_TROUBLE: Final = ("llvmsymbolizer: ", "llvm-symbolizer: ", "addr2line: '")
+"""With these words begins what a sanitizer's helper prints that finds no symbols for a report: no error of the run."""
+_HARMLESS: Final = (IGNORED.lower(), *_OWN_TROUBLE)
 _OF_ERROR: Final = lazy_re(
     r"error|exception|fail|traceback|caught|retr(?:y|ie)|could|can(?:'t|not)|unable|problem|ignor|skip|crash|abort"
     r"|timed? ?out|trying|attempt|fall(?:ing)? ?back",
@@ -216,7 +218,7 @@ def guess_severity(line: str) -> Severity:
         return Severity.ERROR
     for hint in _HINTS:
         if hint in start:
-            if start.startswith(_IGNORED_LOWER):
+            if start.startswith(_HARMLESS):
                 return Severity.WARNING
             match = _GUESS.search(line, 0, _GUESS_CHARACTERS)
             if match is not None and match.lastgroup is not None:

@@ -24,7 +24,8 @@ from msgspec.structs import replace
 
 from livedbg.logs.decoder import Feed, LogDecoder
 from livedbg.logs.last_words import ends_tests, telling_line
-from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.logs.sanitizers import ENDED, WARNED, place_of
+from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.said import Said
@@ -83,6 +84,9 @@ def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
 
 
 _LISTED: Final = "listed below:"
+_RULE, _DOTS = "-" * 79, "." * 79
+"""Of Catch2's headings (lazyPrint of its console reporter)."""
+_HEADING: Final = (_RULE.encode(), _DOTS.encode())
 
 
 class FailedTest(Struct):
@@ -121,11 +125,17 @@ class TestRun(Struct):
         next: data of a test whose name is yet to come.
         runs: the test that has begun and has not ended, or "".
         section: the test whose report is being printed, or "".
+        captured: whether its report is at what it had printed: no reason of it.
         raised: by section, the lines of that test's exception.
+        placed: by section, where a plain traceback ends in the file of that test.
+        heading: the test that a heading of Catch2 names so far; None outside of one.
         summary: the final line that reports failed tests; "" before it.
         again: whether a run ended just before, whose tests may be listed once more.
         ended: whether a test has failed for a known reason: the run, too, if nothing follows.
         named: whether its runner has said so: the run, too, whatever follows of its tests.
+        printed: the failed test whose runner prints below what it printed, or "".
+        own: whether the exception of the text is one of such a test, or of that of a section.
+        again_passed: whether the text says that a test that had failed has passed since.
         goes_on: whether the text was the beginning or the success of another one.
         over: whether the run has ended, and none has begun since.
         told: the failure of the run, whose tests are named only behind its summary.
@@ -135,11 +145,17 @@ class TestRun(Struct):
     next: FailedTest = field(default_factory=FailedTest)
     runs: str = ""
     section: str = ""
+    captured: bool = False
     raised: dict[str, list[str]] = field(default_factory=dict)
+    placed: dict[str, str] = field(default_factory=dict)
+    heading: str | None = None
     summary: str = ""
     again: bool = False
     ended: bool = False
     named: bool = False
+    printed: str = ""
+    own: bool = False
+    again_passed: bool = False
     goes_on: bool = False
     over: bool = False
     told: ExceptionHit | None = None
@@ -149,13 +165,15 @@ class TestRun(Struct):
         """Return `in test Net.Two`, `after its tests had ended`, or ""."""
         return f"in test {self.runs}" if self.runs else "after its tests had ended" if self.over else ""
 
-    def take(self, text: str, raised: str) -> None:
-        """Take a further text, and the exception that the record reports, or "".
+    def take(self, text: str, raised: str, frames: Sequence[Frame] = ()) -> None:
+        """Take a further text, and the exception that the record reports, or ""; `frames` are of a plain traceback.
 
         Runners print place and reason either before the name (`place`, `why`) or after it (`at`, `because`).
         """
-        every = [one.said for one in run_book().found(text)]
+        places = run_book().found(text)
+        every = [one.said for one in places]
         found = {said.code: said for said in reversed(every)}
+        begins_at = {one.said.code: one.begin for one in places}
         told = {kind: found[kind].sentence for kind in found}
         if self.runs and told.get("passed") == self.runs and self.next.place and self.next.said:
             told.pop("passed")  # in another process, a rank of the same run: here it has failed
@@ -165,28 +183,23 @@ class TestRun(Struct):
                 self.told, self.failed = None, {}
         elif self.runs in (told.get("passed"), told.get("test")):
             self.runs = ""
-        self.section = told.get("section", self.section)
-        if "section" in told or "chained" in told:
-            self.raised.pop(self.section, None)
+        plain = self._report(every, raised, frames)
         if "passed" in told:
             self.next = FailedTest()
-        if "reason" in told and len(self.raised) < _TESTS:
-            self.raised.setdefault(self.section, []).extend(said.sentence for said in every if said.code == "reason")
         if not raised or not self.failed:
             self.next.place = self.next.place or told.get("place", "")
             self.next.said = self.next.said or _reason(told.get("why", "") if self.next.place else "")
             self.next.raised = raised or self.next.raised
         named = found["test"].facts.values if "test" in found else {}
+        runner_passed = "passed" in found and found["passed"].facts.values.get("status") is not None
+        printed = self.printed
+        if runner_passed or not told.keys().isdisjoint(("starts", "summary", "closing")):
+            self.printed = ""
+        self.again_passed = runner_passed and self.failed.pop(found["passed"].sentence, None) is not None
         if name := told.get("test", ""):
-            known = self.failed.setdefault(name, self.next) if len(self.failed) < _TESTS else FailedTest()
-            self.next = FailedTest()
-            known.name = name
-            known.place = known.place or named.get("place", "")
-            known.status = named.get("status", "")
-            known.said = known.said or _reason(named.get("said", "") or (known.raised if known.status else ""))
-            for further in (said for said in every if said.code == "test" and len(self.failed) < _TESTS):
-                reason, status = _reason(further.facts.values.get("said", "")), further.facts.values.get("status", "")
-                self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason, status=status))
+            self._name(name, found, every)
+            below = "ended" in told and found["ended"].facts.values.get("below")
+            self.printed = name if below and begins_at.get("starts", -1) < begins_at["ended"] else ""
         if (runs := self.failed.get(self.runs)) is not None:  # it was named before, in a list
             runs.place, runs.said = runs.place or self.next.place, runs.said or self.next.said or _reason(raised)
         last = next(reversed(self.failed.values()), None)
@@ -195,27 +208,61 @@ class TestRun(Struct):
             last.said = last.said or _reason(raised or told.get("because", ""))
             if "more" in told and last.said.endswith("!"):
                 last.said = _reason(f"{last.said}: {told['more']}")
-        because = bool(told.keys() & {"ended", "because", "more"}) or bool(named.get("said"))
+        explained = bool(raised) and last is not None and last.name == printed and last.said == _reason(raised)
+        because = explained or bool(told.keys() & {"ended", "because", "more"}) or bool(named.get("said"))
         self.named = because and last is not None and bool(last.why)
-        self.ended = self.named or self._failing(told)
+        self.ended = self.named or plain or self._failing(told)
+        self.own = bool(raised and (plain or printed or (self.captured and self.section)))
         self.goes_on = "begins" in told or "passed" in told
         self.over = (self.over or ends_tests(text)) and not self.goes_on
         self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
 
+    def _report(self, every: Sequence[Said], raised: str, frames: Sequence[Frame]) -> bool:
+        """Take what the report of a failed test says; return whether it is by a plain traceback."""
+        told = {said.code: said.sentence for said in reversed(every)}
+        self.section = told.get("section", self.section)
+        if "section" in told or "chained" in told:
+            self.raised.pop(self.section, None)
+        self.captured = "captured" in told or (self.captured and "section" not in told)
+        plain = bool(frames and self.section) and not self.captured and self.section not in self.raised
+        if len(self.raised) >= _TESTS:
+            return False
+        if plain:
+            self.raised[self.section] = [raised]
+            self.placed[self.section] = _place_in(self.section, frames)
+        if "reason" in told:
+            self.raised.setdefault(self.section, []).extend(said.sentence for said in every if said.code == "reason")
+        return plain
+
+    def _name(self, name: str, found: Mapping[str, Said], every: Sequence[Said]) -> None:
+        """Take the name of a failed test, and those of further ones in the same text."""
+        named = found["test"].facts.values
+        known = self.failed.setdefault(name, self.next) if len(self.failed) < _TESTS else FailedTest()
+        self.next = FailedTest()
+        known.name = name
+        known.place = known.place or named.get("place", "")
+        known.status = named.get("status", "")
+        known.said = known.said or _reason(named.get("said", "") or (known.raised if known.status else ""))
+        for further in (said for said in every if said.code == "test" and len(self.failed) < _TESTS):
+            reason, status = _reason(further.facts.values.get("said", "")), further.facts.values.get("status", "")
+            self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason, status=status))
+
     def _failing(self, told: Mapping[str, str]) -> bool:
         """Return whether a text is the last known of why a test fails, which its runner has not named since (D4)."""
-        if self.runs and self.next.place and self.next.said:
+        if (self.runs or self.next.name) and self.next.place and self.next.said:
             return "place" in told or "why" in told
         return bool(self.section) and "reason" in told and self.raised.get(self.section) is not None
 
     def said(self) -> Said:
         """Return the message of the summary: the first tests with their reasons, and in further lines all others."""
         failed = sorted(self.failed.values(), key=lambda test: self.told is not None and not test.why)
-        if self.told is None and self.runs and self.next.said:
-            failed.append(replace(self.next, name=self.runs))
+        if self.told is None and (self.next.name or self.runs) and self.next.said:
+            failed.append(replace(self.next, name=self.next.name or self.runs))
         tests = failed or [FailedTest(name) for name in self.raised if name] or [self.next]
         for test in tests:
-            test.said = _reason("\n".join(self._raised_by(test.name))) or test.said
+            section = self._section_of(test.name)
+            test.said = _reason("\n".join(self.raised.get(section, ()))) or test.said
+            test.place = test.place or self.placed.get(section, "")
         head = tests[0].head
         if not head:
             return Said(system=CrashDecoder.name, code=FAILED_TESTS, exception=self.summary, sentence="")
@@ -232,10 +279,29 @@ class TestRun(Struct):
             related=self.summary,
         )
 
-    def _raised_by(self, name: str) -> list[str]:
-        known = (lines for of, lines in self.raised.items() if of in {name, name.partition("::")[2].replace("::", ".")})
-        alone = next(iter(self.raised.values())) if len(self.failed) == len(self.raised) == 1 else []
-        return next(known, alone)
+    def _section_of(self, name: str) -> str:
+        own = {name, name.partition("::")[2].replace("::", ".")}
+        alone = next(iter(self.raised)) if len(self.failed) == len(self.raised) == 1 else ""
+        return next((of for of in self.raised if of in own), alone)
+
+    def head(self, line: str) -> None:
+        """Take a line for the heading that Catch2 prints once above what fails in a test: rule, name, rule, place."""
+        if line == _DOTS and self.heading:
+            if self.next.name and self.next.said:
+                self.failed.setdefault(self.next.name, self.next)
+            self.next, self.heading = FailedTest(self.heading), None
+        elif line == _RULE or (self.heading is not None and line != _DOTS):
+            self.heading = self.heading or ("" if line == _RULE else line.strip())
+        else:
+            self.heading = None
+
+
+def _place_in(name: str, frames: Sequence[Frame]) -> str:
+    """Return the innermost place in the file of the function of a test, `test_sum.py:31`, or ""."""
+    function = name.rpartition(".")[2].partition("[")[0]
+    file = next((frame.file for frame in frames if frame.function == function), None)
+    inner = next((frame for frame in frames if file and frame.file == file), None)
+    return f"{(inner.file or '').rpartition('/')[2]}:{inner.line}" if inner is not None and inner.line else ""
 
 
 def _reason(text: str) -> str:
@@ -258,7 +324,9 @@ class CrashDecoder(LogDecoder):
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        return (*crash_book().triggers, *run_book().triggers)
+        return (*crash_book().triggers, *run_book().triggers, *_HEADING)
+
+    opens = _HEADING
 
     @cached_property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
@@ -281,12 +349,15 @@ class CrashDecoder(LogDecoder):
                 first, newline, rest = message.partition(_NEWLINE)
                 message = f"{first.rstrip(' .')}, {when}{newline}{rest}"
                 said = replace(said, sentence=message)
-            raised = f"{said.exception}: {message.partition(_NEWLINE)[0]}"
+            place = place_of(said.stack) if said.code in (ENDED, WARNED) else ""
+            raised = ", in ".join(filter(None, (said.exception, place)))
+            raised = f"{raised}: {message.partition(_NEWLINE)[0]}"
             if said.code != "traceback" or record.severity.rank >= Severity.ERROR.rank:  # else logged as harmless
                 hit = self._aborted(record, said) or self._hit(record, said, index)
                 events.append(ExceptionSeen(hit=hit, **stamp))
                 self._remember(hit)
-        events += self._tests(record, stamp, raised)
+        plain = crash is not None and crash[0].code == "traceback" and not record.head
+        events += self._tests(record, stamp, raised, crash[0].stack if crash is not None and plain else ())
         return events, ()
 
     def alone(self, trigger: bytes) -> Feed:
@@ -302,15 +373,17 @@ class CrashDecoder(LogDecoder):
 
         return feed
 
-    def _tests(self, record: LogRecord, stamp: Stamp, raised: str) -> Iterator[Event]:
+    def _tests(self, record: LogRecord, stamp: Stamp, raised: str, frames: Sequence[Frame]) -> Iterator[Event]:
         """Yield the result of a run of tests at its end; earlier exceptions were those of tests (D2)."""
         of = (record.source, record.writer)
         run = self._runs.setdefault(of, TestRun())
-        run.take(record.text, raised)
-        over = raised or run.summary or run.goes_on or ends_tests(record.text)
+        run.head(record.text.partition(_NEWLINE)[0])
+        run.take(record.text, raised, frames)
+        over = (raised and not run.own) or run.summary or run.goes_on or ends_tests(record.text)
         before = self._ended.pop(of, None) if over else None
         if before is not None and (raised or not run.summary):
-            went_on = _WENT_ON if raised or of in self._nameless else TESTS_WENT_ON
+            another = raised and not any(test.status for test in run.failed.values())  # CTest outlives its tests
+            went_on = _WENT_ON if another or run.again_passed or of in self._nameless else TESTS_WENT_ON
             yield ExceptionSeen(hit=replace(before, survived=went_on), **stamp)
         if run.told is not None and run.failed:
             said = run.said()
@@ -318,11 +391,16 @@ class CrashDecoder(LogDecoder):
                 run.told, type=said.exception, message=said.sentence[:_MESSAGE_LIMIT], related=run.told.type
             )
             yield ExceptionSeen(hit=named, **stamp)
-        if raised:
+        if raised and not run.own:
             return
-        if ends_tests(record.text):
+        if ends_tests(record.text) or run.printed or run.own:
             for hit in self._hits.pop(record.source, {}).values():
-                yield ExceptionSeen(hit=replace(hit, survived=TESTS_WENT_ON), **stamp)
+                if ends_tests(record.text) or (
+                    hit.writer == record.writer and (run.printed or hit.first_line == record.line)
+                ):
+                    yield ExceptionSeen(hit=replace(hit, survived=TESTS_WENT_ON), **stamp)
+                else:
+                    self._remember(hit)
         if run.summary:
             hit, listed = self._hit(record, run.said(), None), record.text.endswith(_LISTED)
             hit = replace(hit, id=self._told.pop(of, hit.id))

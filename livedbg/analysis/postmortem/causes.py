@@ -22,6 +22,8 @@ Invariants:
         above an end without a reason (an abort, a traceback that is cut off), or above any of them if it may end its
         program, unless its log goes on after it; a kernel's log always does.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
+    causes.C12. A failed test that stands above the first error, in its log and by its writer, leads: what ended the
+        program came later, and is said behind it.
     causes.C11. If only accounts that something failed are known, the line above the first one is quoted (above a
         kernel's line, if it speaks of a failure); if only aborts without a reason are, the nearest of the few lines
         above that speaks of a failure leads. Not so if a step is reported there, or if an account says that a signal
@@ -47,7 +49,7 @@ from livedbg.analysis.wording import brief, followers_said, runs_said, time_said
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, speaks_of_failure, step_of
 from livedbg.logs.writers import rank_of
-from livedbg.model import CauseClass, Diagnostic, Severity
+from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case, sentences
 
@@ -127,6 +129,12 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
         return found
     times = _Times(errors)
     first, why = _first(errors, times, state.snapshot)
+    if (test := _failed_before(first, errors, times, state.snapshot)) is not None:
+        ended, then = first.finding, brief(first.finding).rstrip(".")
+        found[first.number] = replace(found[first.number], state=None, severity=Severity.WARNING, roots=())
+        said = sentences(found[test.number].sentence, f"Then: {then}")
+        found[test.number] = replace(found[test.number], sentence=said, next=ended.next)
+        errors, first = [error for error in errors if error is not first], test
     following = [(error, word) for error in errors if (word := _relation(first, error, times, why))]
     for error, word in following:
         found[error.number] = _note(found[error.number], word, first)
@@ -330,6 +338,21 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     if rivals and all(times.after(first, error) for error in rivals):
         return first, "It stands first in the log."
     return first, ""
+
+
+def _failed_before(first: _Error, errors: Iterable[_Error], times: _Times, snapshot: Snapshot) -> _Error | None:
+    """Return the failed test above an error, by its writer (C12), or None."""
+    failed = {
+        (hit.source, hit.raised_line or hit.line)
+        for hit in snapshot.exceptions.values()
+        if hit.catchpoint == f"log: {FAILED_TESTS}"
+    }
+    tests = (
+        one
+        for one in errors
+        if one.stream == first.stream and one.finding.evidence and (one.log, one.finding.evidence[0].line) in failed
+    )
+    return next((one for one in tests if one is not first and times.after(one, first)), None)
 
 
 def _odd_one(stalls: Sequence[_Error]) -> _Error | None:

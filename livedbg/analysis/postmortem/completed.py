@@ -7,6 +7,7 @@ Invariants:
         step, no ordinary line, and nothing that begins.
     completed.C3. A bare word (`done`, which a shell or a wrapper also prints) counts only if it comes once, and after
         the last error of its log, if there is one, only with a step between.
+    completed.C4. What says only that no fault was found (the mark "besides") counts where something else completed.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from livedbg.model.snapshot import Snapshot
 
 _AT_THE_END: Final = 2**62
 """The line of what was read at the end of a big log, whose lines are not counted."""
+_BESIDES: Final = "besides"
 
 
 def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
@@ -41,6 +43,10 @@ def is_bare(said: Diagnostic) -> bool:
 def _counts(said: Diagnostic, snapshot: Snapshot) -> bool:
     if not is_bare(said):
         return True
+    if _BESIDES in said.message.marks:
+        told = (one.message for one in snapshot.diagnostics.values() if one.message.ends == "completes")
+        if not any(not one.over and _BESIDES not in one.marks for one in told):
+            return False
     source, number = snapshot.log_sources.get(said.log), line_of(said)
     if said.evidence[0].line != said.evidence[-1].line:
         return False  # it comes again and again
@@ -79,8 +85,12 @@ def completed_in(source: LogSource, snapshot: Snapshot, until: int = _AT_THE_END
 
 
 def completed_behind_errors(source: LogSource, snapshot: Snapshot) -> bool:
-    """Return whether a log ends with a message of completion after all its error lines: the run survived them."""
-    last = completed_in(source, snapshot)
+    """Return whether a log ends with a message of completion after all its error lines: the run survived them.
+
+    Tests that all passed did so whatever their log goes on with.
+    """
+    passed = (said for said in completions(snapshot, source.id) if "tests" in said.message.marks)
+    last = completed_in(source, snapshot) or list(passed)
     if not last or source.first_error_line is None:
         return False
     lines = known_lines(source, snapshot)

@@ -24,13 +24,14 @@ Invariants:
         more, if a logger wrote that one, too): it says more. So is one whose name is not printed below its frames, if
         a later one came from the same place.
     survived.V14. So is one after which the log begins again, with its first lines: it ended an earlier run.
+    survived.V15. So is one in a test that has passed since (tested.P1): where several prove an error, if all are.
     survived.V13. So is an exception of Java that a thread of a server's pool logged: it ends no program.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -39,6 +40,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completes_after
 from livedbg.analysis.postmortem.ended import heads, went_well
 from livedbg.analysis.postmortem.lines import KnownLine, known_lines
+from livedbg.analysis.postmortem.tested import last_of_tests, passed_around, printed_of_failed
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
 from livedbg.logs.last_words import answers_requests, gives_up, says_caught, waits, without_numbers
@@ -113,12 +115,9 @@ def _fails_its_run(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     if hit.catchpoint != f"log: {FAILED_TESTS}" or hit.line is None or source is None:
         return False
     lines = known_lines(source, snapshot)
-    last = max((line.number for line in lines if line.tests and line.number > hit.line), default=hit.line)
-    if (
-        not lines
-        or lines[0].number > hit.line
-        or sum(line.ordinary for line in lines if line.number > last) >= _ORDINARY
-    ):
+    last = max(hit.line, last_of_tests(source.id, snapshot))
+    behind = (line for line in lines if line.number > last and not printed_of_failed(source.id, line.number, snapshot))
+    if not lines or lines[0].number > hit.line or sum(line.ordinary for line in behind) >= _ORDINARY:
         return False
     passed = (said for said in snapshot.diagnostics.values() if said.message.ends == "completes")
     return not any(said.log == hit.source and said.message.last > hit.line for said in passed)
@@ -130,9 +129,24 @@ def goes_on_after(evidence: Iterable[Evidence], snapshot: Snapshot, own_lines: O
     The log of the first line of evidence counts, and the last line there. `own_lines` are of the runtime that reported
     it.
     """
+    evidence = tuple(evidence)
     spots = list(_spots(evidence))
     last = max((spot for spot in spots if spot.source == spots[0].source), key=lambda spot: spot.line, default=None)
-    return _after(last, snapshot, own_lines) if last is not None else ""
+    if last is None:
+        return ""
+    begins = [proof.line for proof in evidence if proof.log == last.source and proof.line is not None]
+    return _in_passed(last.source, begins, snapshot) or _after(last, snapshot, own_lines)
+
+
+def _in_passed(log: str, begins: Sequence[int], snapshot: Snapshot) -> str:
+    """Return the proof that a test around the lines in which an error begins has passed (V15), or ""."""
+    source = snapshot.log_sources.get(log)
+    if source is None or snapshot.processes:
+        return ""
+    lines = known_lines(source, snapshot)
+    writers = {_writer(_Spot(log, line, None), lines) for line in begins}
+    test = passed_around(log, writers.pop(), begins, snapshot) if len(writers) == 1 else ""
+    return f"it was in test {test}, which passed" if test else ""
 
 
 def summaries(log: str, snapshot: Snapshot) -> set[int]:
@@ -175,7 +189,8 @@ class _Kept:
             caught = _is_caught(hit, snapshot)
             over = hit.catchpoint == f"log: {FAILED_TESTS}"
             spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns, logged=hit.logged, caught=caught, over=over)
-            found = self._after[hit.id] = _after(spot, snapshot, None)
+            found = _in_passed(spot.source, (hit.raised_line or hit.first_line or spot.line,), snapshot)
+            found = self._after[hit.id] = found or _after(spot, snapshot, None)
         return found
 
     def as_before(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
@@ -257,6 +272,8 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: OwnLines | None) -> str:
     if is_replaced(source, snapshot):
         return "a later attempt of the job was started after it"
     lines = known_lines(source, snapshot)
+    if spot.over:
+        lines = tuple(one for one in lines if not printed_of_failed(source.id, one.number, snapshot))
     errors = sorted({other.line: other for other in _errors(spot, snapshot)}.values(), key=lambda other: other.line)
     first = lines[0].number if lines else source.lines
     if first is not None and (unseen := _unseen(spot, errors, first, lines, source)):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from livedbg.analysis.postmortem.lines import older_logs
+from livedbg.analysis.postmortem.tested import tests_open
 from livedbg.analysis.rules.words import many
 from livedbg.logs.sanitizers import WARNED
 from livedbg.model import NO_LOG, CauseClass, Severity
@@ -14,9 +14,6 @@ from livedbg.text.quantities import byte_size
 from livedbg.text.wording import listing, sentences
 
 _NAMED: Final = 2
-_TEST_BEGINS: Final = ("begins", "section")
-_TEST_ENDS: Final = ("passed", "test")
-_RUN_ENDS: Final = ("summary", "closing")
 
 
 def not_read(snapshot: Snapshot) -> str:
@@ -70,55 +67,3 @@ def warned_at(snapshot: Snapshot) -> set[tuple[str, int | None]]:
     """Return the logs and lines of reports of sanitizers after which the program went on, as far as they know."""
     told = (hit for hit in snapshot.exceptions.values() if hit.catchpoint == f"log: {WARNED}" and not hit.survived)
     return {(hit.source or "", hit.raised_line or hit.line) for hit in told}
-
-
-class TestMark(NamedTuple):
-    """A record in which a test begins (`name`), or ends (""; `ends` has failed), by what its runner prints."""
-
-    first: int
-    last: int
-    name: str
-    ends: str = ""
-
-
-def test_marks(snapshot: Snapshot) -> dict[tuple[str, str], list[TestMark]]:
-    """Return where tests begin and end, by log and writer, in order."""
-    from livedbg.signatures.crashes import run_book  # logs only: a look at processes is done before
-
-    marks: dict[tuple[str, str], list[TestMark]] = {}
-    for record in snapshot.recent_logs:
-        told = {one.said.code: one.said.sentence for one in run_book().found(record.text)}
-        if record.line is None or told.keys().isdisjoint((*_TEST_BEGINS, *_TEST_ENDS, *_RUN_ENDS, "because")):
-            continue
-        last, of = record.last_line or record.line, marks.setdefault((record.source, record.writer), [])
-        begun = next((told[kind] for kind in _TEST_BEGINS if kind in told), "")
-        if "because" in told and of and of[-1].ends:  # what a list of failed tests quotes below a name
-            of += [TestMark(record.line, last, of[-1].ends), TestMark(last, last, "", of[-1].ends)]
-        else:
-            of.append(TestMark(record.line, last, begun, "" if begun else told.get("test", "")))
-    return marks
-
-
-def test_at(line: int, marks: Sequence[TestMark]) -> str:
-    """Return the test that ran at a line, or ""; the end of a test behind it may stand in the same record."""
-    told = (one for one in reversed(marks) if (one.first <= line if one.name else one.last < line))
-    return next((one.name for one in told), "")
-
-
-def tests_open(snapshot: Snapshot) -> str:
-    """Return `Test Net.Two had begun and not ended, of ranks 0 and 1`, or ""."""
-    from livedbg.signatures.crashes import run_book  # logs only: a look at processes is done before
-
-    runs: dict[tuple[str, str], str] = {}
-    for record in snapshot.recent_logs:
-        for one in run_book().found(record.text):
-            name, key = one.said.sentence, (record.source, record.writer)
-            if one.said.code == "begins":
-                runs[key] = name
-            elif one.said.code in _TEST_ENDS and runs.get(key) == name:
-                del runs[key]
-    of: dict[str, list[str]] = {}
-    for (_, writer), name in runs.items():
-        of.setdefault(name, []).append(writer)
-    said = (f"{name}{f' ({listing(filter(None, whose))})' if any(whose) else ''}" for name, whose in of.items())
-    return f"Begun and not ended: {listing(said)}" if of else ""

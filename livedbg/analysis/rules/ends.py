@@ -9,10 +9,14 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in, completions, is_bare, line_of, not_completed
 from livedbg.analysis.postmortem.ended import hang_before, heads, how_ended, is_interrupt, lives, was_hung
 from livedbg.analysis.postmortem.lines import older_logs
-from livedbg.analysis.postmortem.unexplained import tests_open
+from livedbg.analysis.postmortem.survived import goes_on_after, survived
+from livedbg.analysis.postmortem.tested import tests_open
+from livedbg.analysis.postmortem.unexplained import errors_at
 from livedbg.analysis.rules.base import INTERRUPTED, Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
+from livedbg.logs.sanitizers import WARNED
 from livedbg.model import CauseClass, Evidence, Severity
+from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import listing, sentence_case, sentences
 
 _SHOWN: Final = 2
@@ -106,20 +110,32 @@ class RunCompleted:
         last = [said for source in sources for said in completed_in(source, snapshot)]
         said = max(last or told, key=lambda one: (not is_bare(one), line_of(one), one.cause is CauseClass.SUMMARY))
         if missing is None:
-            more = f"no error is known to have ended it, in {many(len(sources), 'log')}"
+            logs = many(len(sources), "log")
+            more = "" if _else_ended(snapshot) else f"; no error is known to have ended it, in {logs}"
         else:
             who = f"{listing(missing[:_SHOWN])} did" if missing else "its log goes on, or another one does"
-            more = f"{who} not say so"
+            more = f"; {who} not say so"
         opened = tests_open(snapshot) if missing is not None else ""
         yield Finding(
             rule=self.name,
             severity=Severity.INFO,
-            sentence=sentences(opened, f"{said.sentence}, at {said.evidence[-1].place}; {more}"),
+            sentence=sentences(opened, f"{said.sentence}, at {said.evidence[-1].place}{more}"),
             claim=said.sentence,
             evidence=tuple(reversed(said.evidence)),
             since_wall_ns=said.evidence[-1].at_wall_ns,
             state=VerdictState.EXITED if missing is None else VerdictState.UNKNOWN,
         )
+
+
+def _else_ended(snapshot: Snapshot) -> bool:
+    """Return whether an error is known that nothing survived: another finding is about that."""
+    told = (said for said in snapshot.diagnostics.values() if said.evidence)
+    known = errors_at(snapshot)
+    errors = (said for said in told if (said.log, said.evidence[0].line) in known)
+    return any(not goes_on_after(said.evidence, snapshot) for said in errors) or any(
+        (hit.catchpoint or "").startswith("log") and hit.catchpoint != f"log: {WARNED}" and not survived(hit, snapshot)
+        for hit in snapshot.exceptions.values()
+    )
 
 
 def rules() -> Sequence[Rule]:

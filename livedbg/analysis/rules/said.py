@@ -13,7 +13,7 @@ from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.exceptions import is_of_string
 from livedbg.analysis.postmortem.survived import OwnLines, goes_on_after, unless_survived
-from livedbg.analysis.postmortem.unexplained import test_at, test_marks
+from livedbg.analysis.postmortem.tested import test_at, test_marks
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.user_code import Inside
 from livedbg.model import Diagnostic, Severity

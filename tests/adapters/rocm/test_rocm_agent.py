@@ -53,7 +53,7 @@ def test_waves_of_one_kernel_are_one_fault() -> None:
         "not use (125 waves)."
     ]
     (fault,) = found("signature", NEW)
-    assert fault.sentence == "GPU 4: a kernel accessed memory that is not mapped (Write access to a read-only page)."
+    assert fault.sentence == "GPU 4: a kernel wrote to memory that is read-only."
     assert verdict(NEW).state is VerdictState.CRASHED
 
 
