@@ -140,7 +140,7 @@ _FILES: Final = (
         Inside.NEVER,
         lazy_re(
             r"/include/c\+\+/|^/usr/(?:local/)?include/|^/usr/lib/gcc/|^/usr/src/(?:debug|gdb-python|python\d?|glibc|gcc)[^/]{0,200}/"
-            r"|^(?:\.{1,2}/)+(?:sysdeps|nptl|io|socket|misc|stdlib|csu|posix|string|time|signal|elf)/"
+            r"|^(?:\.{1,2}/)+(?:sysdeps|nptl|io|socket|misc|stdlib|csu|posix|string|time|signal|elf|malloc|debug|libio|dlfcn)/"
             r"|/glibc-[\d.]{1,20}[^/]{0,100}/|/libstdc\+\+-v3/|(?:^|/)(?:libsanitizer|compiler-rt|libgcc|sysdeps|csu)/"
             r"|(?:^(?:\./)?|/c?[Pp]ython[\w.-]{0,40}/(?:work/)?)(?:Modules|Python|Objects|Parser|Programs)/[\w/]+\.[ch]$"
         ),

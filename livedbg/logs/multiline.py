@@ -83,7 +83,7 @@ _NATIVE_STACK = lazy_re(
     r"|Backtrace|======= (?:Backtrace|Memory map)"
     r"|==== backtrace (?:\(tid|====)|={19,40}$"
     r"|\d{1,3} +(?:0x[0-9a-f]{8,16} \S|/\S{1,300}\(\S{0,1000}\+0x[0-9a-f]{1,16}\) \[0x)"
-    rf"|{_VISUAL_STUDIO}"
+    rf"|{_VISUAL_STUDIO}|--Type <(?:RET|return)> "
 )
 _REPORT = lazy_re(r"(?:==\d+==)?(?:ERROR|WARNING): \w+Sanitizer: ")
 _REPORT_LINE = lazy_re(  # compiler-rt: asan_errors.cpp, asan_descriptions.cpp, lsan_common.cpp, hwasan_report.cpp
