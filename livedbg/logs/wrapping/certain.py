@@ -86,8 +86,7 @@ def _of_worker(prefix: str) -> Tag:
     assert match is not None, "it matched before"
     rank, place = _RANK.search(prefix), _PLACE.search(f"{match['name'] or ''}{match['more'] or ''}")
     number = None if rank is None else int(rank[1])
-    kind = "EngineCore" if (match["name"] or "").startswith("EngineCore") else "worker"  # vLLM's, or its worker
-    writer = f"{kind} {place[1].strip()}" if place is not None else f"pid {match['pid']}"
+    writer = f"worker {place[1].strip()}" if place is not None else f"pid {match['pid']}"
     address = _ADDRESS.search(match["rest"])
     return Tag(
         writer if number is None else f"rank {number}",
