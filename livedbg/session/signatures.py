@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
@@ -26,6 +27,11 @@ USERS = "signatures"
 
 def own_folder() -> Path:
     """Return the folder of a user's own signatures (XDG Base Directory Specification)."""
+    return _own_folder(os.environ.get("XDG_CONFIG_HOME"), os.environ.get("HOME"))
+
+
+@cache
+def _own_folder(_configuration: str | None, _home: str | None) -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("livedbg") / "signatures"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final
 
@@ -95,6 +96,11 @@ _KNOWN: Final = _Known()
 def known_lines(source: LogSource, snapshot: Snapshot) -> tuple[KnownLine, ...]:
     """Return the known lines of a log, in order."""
     return _KNOWN.lines(source, snapshot)
+
+
+def first_after(number: int, lines: Sequence[KnownLine]) -> int:
+    """Return the index of the first of a log's known lines after a line."""
+    return bisect_right(lines, number, key=lambda line: line.number)
 
 
 def steps_on(lines: Iterable[KnownLine]) -> bool:

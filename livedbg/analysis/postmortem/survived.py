@@ -30,8 +30,10 @@ Invariants:
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from msgspec import Struct
@@ -39,7 +41,7 @@ from msgspec import Struct
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completes_after
 from livedbg.analysis.postmortem.ended import heads, went_well
-from livedbg.analysis.postmortem.lines import KnownLine, known_lines
+from livedbg.analysis.postmortem.lines import KnownLine, first_after, known_lines
 from livedbg.analysis.postmortem.tested import last_of_tests, passed_around, printed_of_failed
 from livedbg.analysis.rules.words import duration, many
 from livedbg.analysis.wording import with_more
@@ -177,11 +179,12 @@ class _Kept:
         self._after: dict[str, str] = {}
         self._caught: Counter[tuple[object, ...]] | None = None
         self._raised: dict[tuple[object, ...], list[ExceptionHit]] | None = None
+        self._errors: dict[str, list[_Spot]] | None = None
 
     def renew(self, snapshot: Snapshot) -> None:
         rests_on = (snapshot.exceptions, snapshot.diagnostics, snapshot.log_sources, snapshot.recent_logs)
         if len(self._of) != len(rests_on) or any(a is not b for a, b in zip(self._of, rests_on, strict=True)):
-            self._of, self._after, self._caught, self._raised = rests_on, {}, None, None
+            self._of, self._after, self._caught, self._raised, self._errors = rests_on, {}, None, None, None
 
     def after(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
         found = self._after.get(hit.id)
@@ -192,6 +195,17 @@ class _Kept:
             found = _in_passed(spot.source, (hit.raised_line or hit.first_line or spot.line,), snapshot)
             found = self._after[hit.id] = found or _after(spot, snapshot, None)
         return found
+
+    def errors_after(self, spot: _Spot, snapshot: Snapshot) -> Sequence[_Spot]:
+        """Return the errors below a place in its log, one a line, in order."""
+        self.renew(snapshot)
+        if self._errors is None:
+            of: dict[str, dict[int, _Spot]] = {}
+            for error in _errors(snapshot):
+                of.setdefault(error.source, {})[error.line] = error
+            self._errors = {log: [by_line[line] for line in sorted(by_line)] for log, by_line in of.items()}
+        errors = self._errors.get(spot.source, [])
+        return errors[bisect_right(errors, spot.line, key=lambda error: error.line) :]
 
     def as_before(self, hit: ExceptionHit, snapshot: Snapshot) -> str:
         """Return the proof that the same code has logged other exceptions, after which its program went on (V6).
@@ -274,7 +288,7 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: OwnLines | None) -> str:
     lines = known_lines(source, snapshot)
     if spot.over:
         lines = tuple(one for one in lines if not printed_of_failed(source.id, one.number, snapshot))
-    errors = sorted({other.line: other for other in _errors(spot, snapshot)}.values(), key=lambda other: other.line)
+    errors = _KEPT.errors_after(spot, snapshot)
     first = lines[0].number if lines else source.lines
     if first is not None and (unseen := _unseen(spot, errors, first, lines, source)):
         return unseen
@@ -287,18 +301,16 @@ def _after(spot: _Spot, snapshot: Snapshot, own_lines: OwnLines | None) -> str:
     return _seen(spot, numbers, lines, own_lines, failed)
 
 
-def _errors(spot: _Spot, snapshot: Snapshot) -> Iterator[_Spot]:
+def _errors(snapshot: Snapshot) -> Iterator[_Spot]:
     for hit in snapshot.exceptions.values():
-        if hit.source == spot.source and hit.line is not None and hit.line > spot.line and not hit.survived:
-            yield _Spot(spot.source, hit.line, hit.at_wall_ns)
+        if hit.source is not None and hit.line is not None and not hit.survived:
+            yield _Spot(hit.source, hit.line, hit.at_wall_ns)
     for diagnostic in snapshot.diagnostics.values():
         if diagnostic.severity.rank >= Severity.ERROR.rank:
-            for other in _spots(diagnostic.evidence):
-                if other.source == spot.source and other.line > spot.line:
-                    yield other
+            yield from _spots(diagnostic.evidence)
 
 
-def _unseen(spot: _Spot, errors: list[_Spot], first: int, lines: tuple[KnownLine, ...], source: LogSource) -> str:
+def _unseen(spot: _Spot, errors: Sequence[_Spot], first: int, lines: tuple[KnownLine, ...], source: LogSource) -> str:
     """Return for how long the log goes on by unknown lines: skimmed, or too old."""
     until_ns = next((line.wall_ns for line in lines if line.wall_ns is not None), source.last_wall_ns)
     before = [spot, *(error for error in errors if error.line < first)]
@@ -326,9 +338,7 @@ def _seen(
     step: float | None = None
     remaining = iter([*errors, None])
     following = next(remaining)
-    for line in lines:
-        if line.number <= spot.line:
-            continue
+    for line in islice(lines, first_after(spot.line, lines), None):
         if line.anew:
             return "another run begins after it, in the same log"
         if line.tests and not (own_lines is not None and own_lines(line.text)):
@@ -391,14 +401,15 @@ def _right_above(hit: ExceptionHit, snapshot: Snapshot) -> Iterator[str]:
     """Yield the lines right above an exception, and its first one."""
     source, first = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line
     if source is not None and first is not None:
-        near = (line for line in known_lines(source, snapshot) if first - _RIGHT_ABOVE <= line.number <= first)
+        lines = known_lines(source, snapshot)
+        near = lines[first_after(first - _RIGHT_ABOVE - 1, lines) : first_after(first, lines)]
         yield from (line.text for line in near)
 
 
-def _writer(spot: _Spot, lines: tuple[KnownLine, ...]) -> str:
-    before = [line for line in lines if line.number <= spot.line]
-    own = next((line for line in reversed(before) if spot.line in line.numbers), before[-1] if before else None)
-    return own.writer if own is not None else ""
+def _writer(spot: _Spot, lines: Sequence[KnownLine]) -> str:
+    before = first_after(spot.line, lines)
+    own = (lines[at].writer for at in range(before - 1, -1, -1) if spot.line in lines[at].numbers)
+    return next(own, lines[before - 1].writer if before else "")
 
 
 def _passed_ns(begin_ns: int | None, end_ns: int | None) -> int:

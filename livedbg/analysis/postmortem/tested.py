@@ -11,6 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
@@ -29,6 +30,8 @@ _ALL: Final = frozenset((*_TEST_BEGINS, *_TEST_ENDS, *_RUN_ENDS, "because", "sta
 _CTEST: Final = "ctest"
 _GOOGLETEST: Final = "googletest"
 _ENDLESS: Final = 2**62
+_NESTED: Final = 8
+"""So many tests, at most, run within each other."""
 
 
 class TestMark(NamedTuple):
@@ -104,15 +107,23 @@ def test_at(line: int, marks: Sequence[TestMark]) -> str:
 
 def passed_around(log: str, writer: str, lines: Iterable[int], snapshot: Snapshot) -> str:
     """Return the test that has passed around each of some lines of a writer (P1, P2), of several the last; or ""."""
-    stream = _KEPT.of(snapshot).get((log, writer), _Stream())
-    names = [next((name for first, last, name in stream.passed if first <= at < last), "") for at in lines]
+    passed = _KEPT.of(snapshot).get((log, writer), _Stream()).passed  # in the order of their ends
+    names = []
+    for line in lines:
+        at = bisect_right(passed, line, key=lambda test: test[1])
+        names.append(next((name for first, _, name in passed[at : at + _NESTED] if first <= line), ""))
     return names[-1] if names and all(names) else ""
 
 
 def printed_of_failed(log: str, line: int, snapshot: Snapshot) -> bool:
     """Return whether a line is of the output of a test that has failed, as CTest prints it (P3)."""
-    streams = (stream for (of, _), stream in _KEPT.of(snapshot).items() if of == log)
-    return any(first < line < last for stream in streams for first, last in stream.printed)
+    return any(_holds(stream.printed, line) for (of, _), stream in _KEPT.of(snapshot).items() if of == log)
+
+
+def _holds(printed: Sequence[tuple[int, int]], line: int) -> bool:
+    """Return whether a line is between those of one of some pairs, which are in order."""
+    at = bisect_left(printed, line, key=lambda pair: pair[0]) - 1
+    return at >= 0 and printed[at][0] < line < printed[at][1]
 
 
 def last_of_tests(log: str, snapshot: Snapshot) -> int:
