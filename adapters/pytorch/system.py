@@ -118,6 +118,7 @@ SYSTEM: Final = System(
             "For extended logs when we",
             "If you suspect the guard",
             "Suggested fixes:",
+            r"User [Ss]tack\b[^\n]{0,60}:",
             "For more debugging",
         ),
         *(r"User Stack \(most recent", r"For C\+\+ stack trace", "Potential framework code culprit"),

@@ -174,7 +174,17 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
     frames = [*_callers(blocks, chosen), *above, *block.frames]
     stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     index = block.raised if block.raised is not None else len(lines) - 1
-    return Raised(block.type, block.message, stack, index, _related(blocks, chosen))
+    return Raised(block.type, _with_condition(block), stack, index, _related(blocks, chosen))
+
+
+def _with_condition(block: _Block) -> str:
+    """Return the message, with the condition of an `assert` that has no message of its own."""
+    source = block.frames[-1].source[:1] if block.frames else ()
+    first, newline, rest = block.message.partition("\n")
+    bare = first.rstrip(": ") or block.type
+    if not bare.endswith("AssertionError") or not source or not source[0].startswith("assert "):
+        return block.message
+    return f"{f'{bare}: ' if first else ''}{source[0]}{newline}{rest}"
 
 
 def faulthandler_frames(lines: Sequence[str]) -> tuple[Frame, ...]:

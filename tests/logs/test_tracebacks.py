@@ -571,3 +571,20 @@ def test_of_an_exception_whose_head_is_cut_off_the_next_traceback_has_the_caller
     complete = innermost_raised(f"{_NOT_SENT}\nTankError: empty".split("\n"))
     assert complete is not None
     assert complete.type == "TankError"
+
+
+@pytest.mark.parametrize(
+    ("source", "raised", "message"),
+    [
+        ("assert n > 0", "AssertionError", "assert n > 0"),
+        ("assert n > 0", "pump.FillError: AssertionError: ", "AssertionError: assert n > 0"),
+        ('assert n > 0, "no tank"', "AssertionError: no tank", "no tank"),
+        ("raise AssertionError", "AssertionError", ""),
+        ("fill(n)", "AssertionError", ""),
+    ],
+)
+def test_an_assert_without_a_message_is_told_by_its_condition(source: str, raised: str, message: str) -> None:
+    text = f'Traceback (most recent call last):\n  File "/w/a.py", line 3, in fill\n    {source}\n{raised}'
+    found = innermost_raised(text.split("\n"))
+    assert found is not None
+    assert found.message == message

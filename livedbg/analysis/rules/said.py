@@ -17,6 +17,7 @@ from livedbg.analysis.postmortem.tested import test_at, test_marks
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.user_code import Inside
 from livedbg.model import Diagnostic, Severity
+from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case
 
 NOTED: Final = "noted"
@@ -61,6 +62,14 @@ def _who(said: Diagnostic) -> str:
     return f"{sentence_case(said.writer)}: " if said.writer and not said.does else ""
 
 
+def _again(said: Diagnostic, amounts_to: VerdictState | None) -> str:
+    """Return `, said 4 times in 3 min` of a wait that its waiter reports again and again, or ""."""
+    first, last = (said.evidence[at].at_wall_ns if said.evidence else None for at in (0, -1))
+    if amounts_to is not VerdictState.STALLED or said.message.count == 1 or first is None or last is None:
+        return ""
+    return f", said {said.message.count} times in {duration(last - first)}" if last > first else ""
+
+
 def finding_of(
     rule: str,
     said: Diagnostic,
@@ -82,7 +91,7 @@ def finding_of(
     finding = Finding(
         rule=rule,
         severity=said.severity,
-        sentence=f"{_who(said)}{said.sentence}{thrown_at(said, state)}{more}.",
+        sentence=f"{_who(said)}{said.sentence}{thrown_at(said, state)}{_again(said, amounts_to)}{more}.",
         claim=said.sentence,
         entities=said.entities,
         evidence=said.evidence,
