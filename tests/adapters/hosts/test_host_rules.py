@@ -380,7 +380,9 @@ def test_what_open_mpi_may_do_without_is_not_said_to_have_ended_the_job(below: s
 
 
 def test_a_wait_that_its_waiter_reports_again_is_told_with_how_often_and_for_how_long() -> None:
-    line = "2026-01-02 10:0{}:00 INFO [shm_broadcast.py:9] No available shared memory broadcast block found in 60 seconds."
+    line = (
+        "2026-01-02 10:0{}:00 INFO [shm_broadcast.py:9] No available shared memory broadcast block found in 60 seconds."
+    )
     said = verdict("".join(f"{line.format(minute)}\n" for minute in range(4)))
     assert said.state is VerdictState.STALLED
     assert said.sentence.endswith("some hang, said 4 times in 3 min.")
