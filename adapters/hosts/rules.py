@@ -159,7 +159,7 @@ def _place_in(stack: Sequence[Frame], code: UserCode) -> str:
     outside = stack if call is None else stack[call + 1 :]
     own = code.frame_of(outside)
     if call is None:
-        own = own or stack[0]
+        own = own or next((frame for frame in stack if not frame.function.startswith(("_", "?"))), stack[0])
         inner = stack[: next(at for at, frame in enumerate(stack) if frame is own)]
         packages = (frame for frame in inner if code.inside(frame) in (Inside.PACKAGE, Inside.FRAMEWORK))
         called = next(packages, None) if own.language == "python" else None
