@@ -6,47 +6,52 @@ the run of a process is watched.
 
 The files are written after a run has drained, and may be read half-written: a file that is not complete JSON yet is
 retried when it has changed.
+
+A process that has mapped a file with `aicpu` in its name may have a scheduler in memory. Its reader is imported only
+then: most sessions have none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.ascend.compiling import CompileDecoder
-from livedbg.adapters.ascend.decoder import AscendDecoder
-from livedbg.adapters.ascend.live import sign
-from livedbg.adapters.ascend.model import AscendModel
-from livedbg.adapters.ascend.passes import find_dumps
-from livedbg.adapters.ascend.report_decoder import CannDecoder
-from livedbg.linux.last_ran import read_load
-from livedbg.logs.decoder import LogDecoder
-from livedbg.model.events import CounterSeen
-from livedbg.session.adapter import Context, Request, logs_ended
-from livedbg.session.polling import PolledAdapter
-from livedbg.session.publisher import Statuses
-
-if TYPE_CHECKING:
-    from livedbg.adapters.ascend.live.watch import LiveWatch
-from collections.abc import Iterable, Iterator
-
 import msgspec
 from msgspec import Struct, structs
 
+from livedbg.adapters.ascend.compiling import CompileDecoder
+from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.dumps.graphs import OtherShape, parse_graph
 from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.model import JobFile
+from livedbg.adapters.ascend.model import AscendModel, JobFile
 from livedbg.adapters.ascend.names import NameMap, by_func_id
+from livedbg.adapters.ascend.passes import find_dumps
+from livedbg.adapters.ascend.report_decoder import CannDecoder
 from livedbg.linux import target_files
+from livedbg.linux.last_ran import read_load
+from livedbg.linux.maps import maps_mention
 from livedbg.linux.target_files import is_folder, is_shared, without_wildcards
-from livedbg.session.pacing import Limit, Stopwatch
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model.events import CounterSeen
+from livedbg.session.adapter import Context, Request, logs_ended, processes_seen, targets_ended
+from livedbg.session.pacing import SEARCH_S, Limit, Searches, Stopwatch
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
 from livedbg.text.typed import ready
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.live.watch import LiveWatch
+
+WORD: Final = "aicpu"
+"""What the name of the scheduler's library holds."""
+
+_PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a busy box
 
 SIZE_LIMIT: Final = 256 << 20
 """A larger file is not read."""
@@ -54,6 +59,10 @@ SIZE_LIMIT: Final = 256 << 20
 _NAMES: Final = ("deps.json", "scope_stats.jsonl")
 _SHORT_S: Final = 2.0  # looks come no more often in any case
 _LIMIT: Final = Limit(cpu=0.02, most_s=300.0)  # of reading a file that changes all the time
+_BAD: Final = "bad-file"
+_POLL_S: Final = 2.0
+_READ_S: Final = 0.05  # how soon it is known that the logs have been read once
+_SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
 
 
 class FileProblem(Struct, frozen=True):
@@ -161,10 +170,30 @@ def _candidates(folders: Iterable[Path]) -> Iterator[Path]:
                 yield folder / name
 
 
-_BAD: Final = "bad-file"
-_POLL_S: Final = 2.0
-_READ_S: Final = 0.05  # how soon it is known that the logs have been read once
-_SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
+async def first_processes(context: Context, model: AscendModel) -> None:
+    """Wait for the first processes; in a session that samples once, for the logs too."""
+    await processes_seen(context)
+    if context.request.once:
+        end = time.monotonic() + _PATIENCE_S
+        while not model.settled and time.monotonic() < end:
+            await context.sleep(0.02)
+
+
+async def _scheduler_is_there(context: Context, model: AscendModel) -> bool:
+    """Wait for such a process; return False if there is none and none will come."""
+    if not context.request.processes:
+        return False
+    await first_processes(context, model)
+    searches = Searches()
+    while not targets_ended(context):
+        for process in [one for one in context.snapshot().processes.values() if not one.exited]:
+            due = searches.due(process.id, often=bool(model.jobs))
+            if due and await asyncio.to_thread(maps_mention, process.pid, WORD.encode()):
+                return True
+        if context.request.once:
+            return False
+        await context.sleep(SEARCH_S)
+    return False
 
 
 class AscendAdapter(PolledAdapter):
@@ -232,7 +261,7 @@ class AscendAdapter(PolledAdapter):
         return LiveWatch(self.model)
 
     async def _memory(self, context: Context) -> None:
-        if await sign.is_there(context, self.model):
+        if await _scheduler_is_there(context, self.model):
             await self._live.run(context)
 
     async def again(self, context: Context) -> bool:

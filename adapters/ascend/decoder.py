@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
+from livedbg.adapters.ascend.logs import LineSplitter, RuntimeLine
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import BEATS, Message, classify, exact, number, triggers
 from livedbg.adapters.ascend.model import AscendModel, JobFile
@@ -97,14 +97,14 @@ class AscendDecoder(LogDecoder):
     def over(self) -> None:
         """Note that no log is read any more, or ever: without logs, nothing is flushed."""
         with self._model.lock:
-            self._model.logs_read()
+            self._model.settled = True
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         with self._model.lock:
             for identity, source in self._sources.items():
                 source.live = True
                 self._release(source, self._model.near(identity))  # its job's log may have been read after it
-            self._model.logs_read()
+            self._model.settled = True
             return self._model.collect(stamp, whole=True)
 
     def _line(self, record: LogRecord, source: _Source, line: RuntimeLine, stamp: Stamp) -> tuple[str, ...]:

@@ -70,7 +70,12 @@ class _Record(Struct):
 
 
 class AscendModel:
-    """All jobs of a session. Logs are fed in a worker thread, files on the event loop: guarded by `lock`."""
+    """All jobs of a session. Logs are fed in a worker thread, files on the event loop: guarded by `lock`.
+
+    Attributes:
+        settled: all initial logs have been read once. A graph without a job then gets its own.
+        named: the folders and files that the user named.
+    """
 
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}
@@ -82,18 +87,13 @@ class AscendModel:
         self._unclaimed: list[JobFile] = []
         self.named: tuple[PurePath, ...] = ()
         self._given: dict[tuple[str, PurePath], JobFile] = {}
-        self._logs_read = False
+        self.settled = False
         self.lock = threading.RLock()
 
     @property
     def jobs(self) -> list[Job]:
         """Return the jobs, in order of discovery."""
         return [record.job for record in self._records.values()]
-
-    @property
-    def settled(self) -> bool:
-        """Return whether all initial logs have been read once."""
-        return self._logs_read
 
     def opened(self, source: LogSource) -> None:
         self._paths[source.id] = PurePath(source.path) if source.path else None
@@ -236,18 +236,14 @@ class AscendModel:
         for record in records:
             self._give(record, file)
 
-    def logs_read(self) -> None:
-        """Note that all initial logs have been read once: a graph without a job then gets its own."""
-        self._logs_read = True
-
     def _place_files(self) -> None:
         """Give files without a neighbouring log to the only job; a graph without any job gets its own."""
-        if self._logs_read and len(self._records) == 1:
+        if self.settled and len(self._records) == 1:
             waiting, self._unclaimed = self._unclaimed, []
             for file in waiting:
                 self.take(file)
         graph = next((file for file in self._unclaimed if file.graph is not None and self._is_named(file)), None)
-        if graph is not None and self._logs_read and not self._records:
+        if graph is not None and self.settled and not self._records:
             self._add(str(graph.path), graph.path).of_file = True
 
     def _is_named(self, file: JobFile) -> bool:
@@ -274,7 +270,7 @@ class AscendModel:
             beside = [record for record in self._records.values() if record.folder == above]
             if beside:
                 return beside
-        return list(self._records.values()) if len(self._records) == 1 and self._logs_read else []
+        return list(self._records.values()) if len(self._records) == 1 and self.settled else []
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
         """Return the events of all jobs since the last call."""

@@ -18,9 +18,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.adapters.ascend.live.core_threads import CoreThread
-from livedbg.adapters.ascend.live.image import Block, Image
 from livedbg.adapters.ascend.live.layout import Layout
 from livedbg.adapters.ascend.live.scene import (
+    Unreturned,
     WaiterLists,
     deferred_tasks,
     read_began,
@@ -29,12 +29,26 @@ from livedbg.adapters.ascend.live.scene import (
     read_queued,
     read_rings,
     read_turns,
+    read_unreturned,
     scheduler_threads,
 )
-from livedbg.adapters.ascend.live.shot import CHUNK, Holders, Ring, Shot, chunks, holders_of, segments, task_at
-from livedbg.adapters.ascend.live.slots import Fixed, Slot, SlotReader, state_of
+from livedbg.adapters.ascend.live.slots import (
+    CHUNK,
+    Block,
+    Fixed,
+    Holders,
+    Image,
+    Ring,
+    Shot,
+    Slot,
+    SlotReader,
+    chunks,
+    holders_of,
+    segments,
+    state_of,
+    task_at,
+)
 from livedbg.adapters.ascend.live.state import LiveCore, LiveTask, Sample
-from livedbg.adapters.ascend.live.unreturned import Unreturned, read_unreturned
 from livedbg.adapters.ascend.names import local_of, ring_of
 from livedbg.linux.maps import parse_maps
 

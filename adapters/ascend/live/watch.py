@@ -15,13 +15,13 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from livedbg.adapters.ascend.adapter import WORD, first_processes
 from livedbg.adapters.ascend.job import NO_MEMORY, Job, MemoryView
 from livedbg.adapters.ascend.live.core_threads import CoreRoles
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.reader import SchedulerReader
-from livedbg.adapters.ascend.live.sign import WORD, first_processes
+from livedbg.adapters.ascend.live.scene import Unreturned
 from livedbg.adapters.ascend.live.state import LiveCore, Sample
-from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.names import name_kernels

@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 
 from livedbg.adapters.ascend.codes import CannCode, Group, cann_codes
 from livedbg.adapters.ascend.facts import ReportFacts
-from livedbg.adapters.ascend.lines import OWN_LINES
+from livedbg.adapters.ascend.logs import OWN_LINES
 from livedbg.adapters.ascend.reports import CODE, Kind, is_npu, report_facts, texts
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, jobs
 from livedbg.analysis.diagnosis import Finding, VerdictState

@@ -12,10 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from livedbg.adapters.ascend.decoder import AscendDecoder
-from livedbg.adapters.ascend.explained import explains
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.report_decoder import CannDecoder
-from livedbg.adapters.ascend.reports import triggers
+from livedbg.adapters.ascend.reports import explains, triggers
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.logs.clock import SourceClock

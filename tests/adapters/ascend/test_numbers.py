@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend.lines import LineSplitter
+from livedbg.adapters.ascend.logs import LineSplitter
 from livedbg.adapters.ascend.messages import classify
 from livedbg.adapters.ascend.watchdogs import limit_of
 from livedbg.session.rulebook import diagnostician

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from ascend_replay import Replay, replay_folder, replay_lines
 
-from livedbg.adapters.ascend.lines import LineSplitter
+from livedbg.adapters.ascend.logs import LineSplitter
 from livedbg.adapters.ascend.marks import NOWHERE
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run

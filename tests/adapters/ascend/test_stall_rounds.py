@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from livedbg.adapters.ascend.diagnostics.watchdogs import stall_diagnostics
+from livedbg.adapters.ascend.diagnostics.failures import stall_diagnostics
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.marks import Mark
 from livedbg.adapters.ascend.messages import Fields, classify

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from livedbg.adapters.ascend.live import image
 from livedbg.linux import memory
 from tests.adapters.ascend.live.conftest import Simulator
 
@@ -40,7 +39,7 @@ def test_damaged_memory(
             found.append(bytes(bad) if data is not None and dice.random() > 0.01 else None)
         return found
 
-    monkeypatch.setattr(image.memory, "read_many", damaged)
+    monkeypatch.setattr(memory, "read_many", damaged)
     samples = 0
     for _ in range(20):
         total = 0

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from livedbg.adapters.ascend.live.image import Image
+from livedbg.adapters.ascend.live.slots import Image
 
 
 @pytest.mark.invariant("image.I1")

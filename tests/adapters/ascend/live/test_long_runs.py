@@ -14,9 +14,8 @@ from msgspec import structs
 
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live import state as progress
-from livedbg.adapters.ascend.live.scene import began_mono_ns
+from livedbg.adapters.ascend.live.scene import Unreturned, began_mono_ns
 from livedbg.adapters.ascend.live.state import Errors, LiveCore, LiveTask, Sample
-from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.analysis import Verdict, VerdictState
 from livedbg.analysis.diagnosis import Diagnosis

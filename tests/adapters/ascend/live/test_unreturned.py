@@ -7,9 +7,9 @@ import os
 import struct
 
 from livedbg.adapters.ascend.live.core_threads import CoreThread
-from livedbg.adapters.ascend.live.image import Image
 from livedbg.adapters.ascend.live.layout import Layout, Place
-from livedbg.adapters.ascend.live.unreturned import Unreturned, func_at, read_unreturned
+from livedbg.adapters.ascend.live.scene import Unreturned, func_at, read_unreturned
+from livedbg.adapters.ascend.live.slots import Image
 from livedbg.linux.maps import Mapping
 
 LAYOUT = Layout(
