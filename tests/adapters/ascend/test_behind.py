@@ -13,16 +13,14 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.report.build import report_of
 from livedbg.report.text import wait_tree
 from livedbg.session.rulebook import diagnose
-from tests.adapters.ascend.replay import replay_folder, replay_lines
+from tests.adapters.ascend.replay import BEGIN, dispatched, replay_folder, replay_lines, stall, summary, task_line
 
-STALL = "[ERROR] log_stall_diagnostics: [scheduler_cold_path.cpp:274] [STALL thread=0 idle_iterations=10091] "
-TASK = STALL + "TASK ring=1 task_id={} state={} fanin_refcount={}/3 kernels=[aic:-1 aiv0:{} aiv1:-1]{}"
 LINES = [
-    "[INFO] init: [aicpu_executor.cpp:300] AicpuExecutor: Initializing",
-    TASK.format(1 << 32, "RUNNING", 3, 0, " running_on=[owner_thread=0 cores=[core=8(aiv0)]]"),
-    TASK.format((1 << 32) + 1, "WAIT   ", 2, 1, " missing_deps=1"),
-    TASK.format((1 << 32) + 2, "WAIT   ", 2, 2, " missing_deps=1"),
-    STALL + "SUMMARY completed=1/4 last_progress_iteration=9 scan_ready=0 scan_waiting=2 scan_running=1",
+    BEGIN,
+    stall(task_line(1 << 32, "RUNNING", "3/3", aiv0=0, tail=" running_on=[owner_thread=0 cores=[core=8(aiv0)]]")),
+    stall(task_line((1 << 32) + 1, "WAIT", "2/3", aiv0=1, tail=" missing_deps=1")),
+    stall(task_line((1 << 32) + 2, "WAIT", "2/3", aiv0=2, tail=" missing_deps=1")),
+    stall(summary("1/4", 0, 2, 1)),
 ]
 
 
@@ -42,19 +40,13 @@ def test_without_a_graph_one_that_may_wait_for_another_one_says_so() -> None:
     assert to_html(drawing).count('class="perhaps') == 1
 
 
-DISPATCH = (
-    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 4294967299 "
-    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=9 reg_task_id=1"
-)
-
-
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
         ([*LINES[:3], LINES[3].replace("deps=1", "deps=2"), LINES[4]], ["", ""]),
         ([*LINES[:4], LINES[4].replace("scan_waiting=2", "scan_waiting=3")], [PERHAPS] * 2),  # one is not listed
         ([*LINES[:3], LINES[3].replace(str((1 << 32) + 2), "5"), LINES[4]], [PERHAPS] * 2),  # of another ring: earlier?
-        ([*LINES, DISPATCH], []),  # it went on
+        ([*LINES, dispatched((1 << 32) + 3, 9)], []),  # it went on
     ],
     ids=["as many as are open", "more are open", "two rings", "a dispatch since"],
 )

@@ -3,71 +3,59 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ascend_replay import Replay, replay_folder, replay_lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livedbg.adapters.ascend.messages import classify
-from livedbg.analysis.diagnosis import Finding
-from livedbg.model.snapshot import Snapshot
+from tests.adapters.ascend.replay import Replay, findings, replay_folder, replay_lines
 
-Find = Callable[[Snapshot], dict[str, Finding]]
 LOG = "02_hang_kernel/timeout_debug/err.txt"
 ROOT = ("task:ascend/r1t2", "core:ascend/8")
 
 
-def _replay(data: bytes) -> Snapshot:
-    replay = Replay()
-    source = replay.open(Path("/nowhere/err.txt"))
-    replay.feed(source, data)
-    replay.end(source)
-    return replay.flush()
-
-
-def test_crlf(recorded: Path, findings: Find) -> None:
+def test_crlf(recorded: Path) -> None:
     data = (recorded / LOG).read_bytes().replace(b"\n", b"\r\n")
-    assert findings(_replay(data))["ascend-stall"].entities == ROOT
+    assert findings(replay_lines(data))["ascend-stall"].entities == ROOT
 
 
-def test_garbage_between_the_lines(recorded: Path, findings: Find) -> None:
+def test_garbage_between_the_lines(recorded: Path) -> None:
     dice = random.Random(7)
     lines = []
     for line in (recorded / LOG).read_bytes().split(b"\n"):
         lines += [line, dice.randbytes(dice.randrange(1, 400)).replace(b"\n", b""), b"\x1b]52;c;AAAA\x07" + b"\x00" * 9]
-    assert findings(_replay(b"\n".join(lines)))["ascend-stall"].entities == ROOT
+    assert findings(replay_lines(b"\n".join(lines)))["ascend-stall"].entities == ROOT
 
 
 @pytest.mark.parametrize("prefix", ["[rank0]: ", "0: ", "worker-3 | ", "2026-11-21T01:00:00Z stderr F "])
-def test_prefix_of_a_launcher(recorded: Path, findings: Find, prefix: str) -> None:
+def test_prefix_of_a_launcher(recorded: Path, prefix: str) -> None:
     lines = [prefix + line for line in (recorded / LOG).read_text().splitlines()]
     assert findings(replay_lines(lines))["ascend-stall"].entities == ROOT
 
 
-def test_dump_lines_interleaved_with_others(recorded: Path, findings: Find) -> None:
+def test_dump_lines_interleaved_with_others(recorded: Path) -> None:
     lines = (recorded / LOG).read_text().splitlines()
     noise = "[INFO] flush_phase_pool: [chip_swimlane_collector_aicpu.cpp:1055] Thread 2: flushed sched phase buffer"
     mixed = [part for line in lines for part in (line, noise)]
     assert findings(replay_lines(mixed))["ascend-stall"].entities == ROOT
 
 
-def test_cut_anywhere_never_fails_and_never_blames_another(recorded: Path, findings: Find) -> None:
+def test_cut_anywhere_never_fails_and_never_blames_another(recorded: Path) -> None:
     data = (recorded / LOG).read_bytes()
     for end in range(0, len(data), 331):
-        found = findings(_replay(data[:end])).get("ascend-stall")
+        found = findings(replay_lines(data[:end])).get("ascend-stall")
         if found is not None and not found.inferred:
             assert found.entities[0] == ROOT[0]
 
 
 def test_prose_about_a_log_is_no_log(recorded: Path) -> None:
     for readme in recorded.rglob("README.txt"):
-        assert not _replay(readme.read_bytes()).diagnostics, readme
+        assert not replay_lines(readme.read_bytes()).diagnostics, readme
 
 
-def test_numbers_without_end(findings: Find) -> None:
+def test_numbers_without_end() -> None:
     digits = "9" * 6_000
     lines = [f"[ERROR] x: [a.cpp:1] === [Orchestrator] ring 0: total_tasks={digits} ==="]
     lines += [f"[ERROR] x: [a.cpp:1] === [Orchestrator] ring 0: total_tasks={'9' * 30} ==="]
@@ -83,9 +71,7 @@ def test_same_state_in_any_chunking(recorded: Path) -> None:
         replay.feed(source, line)
         replay.flush()
     replay.end(source)
-    out = replay.open(recorded / "05_hang_ring_full" / "out.txt")
-    replay.feed(out, (recorded / "05_hang_ring_full" / "out.txt").read_bytes())
-    replay.end(out)
+    replay.read(recorded / "05_hang_ring_full" / "out.txt")
     parts = replay.flush()
     assert {t.id: (t.state, t.kernel, t.where) for t in whole.tasks.values()} == {
         t.id: (t.state, t.kernel, t.where) for t in parts.tasks.values()

@@ -5,38 +5,19 @@ The lines are written by the formats of simpler's scheduler_cold_path.cpp and sc
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from ascend_replay import replay_lines
 
-from livedbg.analysis.diagnosis import Finding
-from livedbg.model.snapshot import Snapshot
-
-Find = Callable[[Snapshot], dict[str, Finding]]
-
-BEGUN = "[INFO] init: [aicpu_executor.cpp:241] AicpuExecutor: Initializing"
-SUBMITTED = "[DEBUG] mark_done: [pto_orchestrator.cpp:1369] === [Orchestrator] ring 0: total_tasks=3 ==="
-STALL = "[INFO] log_stall_diagnostics: [scheduler_cold_path.cpp:294] [STALL thread=0 idle_iterations=90000] "
-
-
-def dispatched(task: int, core: int) -> str:
-    return (
-        f"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task {task} "
-        f"kernel_id=[-1,{task},-1] block_idx=0/total_blocks=1 to core_offset=1 core_id={core} reg_task_id=1"
-    )
+from tests.adapters.ascend.replay import BEGIN, RING, dispatched, findings, replay_lines, stall, summary, task_line
 
 
 def stopped(fanin: str, verdict: str = "") -> list[str]:
     """The watchdog's last words: task 1 is ready on no core, task 2 waits."""
-    kernels = "kernels=[aic:-1 aiv0:1 aiv1:-1]"
     return [
-        f"[ERROR] handle_timeout_exit: [s.cpp:1] [STALL thread=0 idle_iterations=90000] TIMEOUT_EXIT "
-        f"after_idle_iterations=90000{verdict}",
-        f"{STALL}TASK ring=0 task_id=1 state=READY   {fanin}=1/1 {kernels}",
-        f"{STALL}TASK ring=0 task_id=2 state=WAIT    {fanin}=1/2 {kernels} missing_deps=1",
-        f"{STALL}SUMMARY completed=1/3 last_progress_iteration=1 scan_ready=1 scan_waiting=1 scan_running=0",
-        f"{STALL}CLUSTER cluster_id=0 aic=core0(idle) aiv0=core8(idle) aiv1=core9(idle)",
+        stall(f"TIMEOUT_EXIT after_idle_iterations=480000{verdict}", level="ERROR", func="handle_timeout_exit"),
+        stall(task_line(1, "READY", "1/1", aiv0=1, name=fanin)),
+        stall(task_line(2, "WAIT", "1/2", aiv0=1, tail=" missing_deps=1", name=fanin)),
+        stall(summary("1/3", 1, 1, 0)),
+        stall("CLUSTER cluster_id=0 aic=core0(idle) aiv0=core8(idle) aiv1=core9(idle)"),
     ]
 
 
@@ -58,11 +39,9 @@ S3 = f" sub_class=S3:ready-but-all-idle {COUNTS} orch_done=1 stuck_task_id=-1 st
     ],
     ids=["deferred", "held back", "not told"],
 )
-def test_ready_and_on_no_core(
-    findings: Find, printed: tuple[str, str], shown: list[int], words: str, step: str
-) -> None:
+def test_ready_and_on_no_core(printed: tuple[str, str], shown: list[int], words: str, step: str) -> None:
     fanin, verdict = printed
-    lines = [BEGUN, SUBMITTED, *(dispatched(task, 8 + task) for task in shown), *stopped(fanin, verdict)]
+    lines = [BEGIN, RING[3], *(dispatched(task, 8 + task, f"-1,{task},-1") for task in shown), *stopped(fanin, verdict)]
     finding = findings(replay_lines(lines))["ascend-stall"]
     assert finding.roots == ("task:ascend/r0t1",)
     assert words in finding.sentence, finding.sentence
@@ -71,15 +50,15 @@ def test_ready_and_on_no_core(
     assert f"S3:ready-but-all-idle{by})" in finding.sentence
 
 
-def test_a_log_that_begins_later_tells_nothing_of_dispatches_before(findings: Find) -> None:
-    finding = findings(replay_lines([dispatched(0, 8), *stopped("fanin_met")]))["ascend-stall"]
+def test_a_log_that_begins_later_tells_nothing_of_dispatches_before() -> None:
+    finding = findings(replay_lines([dispatched(0, 8, "-1,0,-1"), *stopped("fanin_met")]))["ascend-stall"]
     assert "Either its kernel has returned" in finding.sentence
 
 
-def test_the_class_of_a_log_that_prints_none_follows_from_its_counts(findings: Find) -> None:
+def test_the_class_of_a_log_that_prints_none_follows_from_its_counts() -> None:
     running = [
         line.replace("scan_running=0", "scan_running=1").replace("state=READY  ", "state=RUNNING")
         for line in stopped("fanin_met")
     ]
-    finding = findings(replay_lines([BEGUN, SUBMITTED, *running]))["ascend-stall"]
+    finding = findings(replay_lines([BEGIN, RING[3], *running]))["ascend-stall"]
     assert "S1:running-stalled by its counts" in finding.sentence

@@ -5,20 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ascend_replay import replay_folder
 
 from livedbg.adapters.ascend.demo.player import LOG_NAME, play
-from livedbg.analysis.diagnosis import Finding
 from livedbg.model import EdgeState, TaskState
 from livedbg.model.errors import UsageError
-from livedbg.model.snapshot import Snapshot
+from tests.adapters.ascend.replay import findings, replay_folder
 
 
-def test_what_it_shows(tmp_path: Path, findings: Callable[[Snapshot], dict[str, Finding]]) -> None:
+def test_what_it_shows(tmp_path: Path) -> None:
     play(tmp_path / "run", speed=0)
     now = {"host": "box", "mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
     snapshot = replay_folder(tmp_path / "run", stamp=now)  # type: ignore[arg-type]

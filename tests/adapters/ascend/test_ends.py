@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ascend_replay import replay_folder, replay_lines
 
 from livedbg.adapters.ascend.codes import cann_code, device_log, error_code, stall_class
 from livedbg.adapters.ascend.watchdogs import limit_of, others_after
-from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.model.snapshot import Snapshot
-
-Find = Callable[[Snapshot], dict[str, Finding]]
+from livedbg.analysis.diagnosis import VerdictState
+from tests.adapters.ascend.replay import findings, replay_folder, replay_lines
 
 BEGUN = "[mono_ns=1000000000][T0x7f][INFO] launch: [device_runner.cpp:900] Launching AICPU"
 ON_DEVICE = '[ERROR] AICPU(4242,aicpu-sd):2026-08-20-10:00:{second:02d}.000.000 [x.cpp:1][tid:1] "{message}"'
@@ -42,12 +38,12 @@ ACL = "aclrtSynchronizeStreamWithTimeout (AICPU) failed: 507018"
         ("06_hang_tensor_wait/timeout_debug", ["tensor data fired first", "for 15 s (compiled in as PTO2_TENSOR_"]),
     ],
 )
-def test_which_watchdog_fired_first(recorded: Path, findings: Find, folder: str, words: list[str]) -> None:
+def test_which_watchdog_fired_first(recorded: Path, folder: str, words: list[str]) -> None:
     sentence = findings(replay_folder(recorded / folder))["ascend-stall"].sentence
     assert all(word in sentence for word in words), sentence
 
 
-def test_the_earlier_of_two_watchdogs_is_the_first(recorded: Path, findings: Find) -> None:
+def test_the_earlier_of_two_watchdogs_is_the_first(recorded: Path) -> None:
     log = (recorded / "12_june2026_v0_era/hang_debug/err.txt").read_text().splitlines()
     later = "[2026-11-21 01:17:34.900000][T0x1][ERROR] s: Stream sync timeout: stream=AICPU timeout_ms=4000 device_id=2"
     at = next(number for number, line in enumerate(log) if "TIMEOUT_EXIT" in line)
@@ -56,7 +52,7 @@ def test_the_earlier_of_two_watchdogs_is_the_first(recorded: Path, findings: Fin
     assert "After it, the host's wait for the stream fired." in finding.sentence
 
 
-def test_settings_that_the_runtime_refuses_are_said(recorded: Path, findings: Find) -> None:
+def test_settings_that_the_runtime_refuses_are_said(recorded: Path) -> None:
     log = (recorded / "02_hang_kernel/timeout_debug/err.txt").read_text().splitlines()
     line = "[WARN] resolve: [x.cpp:1] SIMPLER_SCHEDULER_TIMEOUT_MS=4s invalid, using default 10000"
     assert "ignores a time limit" in findings(replay_lines([line, *log]))["ascend-stall"].sentence
@@ -98,7 +94,7 @@ def test_who_comes_next() -> None:
     assert others_after("stream-sync", 50.0, {}, False) == ""
 
 
-def test_a_mask_alone_says_where_the_cause_stands(findings: Find) -> None:
+def test_a_mask_alone_says_where_the_cause_stands() -> None:
     found = findings(replay_lines([ANCHOR, BIND, host(50, ACL), host(50, "ACL error detail: 507018 X - y")]))
     finding = found["ascend-cann-code"]
     assert finding.state is VerdictState.CRASHED
@@ -108,7 +104,7 @@ def test_a_mask_alone_says_where_the_cause_stands(findings: Find) -> None:
     assert "ascend-run-failed" not in found
 
 
-def test_a_mask_beside_its_cause_is_named_as_one(recorded: Path, findings: Find) -> None:
+def test_a_mask_beside_its_cause_is_named_as_one(recorded: Path) -> None:
     log = (recorded / "02_hang_kernel/timeout_debug/err.txt").read_text().splitlines()
     found = findings(replay_lines([*log, host(6000, ACL)]))
     assert "CANN returned 507018" in found["ascend-stall"].sentence
@@ -116,7 +112,7 @@ def test_a_mask_beside_its_cause_is_named_as_one(recorded: Path, findings: Find)
     assert "ascend-cann-code" not in found
 
 
-def test_an_operation_that_cann_ended_proves_no_deadlock(findings: Find) -> None:
+def test_an_operation_that_cann_ended_proves_no_deadlock() -> None:
     lines = [
         ANCHOR,
         BIND,
@@ -130,7 +126,7 @@ def test_an_operation_that_cann_ended_proves_no_deadlock(findings: Find) -> None
     assert any("SIMPLER_OP_EXECUTE_TIMEOUT_US" in step for step in finding.next)
 
 
-def test_stream_sync_gives_its_limit_and_device(findings: Find) -> None:
+def test_stream_sync_gives_its_limit_and_device() -> None:
     lines = [
         ANCHOR,
         BIND,
@@ -142,7 +138,7 @@ def test_stream_sync_gives_its_limit_and_device(findings: Find) -> None:
     assert any("device-3/" in step for step in finding.next)
 
 
-def test_a_core_fault_names_the_kernel_of_canns_report(findings: Find) -> None:
+def test_a_core_fault_names_the_kernel_of_canns_report() -> None:
     lines = [
         ANCHOR,
         BIND,
@@ -156,7 +152,7 @@ def test_a_core_fault_names_the_kernel_of_canns_report(findings: Find) -> None:
     assert "masks this cause" in finding.sentence
 
 
-def test_cores_that_did_not_answer_at_the_end_are_no_scope_deadlock(recorded: Path, findings: Find) -> None:
+def test_cores_that_did_not_answer_at_the_end_are_no_scope_deadlock(recorded: Path) -> None:
     lines = [
         ANCHOR,
         BIND,
@@ -170,7 +166,7 @@ def test_cores_that_did_not_answer_at_the_end_are_no_scope_deadlock(recorded: Pa
     assert "too few CPUs" in finding.sentence
 
 
-def test_minus_one_alone_is_not_called_a_scope_deadlock(findings: Find) -> None:
+def test_minus_one_alone_is_not_called_a_scope_deadlock() -> None:
     finding = findings(replay_lines([ANCHOR, BIND, "RuntimeError: simpler_run failed with code -1"]))[
         "ascend-run-failed"
     ]

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from livedbg.analysis import VerdictState
-from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Process
 from livedbg.model.events import ProcessExited, ProcessSeen
 from livedbg.model.snapshot import Snapshot
-from tests.adapters.ascend.replay import NOW, Replay, replay_folder
+from tests.adapters.ascend.replay import NOW, Replay, findings, replay_folder
 
-Find = Callable[[Snapshot], dict[str, Finding]]
 T = "task:ascend/"
 
 
-def test_a_heap_that_an_open_scope_fills(recorded: Path, findings: Find) -> None:
+def test_a_heap_that_an_open_scope_fills(recorded: Path) -> None:
     snapshot = replay_folder(recorded / "30_heap_scope")
     found = findings(snapshot)
     deadlock = found["ascend-scope-deadlock"]
@@ -31,7 +28,7 @@ def test_a_heap_that_an_open_scope_fills(recorded: Path, findings: Find) -> None
     assert not any("PTO2_RING_TASK_WINDOW" in step or "slot" in step for step in deadlock.next)
 
 
-def test_a_heap_that_fills_behind_a_hung_kernel(recorded: Path, findings: Find) -> None:
+def test_a_heap_that_fills_behind_a_hung_kernel(recorded: Path) -> None:
     stall = findings(replay_folder(recorded / "31_heap_hang"))["ascend-stall"]
     assert (stall.state, stall.roots) == (VerdictState.STALLED, (f"{T}r1t0",))
     assert "(code 2, HEAP_RING_DEADLOCK). That is a symptom: memory of the heap is freed only when" in stall.sentence
@@ -39,7 +36,7 @@ def test_a_heap_that_fills_behind_a_hung_kernel(recorded: Path, findings: Find) 
     assert advice.startswith("do not raise PTO2_RING_HEAP (now 262,144 bytes) first")
 
 
-def test_a_full_ring_has_one_slot_less_than_its_window(recorded: Path, findings: Find) -> None:
+def test_a_full_ring_has_one_slot_less_than_its_window(recorded: Path) -> None:
     snapshot = replay_folder(recorded / "05_hang_ring_full")
     ring = snapshot.resources["ring:ascend/1"]
     assert (ring.name, ring.state) == ("task ring 1", "full, 15 of 15 usable slots")
@@ -49,9 +46,7 @@ def test_a_full_ring_has_one_slot_less_than_its_window(recorded: Path, findings:
 def _end(recorded: Path, status: int | None) -> Snapshot:
     """The recorded crash, and how its process ended by its wait status."""
     replay = Replay()
-    source = replay.open(recorded / "32_crash" / "err.txt")
-    replay.feed(source, (recorded / "32_crash" / "err.txt").read_bytes())
-    replay.end(source)
+    source = replay.read(recorded / "32_crash" / "err.txt")
     replay.flush()
     process = Process(id="process:box/7", host="box", pid=7)
     replay.store.apply_all([ProcessSeen(process=process, **NOW), ProcessExited(id=process.id, status=status, **NOW)])
@@ -61,7 +56,7 @@ def _end(recorded: Path, status: int | None) -> Snapshot:
     return replay.store.snapshot()
 
 
-def test_the_kernel_that_ran_when_the_process_died_is_named(recorded: Path, findings: Find) -> None:
+def test_the_kernel_that_ran_when_the_process_died_is_named(recorded: Path) -> None:
     crash = findings(_end(recorded, -11))["ascend-crash"]
     assert (crash.state, crash.entities) == (VerdictState.CRASHED, (f"{T}r1t2",))
     assert crash.sentence == (

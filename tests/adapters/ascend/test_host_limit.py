@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.adapters.ascend.replay import timeout
 from tests.cli.zygote import run_livedbg
 
 HEAD = "============================= test session starts ==============================\n"
@@ -21,11 +22,7 @@ SAID = (
     "Test tests/st/test_norm.py::test_norm[2] failed: only the host's time limit fired: it waited 3 s for the stream "
     "of device 1"
 )
-STUCK = (
-    "[ERROR] handle_timeout_exit: [x.cpp:1] [STALL thread=0 idle_iterations=900100] TIMEOUT_EXIT "
-    "after_idle_iterations=900100 sub_class=S1:running-stalled completed=0/2 running=1 ready=0 waiting=1 orch_done=1 "
-    "stuck_task_id=0 stuck_core=8\n"
-)
+STUCK = timeout("S1:running-stalled", "0/2", 1, 0, 1, task=0, core=8) + "\n"
 
 
 def _verdict(folder: Path, text: str) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from livedbg.analysis import VerdictState
 from livedbg.session.adapter import Request
 from livedbg.session.session import Session
 from livedbg.session.view import Update
+from tests.adapters.ascend.replay import BEGIN, dispatched, stall, summary, task_line
 from tests.cli.zygote import Livedbg, run_livedbg
 from tests.waiting import awaited
 
@@ -150,14 +151,11 @@ def test_watch_says_stalled_when_the_log_does(tmp_path: Path) -> None:
 
 # a log that grows under a session
 
-BEGIN = "[INFO] init: [aicpu_executor.cpp:241] AicpuExecutor: Initializing"
-
 
 def _dispatched(raw: int, core: int, mono_ns: int) -> list[str]:
     return [
         f"[mono_ns={mono_ns}][T0x7f][INFO] run: [x.cpp:1] beat",
-        f"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task {raw} "
-        f"kernel_id=[-1,{raw},-1] block_idx=0/total_blocks=1 to core_offset=1 core_id={core} reg_task_id=1",
+        dispatched(raw, core, f"-1,{raw},-1"),
     ]
 
 
@@ -222,12 +220,8 @@ async def test_a_job_that_goes_on_loses_its_verdict(tmp_path: Path) -> None:
 
 
 async def test_a_reported_stall_ends_when_work_goes_on(tmp_path: Path) -> None:
-    prefix = "[INFO] log_stall_diagnostics: [scheduler_cold_path.cpp:274] [STALL thread=0 idle_iterations=480000] "
-    dump = [
-        prefix + "TASK ring=0 task_id=0 state=RUNNING fanin_refcount=1/1 kernels=[aic:-1 aiv0:0 aiv1:-1] "
-        "running_on=[owner_thread=0 cores=[core=8(aiv0)]]",
-        prefix + "SUMMARY completed=0/2 last_progress_iteration=0 scan_ready=0 scan_waiting=0 scan_running=1",
-    ]
+    running = task_line(0, "RUNNING", "1/1", aiv0=0, tail=" running_on=[owner_thread=0 cores=[core=8(aiv0)]]")
+    dump = [stall(running), stall(summary("0/2", 0, 0, 1))]
     now = time.monotonic_ns() + AHEAD_NS
     async with _growing(tmp_path / "err.log", _anchor(now), BEGIN, *_dispatched(0, 8, now)) as grown:
         await grown.until(_shows("r0t0"))

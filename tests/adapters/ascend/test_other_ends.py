@@ -10,19 +10,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ascend_replay import Replay, replay_folder
 
-from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.model.snapshot import Snapshot
+from livedbg.analysis.diagnosis import VerdictState
 from livedbg.recipes.model import chosen, recipes
 from livedbg.session.rulebook import diagnose
+from tests.adapters.ascend.replay import Replay, findings, replay_folder
 from tests.cli.zygote import run_livedbg
 
-Find = Callable[[Snapshot], dict[str, Finding]]
 T = "task:ascend/"
 
 
@@ -75,14 +72,11 @@ def test_a_launcher_whose_output_is_read_first(recorded: Path) -> None:
     """Names of kernels and the error that it printed belong to the log beside it, whichever is read first."""
     replay = Replay()
     for folder, name in (("25_cycle", "out.txt"), ("25_cycle", "err.txt")):
-        path = recorded / folder / name
-        source = replay.open(path)
-        replay.feed(source, path.read_bytes())
-        replay.end(source)
+        replay.read(recorded / folder / name)
     assert replay.flush().tasks[T + "r0t0"].kernel == "WAIT_FLAG"
 
 
-def test_a_run_after_one_that_failed_while_it_was_built(recorded: Path, findings: Find, tmp_path: Path) -> None:
+def test_a_run_after_one_that_failed_while_it_was_built(recorded: Path, tmp_path: Path) -> None:
     """The span of the failing step is written after the failure, and begins no run; the next one does."""
     failed = (recorded / "22_fatal_hbg/err.txt").read_text()
     healthy = (recorded / "01_healthy_hbg/err.txt").read_text()
@@ -90,20 +84,20 @@ def test_a_run_after_one_that_failed_while_it_was_built(recorded: Path, findings
     assert set(findings(replay_folder(tmp_path))) == {"ascend-run-complete"}
 
 
-def test_a_code_of_the_whole_graph_says_what_to_do(recorded: Path, findings: Find) -> None:
+def test_a_code_of_the_whole_graph_says_what_to_do(recorded: Path) -> None:
     finding = findings(replay_folder(recorded / "23_ring_full_hbg"))["ascend-run-failed"]
     assert finding.next[0] == "raise PTO2_RING_TASK_WINDOW, or cut the graph into several runs"
     assert not [step for step in finding.next if "ring's head" in step]
 
 
-def test_what_was_thrown_is_to_be_caught(recorded: Path, findings: Find) -> None:
+def test_what_was_thrown_is_to_be_caught(recorded: Path) -> None:
     steps = findings(replay_folder(recorded / "21_throw_hbg"))["ascend-run-failed"].next
     assert steps[0].startswith("livedbg launch --catch std::exception -- COMMAND")
     steps = findings(replay_folder(recorded / "24_segv_hbg"))["ascend-crash"].next
     assert steps[0].startswith("livedbg launch --catch signals -- COMMAND")
 
 
-def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path, findings: Find) -> None:
+def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path) -> None:
     wanted = set()
     for folder in ("20_slow_cut", "25_cycle", "26_hang_hbg_default", "28_async_default"):
         for finding in findings(replay_folder(recorded / folder)).values():

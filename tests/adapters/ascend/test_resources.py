@@ -6,7 +6,7 @@ The lines have the formats of simpler's pto_ring_buffer.h, pto_ring_buffer.cpp a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,17 +15,8 @@ import pytest
 from livedbg.adapters.ascend.dumps.scope_stats import read_scope_stats
 from livedbg.adapters.ascend.trouble import Full
 from livedbg.analysis import VerdictState
-from livedbg.analysis.diagnosis import Finding
-from livedbg.model.snapshot import Snapshot
-from tests.adapters.ascend.replay import Replay, replay_lines
+from tests.adapters.ascend.replay import BEGIN, Replay, dispatched, findings, replay_lines
 
-Find = Callable[[Snapshot], dict[str, Finding]]
-
-BEGIN = "[INFO] init: [aicpu_executor.cpp:300] AicpuExecutor: Initializing"
-DISPATCH = (
-    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task {task} "
-    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=8 reg_task_id=3"
-)
 OPEN_SCOPE = (
     "Head task 0 is the oldest task owned by an open scope on this ring ->",
     "no open scope can end while the orchestrator is blocked here.",
@@ -56,11 +47,15 @@ def logged(*lines: str, func: str = "report_deadlock") -> list[str]:
 
 
 def pool(*between: str) -> list[str]:
-    dispatched = DISPATCH.format(task=(1 << 32))
-    return [BEGIN, dispatched, *logged("FATAL: Dependency Pool Deadlock Detected!", *between, *POOL), CODE.format(4, 4)]
+    return [
+        BEGIN,
+        dispatched(1 << 32, 8),
+        *logged("FATAL: Dependency Pool Deadlock Detected!", *between, *POOL),
+        CODE.format(4, 4),
+    ]
 
 
-def test_a_dependency_pool_that_an_open_scope_fills_is_a_deadlock(findings: Find) -> None:
+def test_a_dependency_pool_that_an_open_scope_fills_is_a_deadlock() -> None:
     deadlock = findings(replay_lines(pool(*OPEN_SCOPE)))["ascend-scope-deadlock"]
     assert deadlock.state is VerdictState.DEADLOCK
     assert deadlock.sentence == (
@@ -71,7 +66,7 @@ def test_a_dependency_pool_that_an_open_scope_fills_is_a_deadlock(findings: Find
     assert any("ascend-scope-stats" in step for step in deadlock.next)
 
 
-def test_a_dependency_pool_behind_a_hung_kernel_is_a_symptom(findings: Find) -> None:
+def test_a_dependency_pool_behind_a_hung_kernel_is_a_symptom() -> None:
     lines = pool("DepListPool cannot reclaim space after ~500 ms (no progress).")
     stall = findings(replay_lines(lines))["ascend-stall"]
     assert (stall.state, stall.roots) == (VerdictState.STALLED, ("task:ascend/r1t0",))
@@ -80,7 +75,7 @@ def test_a_dependency_pool_behind_a_hung_kernel_is_a_symptom(findings: Find) -> 
     assert advice.startswith("do not raise PTO2_RING_DEP_POOL (now 1,024 entries) first")
 
 
-def test_a_task_with_more_producers_than_the_pool_holds_is_no_deadlock(findings: Find) -> None:
+def test_a_task_with_more_producers_than_the_pool_holds_is_no_deadlock() -> None:
     overflow = logged(
         "FATAL: Dependency Pool Overflow!", "DepListPool exhausted: 1024 entries alive (capacity=1024).", func="alloc"
     )
@@ -92,7 +87,7 @@ def test_a_task_with_more_producers_than_the_pool_holds_is_no_deadlock(findings:
     assert any("1,024 of 1,024 entries are used" in finding.sentence for finding in found.values())
 
 
-def test_a_scope_with_as_many_tasks_as_there_are_slots(findings: Find) -> None:
+def test_a_scope_with_as_many_tasks_as_there_are_slots() -> None:
     lines = logged(
         "FATAL: Scope Deadlock Detected! (ring 1)",
         "Tasks in current scope (15) >= task_window_size (16).",
@@ -108,7 +103,7 @@ def test_a_scope_with_as_many_tasks_as_there_are_slots(findings: Find) -> None:
     assert any("PTO2_RING_TASK_WINDOW" in step for step in deadlock.next)
 
 
-def test_the_tensor_map_is_no_ring(findings: Find) -> None:
+def test_the_tensor_map_is_no_ring() -> None:
     lines = logged(
         "FATAL: TensorMap Entry Pool Deadlock Detected!",
         "TensorMap entry pool freed no entries for ~500 ms while a task waits.",
@@ -116,8 +111,7 @@ def test_the_tensor_map_is_no_ring(findings: Find) -> None:
         "  - Needed:      3 entries",
         func="ensure_entries",
     )
-    dispatched = DISPATCH.format(task=(1 << 32))
-    stall = findings(replay_lines([BEGIN, dispatched, *lines, CODE.format(11, 11)]))
+    stall = findings(replay_lines([BEGIN, dispatched(1 << 32, 8), *lines, CODE.format(11, 11)]))
     steps = [step for finding in stall.values() for step in finding.next]
     assert any("PTO2_TENSORMAP_POOL_SIZE" in step for step in steps)
     assert not any("PTO2_RING_TASK_WINDOW" in step for step in steps)
@@ -125,7 +119,7 @@ def test_the_tensor_map_is_no_ring(findings: Find) -> None:
 
 def dispatches(tasks: Sequence[int]) -> list[str]:
     """Each on a core of its own."""
-    return [DISPATCH.format(task=task).replace("core_id=8", f"core_id={8 + at}") for at, task in enumerate(tasks)]
+    return [dispatched(task, 8 + at) for at, task in enumerate(tasks)]
 
 
 SPILL = (
@@ -141,13 +135,12 @@ SPILL = (
 )
 
 
-def spilled(*dispatched: int) -> list[str]:
-    tasks = dispatches(dispatched)
-    return [BEGIN, *tasks, *logged(*SPILL, func="ensure_space"), CODE.format(4, 4)]
+def spilled(*tasks: int) -> list[str]:
+    return [BEGIN, *dispatches(tasks), *logged(*SPILL, func="ensure_space"), CODE.format(4, 4)]
 
 
 @pytest.mark.parametrize("in_flight", [(), ((1 << 32) + 7,)])
-def test_a_spill_pool_that_nobody_is_seen_to_hold(findings: Find, in_flight: tuple[int, ...]) -> None:
+def test_a_spill_pool_that_nobody_is_seen_to_hold(in_flight: tuple[int, ...]) -> None:
     found = findings(replay_lines(spilled(*in_flight)))
     (failed,) = [one for one in found.values() if one.state is not VerdictState.RUNNING]
     assert (failed.rule, failed.state) == ("ascend-run-failed", VerdictState.CRASHED)
@@ -157,7 +150,7 @@ def test_a_spill_pool_that_nobody_is_seen_to_hold(findings: Find, in_flight: tup
     assert failed.next[0].startswith("raise PTO2_RING_DEP_POOL (now 4 entries) once, or ring_dep_pool where")
 
 
-def test_a_spill_pool_behind_the_oldest_task_of_a_ring(findings: Find) -> None:
+def test_a_spill_pool_behind_the_oldest_task_of_a_ring() -> None:
     stall = findings(replay_lines(spilled(1 << 32, (1 << 32) + 7)))["ascend-stall"]
     assert (stall.state, stall.roots, stall.inferred) == (VerdictState.STALLED, ("task:ascend/r1t0",), True)
 
@@ -180,7 +173,7 @@ def heap(active: int, wanted: int, *between: str) -> list[str]:
 
 @pytest.mark.parametrize("between", [(), OPEN_SCOPE])
 @pytest.mark.parametrize("active", [0, 3])
-def test_more_than_the_whole_heap_never_fits(findings: Find, active: int, between: tuple[str, ...]) -> None:
+def test_more_than_the_whole_heap_never_fits(active: int, between: tuple[str, ...]) -> None:
     snapshot = replay_lines(heap(active, 32768, *between))
     (failed,) = [one for one in findings(snapshot).values() if one.state is not VerdictState.RUNNING]
     assert (failed.rule, failed.state) == ("ascend-run-failed", VerdictState.CRASHED)
@@ -191,7 +184,7 @@ def test_more_than_the_whole_heap_never_fits(findings: Find, active: int, betwee
     assert snapshot.resources["ring:ascend/1"].state.startswith("too small, ")
 
 
-def test_a_heap_that_is_full_while_its_ring_has_no_task_names_none(findings: Find) -> None:
+def test_a_heap_that_is_full_while_its_ring_has_no_task_names_none() -> None:
     (failed,) = [one for one in findings(replay_lines(heap(0, 1024))).values() if one.state is not VerdictState.RUNNING]
     assert (failed.rule, failed.roots) == ("ascend-run-failed", ())
     assert "What holds it, the log does not tell" in failed.sentence
@@ -207,7 +200,7 @@ def test_a_heap_that_is_full_while_its_ring_has_no_task_names_none(findings: Fin
 )
 @pytest.mark.parametrize("head", ["[ERROR] report_deadlock: [r.h:3] ", ""])
 def test_of_a_heap_in_which_nothing_is_one_task_wants_too_much(
-    findings: Find, active: int, available: int, says: str, head: str
+    active: int, available: int, says: str, head: str
 ) -> None:
     lines = (
         "FATAL: Task Allocator Deadlock - Heap Exhausted!",
@@ -218,7 +211,7 @@ def test_of_a_heap_in_which_nothing_is_one_task_wants_too_much(
     assert failed.state is VerdictState.CRASHED and says in failed.sentence
 
 
-def test_a_request_that_the_heap_could_hold_is_a_symptom(findings: Find) -> None:
+def test_a_request_that_the_heap_could_hold_is_a_symptom() -> None:
     assert findings(replay_lines(heap(3, 1024)))["ascend-stall"].roots == ("task:ascend/r1t0",)
 
 
@@ -264,15 +257,11 @@ RECORDS = (
 )
 
 
-def test_scope_stats_name_the_scope_that_is_open_and_the_fullest(
-    tmp_path: Path, recorded: Path, findings: Find
-) -> None:
+def test_scope_stats_name_the_scope_that_is_open_and_the_fullest(tmp_path: Path, recorded: Path) -> None:
     (tmp_path / "err.txt").write_bytes((recorded / "30_heap_scope" / "err.txt").read_bytes())
     (tmp_path / "scope_stats.jsonl").write_bytes(scope_stats(*RECORDS))
     replay = Replay()
-    source = replay.open(tmp_path / "err.txt")
-    replay.feed(source, (tmp_path / "err.txt").read_bytes())
-    replay.end(source)
+    replay.read(tmp_path / "err.txt")
     replay.files(tmp_path)
     deadlock = findings(replay.flush())["ascend-scope-deadlock"]
     assert deadlock.sentence.endswith(

@@ -19,6 +19,7 @@ from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.session import Session
 from livedbg.session.view import Update
 from tests.adapters.ascend.live.conftest import Simulator
+from tests.adapters.ascend.replay import dispatched
 from tests.conftest import Target
 from tests.waiting import awaited
 
@@ -111,10 +112,7 @@ async def test_chips_that_share_a_log_are_told_apart(simulator: Start, tmp_path:
     lines = [f"[chip_process pid={chip.pid} dev={number}] ready" for number, chip in enumerate(chips)]
     for number, chip in enumerate(chips):
         chip.tell("submit 0 2", f"run {8 + number} 0.0", "submitted")
-        lines.append(
-            "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 0 "
-            f"kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id={8 + number} reg_task_id=1"
-        )
+        lines.append(dispatched(0, 8 + number))
     log.write_text("\n".join(lines) + "\n")
     async with _watching(*(chip.pid for chip in chips), logs=(str(log),)) as watched:
 
@@ -130,10 +128,7 @@ async def test_chips_that_share_a_log_are_told_apart(simulator: Start, tmp_path:
         await watched.until(apart)
 
 
-DISPATCHED = (
-    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 0 "
-    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=8 reg_task_id=1\n"
-)
+DISPATCHED = dispatched(0, 8) + "\n"
 
 
 @pytest.mark.parametrize("named", [True, False])
