@@ -1,4 +1,4 @@
-"""Tasks that wait behind a stuck one, without a graph: nobody draws them as its direct waiters."""
+"""Tasks that wait behind a stuck one, without a graph: nobody draws them as direct waiters, and all are counted."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.ascend.waits import _MOST_EDGES
+from livedbg.analysis import VerdictState
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.drawing import to_dot, to_text
 from livedbg.graphs.fromdeclared import drawing_of_state
+from livedbg.model import EdgeKind
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.build import report_of
 from livedbg.report.text import wait_tree
-from livedbg.session.rulebook import diagnose
-from tests.adapters.ascend.replay import BEGIN, dispatched, replay_folder, replay_lines, stall, summary, task_line
+from livedbg.session.rulebook import diagnose, diagnostician
+from tests.adapters.ascend.replay import (
+    BEGIN,
+    RING,
+    Replay,
+    dispatched,
+    replay_folder,
+    replay_lines,
+    stall,
+    summary,
+    task_line,
+)
 
 LINES = [
     BEGIN,
@@ -63,3 +76,23 @@ def test_the_only_one_that_lacks_one_dependency_waits_directly() -> None:
 def test_edges_that_a_graph_declares_are_direct(recorded: Path) -> None:
     drawing = drawing_of_state(replay_folder(recorded / "01_healthy_trb"), "run")
     assert drawing.arrows and "perhaps" not in to_text(drawing, 50)
+
+
+TASKS, CORES = 20_000, 72
+
+
+def test_many_that_wait_for_one_of_many() -> None:
+    lines = [BEGIN, RING[1].replace("total_tasks=1", f"total_tasks={TASKS}")]
+    lines += [dispatched(core, core, f"-1,{core % 3},-1") for core in range(CORES)] + [""]
+    replay = Replay()
+    source = replay.open(Path("/run/err.txt"))
+    replay.feed(source, "\n".join(lines).encode())
+    replay.model.job(source).last_wall_ns = 1  # long ago
+    snapshot = replay.flush()
+    waits = [edge for edge in snapshot.edges.values() if edge.kind is EdgeKind.DEPENDS_ON]
+    assert TASKS - CORES <= len(waits) <= _MOST_EDGES + TASKS
+    assert {edge.source for edge in waits} == {f"task:ascend/r0t{number}" for number in range(CORES, TASKS)}
+    assert {edge.target for edge in waits} == {f"task:ascend/r0t{number}" for number in range(CORES)}
+    verdict = diagnostician().diagnose(snapshot).verdict
+    assert verdict.state is VerdictState.UNKNOWN and "hung, or died" in verdict.sentence  # a log without a process
+    assert f"{TASKS - CORES} tasks wait behind them" in verdict.sentence.replace(",", "")

@@ -18,8 +18,9 @@ from typing import Any
 
 import pytest
 
+from livedbg.adapters.ascend import passes
 from livedbg.adapters.ascend.compile_reader import MOST, CompileReader, op_of, shapes_of
-from livedbg.adapters.ascend.passes import find_dumps, next_pass, pipeline
+from livedbg.adapters.ascend.passes import Place, change_of, find_dumps, next_pass, pipeline, quoted
 from tests.cli.zygote import Livedbg, run_livedbg
 
 COMPILED = Path(__file__).parents[2] / "fixtures" / "pypto"
@@ -299,3 +300,82 @@ def test_a_launched_compiler_that_fails_before_anybody_has_looked(tmp_path: Path
     assert re.search("(CRASHED |critical) pypto's .*so ConvertTensorToTileOps is the one that failed", job.stderr), (
         job.stderr
     )
+
+
+def test_only_lines_of_programs_are_quoted(tmp_path: Path) -> None:
+    (tmp_path / "k.pto").write_text('first\nadd %1, %2 loc("model.py":14:5)\n')
+    (tmp_path / "shadow").write_text("root:secret\n")
+    assert quoted(Place("k.pto", 2, 1), [tmp_path]) == ("add %1, %2", Place("model.py", 14, 5))
+    assert quoted(Place(str(tmp_path / "k.pto"), 1, 1), [Path("/")]) == ("first", None)
+    assert quoted(Place(str(tmp_path / "shadow"), 1, 1), [tmp_path]) == ("", None)
+    assert quoted(Place("/etc/passwd", 1, 1), [tmp_path]) == ("", None)
+    with (tmp_path / "huge.pto").open("wb") as file:
+        file.truncate(passes._SOURCE_LIMIT + 1)
+    assert quoted(Place("huge.pto", 1, 1), [tmp_path]) == ("", None)
+
+
+def test_a_table_without_an_end_is_not_kept_whole() -> None:
+    reader = CompileReader()
+    reader.take("RuntimeError: 4 function(s) failed to compile:", ("err.txt", 1), None)
+    reader.take("  Function | Error", ("err.txt", 2), None)
+    reader.take("  kernel   | it failed", ("err.txt", 3), None)
+    for number in range(10_000):
+        reader.take("           | and more of it", ("err.txt", number), None)
+    reader.take("done", ("err.txt", 9), None)
+    (error,) = reader.errors.values()
+    assert error.function == "kernel" and error.message.startswith("it failed and more of it")
+    assert len(error.message) < 2_000
+
+
+def dumps(folder: Path, *texts: str) -> list[Path]:
+    paths = []
+    for number, text in enumerate(texts):
+        path = folder / f"{number:02}_after_P{number}.py"
+        path.write_text(text)
+        paths.append(path)
+    return paths
+
+
+PROGRAM = "".join(f"line {number}\n" for number in range(40))
+
+
+def test_a_report_shows_what_the_last_pass_changed() -> None:
+    _, _, finding = report(COMPILED / "memory")
+    shown = next(proof for proof in finding["evidence"] if proof["kind"] == "file")
+    assert shown["source"] == "31_after_MaterializeTensorStrides.py → 32_after_InitMemRef.py"
+    assert "+        mem_vec_2: pl.Ptr = pl.tile.alloc(pl.Mem.Vec, 192512)" in shown["text"]
+    assert "more lines that differ" in shown["text"]
+    assert any(step.startswith("all that differs: diff -u ") for step in finding["next"])
+
+
+def test_passes_that_changed_nothing_are_gone_back_over(tmp_path: Path) -> None:
+    files = dumps(tmp_path, "a = 1\n", "a = 2\n", "a = 2\n", "a = 2\n")
+    change = change_of(files, "a is wrong")
+    assert change is not None and (change.before, change.after) == ("00_after_P0.py", "01_after_P1.py")
+    assert change.lines == ("-a = 1", "+a = 2") and change.more == 0
+    assert change_of(files[1:], "a is wrong") is None
+    assert change_of(files[:1], "a is wrong") is None
+
+
+def test_the_part_that_the_error_names_is_shown(tmp_path: Path) -> None:
+    after = PROGRAM.replace("line 3\n", "first = 1\n").replace("line 30\n", "buffer_7 = alloc(4096)\n")
+    change = change_of(dumps(tmp_path, PROGRAM, after), "buffer_7 exceeds the limit: 4096 bytes")
+    assert change is not None and "+buffer_7 = alloc(4096)" in change.lines and change.more == 2
+
+
+def test_a_pass_whose_result_is_wrong_is_compared_with_the_one_before_it(tmp_path: Path) -> None:
+    folder = tmp_path / "passes_dump"
+    folder.mkdir()
+    dumps(folder, "a = 1\n", "a = 2\n", "a = 3\n")
+    (dump,) = find_dumps([tmp_path])
+    assert [path.name for path in dump.files("P1")] == ["00_after_P0.py", "01_after_P1.py"]
+    assert len(dump.files()) == len(dump.files("nobody")) == 3
+
+
+def test_a_dump_that_is_gone_or_no_text(tmp_path: Path) -> None:
+    files = dumps(tmp_path, "a = 1\n", "a = 2\n")
+    (tmp_path / "01_after_P1.py").write_bytes(b"\xff\xfe\x00a\x1b[31m\n")
+    change = change_of(files, "")
+    assert change is not None and not any("\x1b" in line for line in change.lines)
+    files[0].unlink()
+    assert change_of(files, "") is None
