@@ -1,10 +1,13 @@
-"""Whole sessions that tests watch: processes, logs, or both."""
+"""Whole sessions that tests watch, and reports that they read: of processes, logs, or both."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 from livedbg.adapters.ascend.adapter import AscendAdapter
 from livedbg.adapters.logfiles import LogAdapter
@@ -14,6 +17,7 @@ from livedbg.model.snapshot import StatusKey
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.session import Session
 from livedbg.session.view import Update
+from tests.cli.zygote import run_livedbg
 from tests.waiting import awaited
 
 
@@ -47,3 +51,10 @@ async def watching(*pids: int, gdb: str | None = None, logs: tuple[str, ...] = (
     finally:
         watched.session.stop()
         await asyncio.wait_for(running, 60)
+
+
+def report(folder: Path) -> tuple[int, dict[str, Any]]:
+    """The exit code and the document of `livedbg report --logs FOLDER --json`."""
+    done = run_livedbg(["report", "--logs", folder, "--json"], 100, text=True)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, json.loads(done.stdout)

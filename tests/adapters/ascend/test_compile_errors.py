@@ -6,7 +6,6 @@ The recordings were made with pypto at e2d0f78a, built on a machine without an N
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -21,19 +20,18 @@ import pytest
 from livedbg.adapters.ascend import passes
 from livedbg.adapters.ascend.compile_reader import MOST, CompileReader, op_of, shapes_of
 from livedbg.adapters.ascend.passes import Place, change_of, find_dumps, next_pass, pipeline, quoted
+from tests.adapters.ascend.sessions import report
 from tests.cli.zygote import Livedbg, run_livedbg
 
 COMPILED = Path(__file__).parents[2] / "fixtures" / "pypto"
 
 
-def report(folder: Path) -> tuple[int, str, dict[str, Any]]:
+def refused(folder: Path) -> tuple[int, str, dict[str, Any]]:
     """The exit code of `livedbg report --logs`, what a user reads on one line, and the compile error's finding."""
-    done = run_livedbg(["report", "--logs", folder, "--json"], 100, text=True)
-    assert "Traceback" not in done.stderr, done.stderr
-    said = json.loads(done.stdout)
+    code, said = report(folder)
     found = [finding for finding in said["findings"] if finding["rule"] == "ascend-compile-error"]
     assert said["findings"][0] in found, said["findings"]
-    return done.returncode, said["verdict"]["state"], {**found[0], "all": found}
+    return code, said["verdict"]["state"], {**found[0], "all": found}
 
 
 def taken(text: str) -> CompileReader:
@@ -93,7 +91,7 @@ def taken(text: str) -> CompileReader:
     ],
 )
 def test_what_a_user_reads(case: str, words: list[str], steps: list[str]) -> None:
-    code, state, finding = report(COMPILED / case)
+    code, state, finding = refused(COMPILED / case)
     assert (code, state) == (11, "crashed")
     assert len(finding["all"]) == 1
     missing = [word for word in words if word not in finding["sentence"]]
@@ -123,7 +121,7 @@ def test_what_the_reader_takes_from_a_log(case: str, expected: dict[str, object]
 def test_the_report_file_alone_says_the_same(tmp_path: Path) -> None:
     source = COMPILED / "ptoas_op" / "build_output"
     shutil.copytree(source, tmp_path / "build_output")
-    code, _, finding = report(tmp_path)
+    code, _, finding = refused(tmp_path)
     assert code == 11
     assert "function copy at build_output/model/ptoas/copy.pto:7:81" in finding["sentence"]
     assert "made from /home/dev/job/model.py:10:9" in finding["sentence"]
@@ -132,14 +130,13 @@ def test_the_report_file_alone_says_the_same(tmp_path: Path) -> None:
 def test_a_program_that_goes_on_to_run_was_compiled(tmp_path: Path) -> None:
     run = (COMPILED.parent / "ascend" / "01_healthy_trb" / "err.txt").read_text()
     (tmp_path / "err.txt").write_text((COMPILED / "pass" / "err.txt").read_text() + run)
-    done = run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True)
-    assert "ascend-compile-error" not in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}
+    assert "ascend-compile-error" not in {finding["rule"] for finding in report(tmp_path)[1]["findings"]}
 
 
 def test_of_the_pass_the_message_knows_more_than_the_dumps(tmp_path: Path) -> None:
     (tmp_path / "err.txt").write_text((COMPILED / "verifier" / "err.txt").read_text())
     shutil.copytree(COMPILED / "pass" / "build_output", tmp_path / "build_output")
-    sentence = report(tmp_path)[2]["sentence"]
+    sentence = refused(tmp_path)[2]["sentence"]
     assert "The input of the pass NormalizeStmtStructure is wrong" in sentence
     assert "ConvertTensorToTileOps" not in sentence
 
@@ -148,7 +145,7 @@ def test_missing_dumps_are_said(tmp_path: Path) -> None:
     shutil.copytree(COMPILED / "pass", tmp_path / "job")
     for number in ("03", "04"):
         next((tmp_path / "job/build_output/model/passes_dump").glob(f"{number}_after_*")).unlink()
-    assert "2 of the dumps before it are missing." in report(tmp_path / "job")[2]["sentence"]
+    assert "2 of the dumps before it are missing." in refused(tmp_path / "job")[2]["sentence"]
 
 
 def test_how_far_ptoas_got(tmp_path: Path) -> None:
@@ -158,7 +155,7 @@ def test_how_far_ptoas_got(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for number, name in enumerate(("pto-infer-layout", "pto-insert-sync")):
         (folder / f"{number}_{name}.mlir").write_text("module {}\n")
-    assert "The last pass of ptoas that ended is pto-insert-sync." in report(tmp_path / "job")[2]["sentence"]
+    assert "The last pass of ptoas that ended is pto-insert-sync." in refused(tmp_path / "job")[2]["sentence"]
 
 
 def test_several_functions_are_told_apart() -> None:
@@ -340,7 +337,7 @@ PROGRAM = "".join(f"line {number}\n" for number in range(40))
 
 
 def test_a_report_shows_what_the_last_pass_changed() -> None:
-    _, _, finding = report(COMPILED / "memory")
+    _, _, finding = refused(COMPILED / "memory")
     shown = next(proof for proof in finding["evidence"] if proof["kind"] == "file")
     assert shown["source"] == "31_after_MaterializeTensorStrides.py → 32_after_InitMemRef.py"
     assert "+        mem_vec_2: pl.Ptr = pl.tile.alloc(pl.Mem.Vec, 192512)" in shown["text"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from livedbg.analysis.diagnosis import VerdictState
 from livedbg.linux.last_ran import Load
 from livedbg.model.snapshot import Snapshot
 from tests.adapters.ascend.replay import Replay, findings, replay_folder, replay_lines, timeout
-from tests.cli.zygote import run_livedbg
+from tests.adapters.ascend.sessions import report
 
 BEGUN = "[mono_ns=1000000000][T0x7f][INFO] launch: [device_runner.cpp:900] Launching AICPU"
 ON_DEVICE = '[ERROR] AICPU(4242,aicpu-sd):2026-08-20-10:00:{second:02d}.000.000 [x.cpp:1][tid:1] "{message}"'
@@ -287,9 +286,7 @@ STUCK = timeout("S1:running-stalled", "0/2", 1, 0, 1, task=0, core=8) + "\n"
 
 def _verdict(folder: Path, text: str) -> dict[str, Any]:
     (folder / "run.log").write_text(text)
-    done = run_livedbg(["report", "--logs", folder, "--json"], text=True)
-    verdict: dict[str, Any] = json.loads(done.stdout)["verdict"]
-    return verdict
+    return report(folder)[1]["verdict"]
 
 
 @pytest.mark.parametrize(

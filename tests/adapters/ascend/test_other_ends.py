@@ -8,7 +8,6 @@ default log level; 28 registers an asynchronous completion that nobody signals.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from livedbg.analysis.diagnosis import VerdictState
 from livedbg.recipes.model import chosen, recipes
 from livedbg.session.rulebook import diagnose
 from tests.adapters.ascend.replay import Replay, findings, replay_folder
-from tests.cli.zygote import run_livedbg
+from tests.adapters.ascend.sessions import report
 
 T = "task:ascend/"
 
@@ -114,11 +113,10 @@ def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path) -> Non
 )
 def test_the_cause_stands_before_the_error_that_passes_it_on(recorded: Path, folder: str, rule: str, code: int) -> None:
     """The RuntimeError that the host raises in the end is no finding of its own."""
-    done = run_livedbg(["report", "--logs", recorded / folder, "--json"], 100, text=True)
-    report = json.loads(done.stdout)
-    assert done.returncode == code
-    assert [finding["rule"] for finding in report["findings"]] == [rule]
-    assert report["verdict"]["state"] == (VerdictState.CRASHED if code == 11 else VerdictState.STALLED)
+    found, said = report(recorded / folder)
+    assert found == code
+    assert [finding["rule"] for finding in said["findings"]] == [rule]
+    assert said["verdict"]["state"] == (VerdictState.CRASHED if code == 11 else VerdictState.STALLED)
 
 
 @pytest.mark.parametrize(("failed", "shown"), [(True, False), (False, True)])
@@ -131,9 +129,9 @@ def test_error_lines_of_the_runtime_belong_to_a_failure_only_where_there_is_one(
     (tmp_path / "err.txt").write_text(
         "".join(kept) + "[ERROR] run: [aicpu_executor.cpp:370] Thread 0: tile map is odd\n"
     )
-    report = json.loads(run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True).stdout)
-    assert ("error-lines" in {finding["rule"] for finding in report["findings"]}) is shown
-    assert report["verdict"]["state"] == (VerdictState.STALLED if failed else VerdictState.UNKNOWN)
+    _, said = report(tmp_path)
+    assert ("error-lines" in {finding["rule"] for finding in said["findings"]}) is shown
+    assert said["verdict"]["state"] == (VerdictState.STALLED if failed else VerdictState.UNKNOWN)
 
 
 def test_an_error_line_that_the_runtime_goes_on_after_leaves_a_completed_run_complete(
@@ -146,5 +144,5 @@ def test_an_error_line_that_the_runtime_goes_on_after_leaves_a_completed_run_com
         "'aicpu_orchestration_config': /usr/lib64/libdevice_orch_cid0_dev0_yoc2iY.so: undefined symbol\n"
     )
     (tmp_path / "err.txt").write_text("".join((*log[:1], line, *log[1:])))
-    done = run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True)
-    assert (done.returncode, json.loads(done.stdout)["verdict"]["state"]) == (0, VerdictState.EXITED)
+    code, said = report(tmp_path)
+    assert (code, said["verdict"]["state"]) == (0, VerdictState.EXITED)
