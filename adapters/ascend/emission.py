@@ -7,7 +7,7 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.ascend.diagnostics.failures import crash, failures, stall_diagnostics, time_limits
+from livedbg.adapters.ascend.diagnostics.failures import failures, stall_diagnostics, time_limits
 from livedbg.adapters.ascend.diagnostics.run import flag_cycles, lost_orders, run_complete, run_state, shared_log
 from livedbg.adapters.ascend.job import NO_MEMORY, Job
 from livedbg.adapters.ascend.marks import NOWHERE
@@ -177,7 +177,6 @@ def _of_the_run(job: Job) -> Iterator[Diagnostic]:
     elif stall is not None:
         yield from stall_diagnostics(job, stall)
     yield from failures(job)
-    yield from crash(job)
     yield from lost_orders(job)
     if run.phase != "completed":
         yield from flag_cycles(job)

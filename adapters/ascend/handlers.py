@@ -82,14 +82,15 @@ class _Handled(Struct, frozen=True):
             if job.run.phase in {"completed", "failed"} and not within:
                 job.begin(on_device=False)
             job.run.building = False
-            job.chip_begins(pid)
+            job.chips_at_work.add(pid)
+            job.chips_begun.add(pid)
             if job.run.phase != "running":
                 job.run.progressed(self.mark)  # no task ran before
         elif name == "chip.run" and self.fields["depth"] == "0" and job.run.phase != "failed":
             job.end(self.mark, pid)
             ran = optional_number(self.fields, "number")
             if ran is not None and not job.shared:
-                job.ran(ran)
+                job.runs_done, job.numbered = max(job.runs_done, ran), True  # the host counts from 1
         elif name == "chip.run.runner_run" and took_ns is not None and not job.shared:
             job.timeouts.run_took(took_ns / 1e9)
 

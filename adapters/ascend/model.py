@@ -237,18 +237,23 @@ class AscendModel:
             self._give(record, file)
 
     def _place_files(self) -> None:
-        """Give files without a neighbouring log to the only job; a graph without any job gets its own."""
+        """Give files without a neighbouring log to the only job; a graph without any job gets its own, if the
+        user named it or a parent folder: otherwise it may be of another run.
+        """
         if self.settled and len(self._records) == 1:
             waiting, self._unclaimed = self._unclaimed, []
             for file in waiting:
                 self.take(file)
-        graph = next((file for file in self._unclaimed if file.graph is not None and self._is_named(file)), None)
+        graph = next(
+            (
+                file
+                for file in self._unclaimed
+                if file.graph is not None and any(map(file.path.is_relative_to, self.named))
+            ),
+            None,
+        )
         if graph is not None and self.settled and not self._records:
             self._add(str(graph.path), graph.path).of_file = True
-
-    def _is_named(self, file: JobFile) -> bool:
-        """Return whether the user named it or a parent folder; otherwise it may be of another run."""
-        return any(file.path.is_relative_to(path) for path in self.named)
 
     def _give(self, record: _Record, file: JobFile) -> None:
         if self._given.get((record.key, file.path)) == file:

@@ -56,6 +56,12 @@ def task_name(raw: int) -> str:
     return f"r{ring_of(raw)}t{local_of(raw)}"
 
 
+def core_name(number: int, subslot: str) -> str:
+    """Return `core 8 (AIV0)`."""
+    kind = core_type(subslot)
+    return f"core {number} ({kind})" if kind else f"core {number}"
+
+
 def core_type(subslot: str) -> str:
     """Return `AIC`, `AIV0` or `AIV1` for a subslot in a log; "" if unknown."""
     return _CORE_TYPES.get(subslot.lower(), "")

@@ -54,16 +54,7 @@ CAUSES: Final = {
     Kind.EXIT: CauseClass.SUMMARY,
 }
 """How near to the cause of an end a kind is; the others are faults of a program on a device."""
-_OF_GROUP: Final = {
-    Group.HARDWARE: Kind.HARDWARE,
-    Group.FAULT: Kind.FAULT,
-    Group.MEMORY: Kind.MEMORY,
-    Group.SETUP: Kind.SETUP,
-    Group.USAGE: Kind.OPERATOR,
-    Group.RESOURCE: Kind.OPERATOR,
-    Group.TIMEOUT: Kind.TIMEOUT,
-    Group.MASK: Kind.MASKED,
-}
+_LESSER: Final = {Group.USAGE: Kind.OPERATOR, Group.RESOURCE: Kind.OPERATOR, Group.TIMEOUT: Kind.TIMEOUT}
 _FFTS_TIMEOUT: Final = "507048"
 _UNKNOWN: Final = "99999"  # torch_npu's ERR99999
 _MEMORY_BLOCKS: Final = frozenset({"EL0004", "EI0007", "EI0011"})
@@ -142,6 +133,7 @@ class Texts(Struct, frozen=True, forbid_unknown_fields=True):
     words: tuple[str, ...]
     blocks: tuple[str, ...]
     details: tuple[str, ...]
+    telling: tuple[str, ...]
     said: tuple[Said, ...]
     steps: dict[str, str]
     hccl: dict[str, str]
@@ -310,9 +302,9 @@ class Report(Struct):
     def _lesser(self, groups: list[Group]) -> Kind:
         if "operator" in self.kinds or "mindspore" in self.kinds:
             return Kind.OPERATOR if "op" in self.fields else Kind.OTHER
-        for group in (Group.USAGE, Group.RESOURCE, Group.TIMEOUT):
+        for group, kind in _LESSER.items():
             if group in groups:
-                return _OF_GROUP[group]
+                return kind
         if "text" in self.fields:
             return Kind.OTHER
         if self.codes or "reason" in self.fields or "call" in self.kinds:
@@ -326,27 +318,7 @@ class Report(Struct):
     @property
     def marks(self) -> tuple[Mark, ...]:
         """Return its evidence: the first line, the most telling ones, the last one."""
-        order = (
-            "hardware",
-            "core",
-            "engine",
-            "aicpu",
-            "kernel",
-            "words",
-            "memory",
-            "driver",
-            "setup",
-            "notify",
-            "wait",
-            "lost",
-            "socket",
-            "operator",
-            "raised",
-            "titled",
-            "block",
-            "call",
-        )
-        best = [self.kinds[kind] for kind in order if kind in self.kinds][:_MARKS]
+        best = [self.kinds[kind] for kind in texts().telling if kind in self.kinds][:_MARKS]
         marks = [self.first, *best, *([self.last] if self.last is not None else [])]
         return tuple(dict.fromkeys(marks))
 

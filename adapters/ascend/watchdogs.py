@@ -163,10 +163,6 @@ class Timeouts(Struct):
     ignored_mark: Mark = NOWHERE
     operation: Limit | None = None
 
-    def begin(self) -> None:
-        """Begin a new run; the process's settings are kept."""
-        self.fired.clear()
-
     def first(self) -> Fired | None:
         """Return the first that fired, by the lines' own times if they have them, else in log order."""
         timed = [fired for fired in self.fired if fired.mark.exact and fired.mark.wall_ns is not None]

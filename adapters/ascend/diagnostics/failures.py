@@ -36,7 +36,7 @@ from livedbg.touch.stop_budget import WatchdogFacts
 
 
 def failures(job: Job) -> Iterator[Diagnostic]:
-    """Yield all failures of the run."""
+    """Yield all failures of the run, and the signal or exception that ended the process."""
     trouble = job.trouble
     if trouble.ring is not None:
         yield _ring_full(job, trouble.ring)
@@ -46,6 +46,10 @@ def failures(job: Job) -> Iterator[Diagnostic]:
         yield _fatal(job, trouble.fatal)
     if trouble.status and not trouble.only_deinit(job.run):
         yield _run_failed(job, trouble.status)
+    if trouble.crash is not None:
+        values = {"what": trouble.crash.what, "message": trouble.crash.message}
+        facts = FailureFacts(thrown="C++" if "::" in trouble.crash.what else "")
+        yield statement(job, "terminate", values, facts=facts, marks=(trouble.crash.mark,))
 
 
 def _ring_full(job: Job, ring: RingFull) -> Diagnostic:
@@ -133,16 +137,6 @@ def _error_code(job: Job, number: int) -> ErrorCode:
 
 def _latched_code(job: Job) -> int:
     return job.trouble.orch_code or job.trouble.sched_code
-
-
-def crash(job: Job) -> Iterator[Diagnostic]:
-    """Yield the signal or exception that ended the process."""
-    ended = job.trouble.crash
-    if ended is None:
-        return
-    values = {"what": ended.what, "message": ended.message}
-    facts = FailureFacts(thrown="C++" if "::" in ended.what else "")
-    yield statement(job, "terminate", values, facts=facts, marks=(ended.mark,))
 
 
 STARVED_BELOW: Final = 300

@@ -98,8 +98,8 @@ class SchedulerReader:
             if not moving:
                 break
         if best is None:  # at each try the rings were being written
-            return replace(self._latest, fresh=False, changed=set(), gone=set(), waiters={}, moving=1)
-        self._latest = self._fold(best[1], best[0])
+            return replace(self._latest, fresh=False, changed=set(), gone=set(), waiters={})
+        self._latest = self._fold(best[1])
         return self._latest
 
     def unreturned(self, threads: Mapping[int, CoreThread]) -> list[Unreturned]:
@@ -203,7 +203,7 @@ class SchedulerReader:
     def _steady(self, block: Block, start: int) -> bool:
         return block.steady(start, self._layout["ring.slots"].target_size)
 
-    def _fold(self, shot: Shot, moving: int) -> Sample:
+    def _fold(self, shot: Shot) -> Sample:
         """Return the sample: known state, and whatever did not change during the read."""
         known = self._last
         changed = {raw for raw, (_, block, start) in shot.slots.items() if self._steady(block, start)}
@@ -251,7 +251,6 @@ class SchedulerReader:
             began_mono_ns=shot.began_mono_ns,
             tails={ring.number: ring.tail for ring in shot.rings},
             errors=shot.errors,
-            moving=moving,
         )
         self._last = Sample(tasks=known.tasks, cores=sample.cores, completed=sample.completed)
         return sample

@@ -341,17 +341,13 @@ class LiveWatch(Polled):
             if sample.queued is not None:
                 queued = {(scheduler.job.names.run, "in ready queues"): (sample.queued, None)}
                 context.emit(*scheduler.shown.add(context.stamp(), counters=queued))
-            self._report_cut(scheduler, context)
+            if scheduler.reader.cut:
+                sentence = "There are so many dependencies that some are read in the next sample."
+                self._say(context, scheduler.process, "live-many", sentence, health=SourceHealth.DEGRADED)
+            else:
+                self._statuses.withdraw(context, scheduler.process.id, "live-many")
         self._say(context, scheduler.process, "live", "", health=SourceHealth.OK)
         return True
-
-    def _report_cut(self, scheduler: _Scheduler, context: Context) -> None:
-        """Report that a sample doesn't cover all dependencies, or withdraw that."""
-        if scheduler.reader.cut:
-            sentence = "There are so many dependencies that some are read in the next sample."
-            self._say(context, scheduler.process, "live-many", sentence, health=SourceHealth.DEGRADED)
-        else:
-            self._statuses.withdraw(context, scheduler.process.id, "live-many")
 
     async def _unreturned(self, scheduler: _Scheduler) -> list[Unreturned]:
         """Return the cores whose kernels have not returned; [] if the process has several schedulers."""
