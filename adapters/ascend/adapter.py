@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.dumps.graphs import OtherShape, parse_graph
-from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.model import AscendModel, JobFile
-from livedbg.adapters.ascend.names import NameMap, by_func_id
+from livedbg.adapters.ascend.names import read_names
 from livedbg.adapters.ascend.passes import find_dumps
 from livedbg.adapters.ascend.report_decoder import CannDecoder
 from livedbg.linux import target_files
@@ -43,7 +43,6 @@ from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
 from livedbg.text.shell import shell_word
-from livedbg.text.typed import ready
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.live.watch import LiveWatch
@@ -68,10 +67,9 @@ _SOON_S: Final = 0.25  # how soon it is known what a job's process was started w
 class FileProblem(Struct, frozen=True):
     """A file that can't be used now; `passing` if it may become valid later, since it is being written."""
 
-    path: Path
     sentence: str
     passing: bool
-    remedy: str = "check that the run that writes it has ended"
+    remedy: str
 
 
 def folders_of(patterns: Iterable[str]) -> list[Path]:
@@ -146,8 +144,7 @@ class FileWatch:
                 from livedbg.adapters.ascend.dumps.scope_stats import read_scope_stats
 
                 return JobFile(path, mark, scopes=read_scope_stats(data))
-            names = msgspec.json.decode(data, type=ready(NameMap)).callable_id_to_name
-            return JobFile(path, mark, names=by_func_id(names))
+            return JobFile(path, mark, names=read_names(data))
         except OSError as error:
             self._problem(path, f"{path} can't be read: {error.strerror}.", False)
         except OtherShape as error:
@@ -158,9 +155,10 @@ class FileWatch:
             self._problem(path, f"{path} is not whole: it is being written, or was cut.", True)
         return None
 
-    def _problem(self, path: Path, sentence: str, passing: bool, remedy: str = "") -> None:
-        problem = FileProblem(path, clean_line(sentence), passing)
-        self.problems[path] = structs.replace(problem, remedy=clean_line(remedy)) if remedy else problem
+    def _problem(
+        self, path: Path, sentence: str, passing: bool, remedy: str = "check that the run that writes it has ended"
+    ) -> None:
+        self.problems[path] = FileProblem(clean_line(sentence), passing, clean_line(remedy))
 
 
 def _candidates(folders: Iterable[Path]) -> Iterator[Path]:

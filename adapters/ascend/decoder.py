@@ -12,8 +12,7 @@ import msgspec
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.logs import LineSplitter, RuntimeLine
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import BEATS, Message, classify, exact, number, triggers
+from livedbg.adapters.ascend.messages import BEATS, Mark, Message, classify, exact, number, triggers
 from livedbg.adapters.ascend.model import AscendModel, JobFile
 from livedbg.adapters.ascend.names import by_func_id
 from livedbg.logs.decoder import LogDecoder

@@ -10,7 +10,7 @@ from msgspec import structs
 from livedbg.adapters.ascend.diagnostics.failures import failures, stall_diagnostics, time_limits
 from livedbg.adapters.ascend.diagnostics.run import flag_cycles, lost_orders, run_complete, run_state, shared_log
 from livedbg.adapters.ascend.job import NO_MEMORY, Job
-from livedbg.adapters.ascend.marks import NOWHERE
+from livedbg.adapters.ascend.messages import NOWHERE
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.waits import suspects, wait_edges
 from livedbg.graphs.declared import LostOrder, TaskGraph

@@ -8,8 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.adapters.ascend.messages import Fields, Mark, number, optional_number
 from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
 from livedbg.adapters.ascend.trouble import RESOURCES, Crash, Fatal, Full, RingFull, TensorWait
 from livedbg.adapters.ascend.watchdogs import Limit, built_in

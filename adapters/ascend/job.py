@@ -12,7 +12,7 @@ from typing import Final
 
 from livedbg.adapters.ascend.dumps.scope_stats import ScopeStats
 from livedbg.adapters.ascend.live.state import Progress
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.messages import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import StallReader

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.names import Names
 from livedbg.adapters.ascend.watchdogs import LoadHistory
 from livedbg.linux import target_files

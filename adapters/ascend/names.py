@@ -10,10 +10,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from msgspec import Struct, field
 
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
+from livedbg.text.typed import ready
 
 _ID_DIGITS: Final = 10  # of a func id: 32 bits
 LOCAL_BITS: Final = 32
@@ -27,10 +29,13 @@ _MOST: Final = 64
 _known: OrderedDict[int, dict[int, str]] = OrderedDict()
 
 
-class NameMap(Struct):
-    """Content of a `name_map*.json`."""
-
+class _NameMap(Struct):
     callable_id_to_name: dict[str, str] = {}
+
+
+def read_names(data: bytes) -> dict[int, str]:
+    """Return names of kernels by func id, from a `name_map*.json`; raise as `msgspec.json.decode`."""
+    return by_func_id(msgspec.json.decode(data, type=ready(_NameMap)).callable_id_to_name)
 
 
 def by_func_id(names: Mapping[str, str]) -> dict[int, str]:

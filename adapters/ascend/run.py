@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.messages import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, raw_id
 from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
 from livedbg.graphs.declared import TaskGraph

@@ -11,8 +11,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.adapters.ascend.messages import Fields, Mark, number, optional_number
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
 from livedbg.model import TaskState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.facts import TaskFacts
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.messages import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, core_name, core_type, local_of, ring_of, task_name
 from livedbg.model import Edge, EdgeKind, EdgeState, Resource, Task, TaskState
 

@@ -16,8 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
-from livedbg.adapters.ascend.messages import read_data
+from livedbg.adapters.ascend.messages import NOWHERE, Mark, read_data
 from livedbg.linux.last_ran import Load
 from livedbg.text.wording import listing
 

@@ -26,7 +26,7 @@ from livedbg.adapters.ascend.codes import (
 from livedbg.adapters.ascend.diagnostics.run import statement
 from livedbg.adapters.ascend.facts import FailureFacts, RingFacts, StallFacts
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.stalls import Stall
 from livedbg.adapters.ascend.trouble import Fatal, RingFull, TensorWait

@@ -20,7 +20,7 @@ from livedbg.adapters.ascend.facts import CoreFacts
 from livedbg.adapters.ascend.job import Job, MemoryView
 from livedbg.adapters.ascend.live.scene import Unreturned
 from livedbg.adapters.ascend.live.state import LiveTask, Sample
-from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.names import Names, local_of, ring_of, task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.tasks import TaskRecord

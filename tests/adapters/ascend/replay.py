@@ -37,7 +37,6 @@ class Replay:
         self.stamp = stamp
         self.assemblers: dict[str, RecordAssembler] = {}
         self.lines: dict[str, int] = {}
-        self.links: list[tuple[str, ...]] = []
 
     def open(self, path: Path) -> str:
         source = LogSource(id=f"log:box/{path}", name=path.name, path=str(path))
@@ -70,8 +69,7 @@ class Replay:
             self._record(record)
 
     def _record(self, record: LogRecord) -> None:
-        events, links = self.decoder.feed(record, self.stamp)
-        self.links.append(links)
+        events, _ = self.decoder.feed(record, self.stamp)
         self.store.apply_all([LogsSeen(records=(record,), **self.stamp), *events])
 
     def flush(self) -> Snapshot:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.ascend.logs import LineSplitter
-from livedbg.adapters.ascend.marks import NOWHERE
+from livedbg.adapters.ascend.messages import NOWHERE
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph
@@ -34,25 +34,6 @@ from tests.adapters.ascend.replay import (
 
 T = "task:ascend/"
 ORCHESTRATOR = T + "orchestrator"
-
-
-@pytest.mark.parametrize("debug", [True, False])
-def test_deferred_task_whose_completion_never_comes(debug: bool) -> None:
-    lines = [ANCHOR, BEGIN, RING[2], DONE, *([dispatched(0, 8)] if debug else [])]
-    lines += [
-        timeout("S3:ready-but-all-idle", "0/2", 0, 1, 1),
-        stall(task_line(0, "READY", "1/1")),
-        stall(task_line(1, "WAIT", "1/2", aiv0=0, tail=" missing_deps=1")),
-        stall(summary("0/2", 1, 1, 0)),
-        stall("CLUSTER cluster_id=0 aic=core0(idle) aiv0=core8(idle) aiv1=core9(idle)"),
-    ]
-    snapshot = replay_lines(lines)
-    found = findings(snapshot)["ascend-stall"]
-    assert found.entities == (T + "r0t0",)
-    assert snapshot.tasks[T + "r0t0"].state is TaskState.READY
-    assert (EdgeKind.RUNS_ON, T + "r0t0", "core:ascend/8") not in snapshot.edges
-    assert ("has returned, but its deferred" in found.sentence) is debug
-    assert "1 task waits behind it, 1 directly" in found.sentence
 
 
 def test_hang_on_host_build_graph() -> None:
@@ -488,9 +469,12 @@ S3 = f" sub_class=S3:ready-but-all-idle {COUNTS} orch_done=1 stuck_task_id=-1 st
 def test_ready_and_on_no_core(printed: tuple[str, str], shown: list[int], words: str, step: str) -> None:
     fanin, verdict = printed
     lines = [BEGIN, RING[3], *(dispatched(task, 8 + task, f"-1,{task},-1") for task in shown), *stopped(fanin, verdict)]
-    finding = findings(replay_lines(lines))["ascend-stall"]
-    assert finding.roots == ("task:ascend/r0t1",)
-    assert words in finding.sentence, finding.sentence
+    snapshot = replay_lines(lines)
+    finding = findings(snapshot)["ascend-stall"]
+    assert finding.roots == finding.entities == (T + "r0t1",)
+    assert snapshot.tasks[T + "r0t1"].state is TaskState.READY
+    assert (EdgeKind.RUNS_ON, T + "r0t1", "core:ascend/9") not in snapshot.edges
+    assert words in finding.sentence and "1 task waits behind it, 1 directly" in finding.sentence, finding.sentence
     assert any(step in said for said in finding.next), finding.next
     by = "" if verdict else " by its counts"
     assert f"S3:ready-but-all-idle{by})" in finding.sentence

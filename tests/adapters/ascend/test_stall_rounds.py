@@ -8,8 +8,7 @@ import pytest
 
 from livedbg.adapters.ascend.diagnostics.failures import stall_diagnostics
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, classify
+from livedbg.adapters.ascend.messages import Fields, Mark, classify
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.stalls import Stall, StallReader
