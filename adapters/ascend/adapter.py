@@ -214,7 +214,7 @@ class AscendAdapter(PolledAdapter):
         super().__init__()
         self.model = AscendModel()
         self._files = FileWatch()
-        self._decoder: AscendDecoder | None = None
+        self._decoder = AscendDecoder(self.model)
         self._compile = CompileDecoder()
         self._told: set[Path] = set()
         self._logs_known = False
@@ -226,8 +226,6 @@ class AscendAdapter(PolledAdapter):
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """Return the decoders of the runtime's log, the compiler's errors, and CANN's reports."""
-        if self._decoder is None:
-            self._decoder = AscendDecoder(self.model)
         return (self._decoder, self._compile, CannDecoder())
 
     async def run(self, context: Context) -> None:

@@ -158,8 +158,6 @@ class AscendDecoder(LogDecoder):
             return ()
         job = self._model.job(record.source)
         self._release(source, job)
-        if message.kind in _ELSEWHERE:
-            return self._other(job, message, mark) or (job.names.run,)
         return _handled(job, message, line.func, mark) or (job.names.run,)
 
     def _release(self, source: _Source, job: Job | None) -> None:
@@ -169,22 +167,14 @@ class AscendDecoder(LogDecoder):
         held, source.held = source.held, []
         for message, mark in held:
             with contextlib.suppress(ValueError):  # a damaged line
-                self._other(job, message, mark)
-
-    @staticmethod
-    def _other(job: Job, message: Message, mark: Mark) -> tuple[str, ...]:
-        """Process a line of a launcher or the C++ library."""
-        if message.kind == "names":
-            try:
-                names = msgspec.json.decode(message.fields["names"] or "{}", type=dict[str, str])
-            except (msgspec.DecodeError, RecursionError):
-                return ()
-            job.use_names(by_func_id(names))
-            return ()
-        return _handled(job, message, "", mark)
+                _handled(job, message, "", mark)
 
 
 def _handled(job: Job, message: Message, func: str, mark: Mark) -> tuple[str, ...]:
+    if message.kind == "names":  # a launcher's: no activity of the run
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            job.use_names(by_func_id(msgspec.json.decode(message.fields["names"] or "{}", type=dict[str, str])))
+        return ()
     from livedbg.adapters.ascend.handlers import handle  # 60 ms, and most sessions have no such log
 
     return handle(job, message.kind, message.fields, func, mark)
