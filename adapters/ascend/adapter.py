@@ -6,47 +6,51 @@ the run of a process is watched.
 
 The files are written after a run has drained, and may be read half-written: a file that is not complete JSON yet is
 retried when it has changed.
+
+A process that has mapped a file with `aicpu` in its name may have a scheduler in memory. Its reader is imported only
+then: most sessions have none.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+from msgspec import Struct
+
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
-from livedbg.adapters.ascend.live import sign
-from livedbg.adapters.ascend.model import AscendModel
+from livedbg.adapters.ascend.dumps.graphs import OtherShape, parse_graph
+from livedbg.adapters.ascend.messages import Mark
+from livedbg.adapters.ascend.model import AscendModel, JobFile
+from livedbg.adapters.ascend.names import read_names
 from livedbg.adapters.ascend.passes import find_dumps
 from livedbg.adapters.ascend.report_decoder import CannDecoder
+from livedbg.linux import target_files
 from livedbg.linux.last_ran import read_load
+from livedbg.linux.maps import maps_mention
+from livedbg.linux.target_files import is_folder, is_shared, without_wildcards
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model.events import CounterSeen
-from livedbg.session.adapter import Context, Request, logs_ended
+from livedbg.session.adapter import Context, Request, logs_ended, processes_seen, targets_ended
+from livedbg.session.pacing import SEARCH_S, Limit, Searches, Stopwatch
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
+from livedbg.text.sanitize import clean_line
+from livedbg.text.shell import shell_word
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.live.watch import LiveWatch
-from collections.abc import Iterable, Iterator
 
-import msgspec
-from msgspec import Struct, structs
+WORD: Final = "aicpu"
+"""What the name of the scheduler's library holds."""
 
-from livedbg.adapters.ascend.dumps.graphs import OtherShape, parse_graph
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.model import JobFile
-from livedbg.adapters.ascend.names import NameMap, by_func_id
-from livedbg.linux import target_files
-from livedbg.linux.target_files import is_folder, is_shared, without_wildcards
-from livedbg.session.pacing import Limit, Stopwatch
-from livedbg.text.sanitize import clean_line
-from livedbg.text.shell import shell_word
-from livedbg.text.typed import ready
+_PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a busy box
 
 SIZE_LIMIT: Final = 256 << 20
 """A larger file is not read."""
@@ -54,15 +58,18 @@ SIZE_LIMIT: Final = 256 << 20
 _NAMES: Final = ("deps.json", "scope_stats.jsonl")
 _SHORT_S: Final = 2.0  # looks come no more often in any case
 _LIMIT: Final = Limit(cpu=0.02, most_s=300.0)  # of reading a file that changes all the time
+_BAD: Final = "bad-file"
+_POLL_S: Final = 2.0
+_READ_S: Final = 0.05  # how soon it is known that the logs have been read once
+_SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
 
 
 class FileProblem(Struct, frozen=True):
     """A file that can't be used now; `passing` if it may become valid later, since it is being written."""
 
-    path: Path
     sentence: str
     passing: bool
-    remedy: str = "check that the run that writes it has ended"
+    remedy: str
 
 
 def folders_of(patterns: Iterable[str]) -> list[Path]:
@@ -137,8 +144,7 @@ class FileWatch:
                 from livedbg.adapters.ascend.dumps.scope_stats import read_scope_stats
 
                 return JobFile(path, mark, scopes=read_scope_stats(data))
-            names = msgspec.json.decode(data, type=ready(NameMap)).callable_id_to_name
-            return JobFile(path, mark, names=by_func_id(names))
+            return JobFile(path, mark, names=read_names(data))
         except OSError as error:
             self._problem(path, f"{path} can't be read: {error.strerror}.", False)
         except OtherShape as error:
@@ -149,9 +155,10 @@ class FileWatch:
             self._problem(path, f"{path} is not whole: it is being written, or was cut.", True)
         return None
 
-    def _problem(self, path: Path, sentence: str, passing: bool, remedy: str = "") -> None:
-        problem = FileProblem(path, clean_line(sentence), passing)
-        self.problems[path] = structs.replace(problem, remedy=clean_line(remedy)) if remedy else problem
+    def _problem(
+        self, path: Path, sentence: str, passing: bool, remedy: str = "check that the run that writes it has ended"
+    ) -> None:
+        self.problems[path] = FileProblem(clean_line(sentence), passing, clean_line(remedy))
 
 
 def _candidates(folders: Iterable[Path]) -> Iterator[Path]:
@@ -161,10 +168,30 @@ def _candidates(folders: Iterable[Path]) -> Iterator[Path]:
                 yield folder / name
 
 
-_BAD: Final = "bad-file"
-_POLL_S: Final = 2.0
-_READ_S: Final = 0.05  # how soon it is known that the logs have been read once
-_SOON_S: Final = 0.25  # how soon it is known what a job's process was started with
+async def first_processes(context: Context, model: AscendModel) -> None:
+    """Wait for the first processes; in a session that samples once, for the logs too."""
+    await processes_seen(context)
+    if context.request.once:
+        end = time.monotonic() + _PATIENCE_S
+        while not model.settled and time.monotonic() < end:
+            await context.sleep(0.02)
+
+
+async def _scheduler_is_there(context: Context, model: AscendModel) -> bool:
+    """Wait for such a process; return False if there is none and none will come."""
+    if not context.request.processes:
+        return False
+    await first_processes(context, model)
+    searches = Searches()
+    while not targets_ended(context):
+        for process in [one for one in context.snapshot().processes.values() if not one.exited]:
+            due = searches.due(process.id, often=bool(model.jobs))
+            if due and await asyncio.to_thread(maps_mention, process.pid, WORD.encode()):
+                return True
+        if context.request.once:
+            return False
+        await context.sleep(SEARCH_S)
+    return False
 
 
 class AscendAdapter(PolledAdapter):
@@ -187,7 +214,7 @@ class AscendAdapter(PolledAdapter):
         super().__init__()
         self.model = AscendModel()
         self._files = FileWatch()
-        self._decoder: AscendDecoder | None = None
+        self._decoder = AscendDecoder(self.model)
         self._compile = CompileDecoder()
         self._told: set[Path] = set()
         self._logs_known = False
@@ -199,8 +226,6 @@ class AscendAdapter(PolledAdapter):
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
         """Return the decoders of the runtime's log, the compiler's errors, and CANN's reports."""
-        if self._decoder is None:
-            self._decoder = AscendDecoder(self.model)
         return (self._decoder, self._compile, CannDecoder())
 
     async def run(self, context: Context) -> None:
@@ -232,7 +257,7 @@ class AscendAdapter(PolledAdapter):
         return LiveWatch(self.model)
 
     async def _memory(self, context: Context) -> None:
-        if await sign.is_there(context, self.model):
+        if await _scheduler_is_there(context, self.model):
             await self._live.run(context)
 
     async def again(self, context: Context) -> bool:

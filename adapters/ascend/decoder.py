@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.lines import LineSplitter, RuntimeLine
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import BEATS, Message, classify, exact, number, triggers
+from livedbg.adapters.ascend.logs import LineSplitter, RuntimeLine
+from livedbg.adapters.ascend.messages import BEATS, Mark, Message, classify, exact, number, triggers
 from livedbg.adapters.ascend.model import AscendModel, JobFile
 from livedbg.adapters.ascend.names import by_func_id
 from livedbg.logs.decoder import LogDecoder
@@ -97,14 +96,14 @@ class AscendDecoder(LogDecoder):
     def over(self) -> None:
         """Note that no log is read any more, or ever: without logs, nothing is flushed."""
         with self._model.lock:
-            self._model.logs_read()
+            self._model.settled = True
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
         with self._model.lock:
             for identity, source in self._sources.items():
                 source.live = True
                 self._release(source, self._model.near(identity))  # its job's log may have been read after it
-            self._model.logs_read()
+            self._model.settled = True
             return self._model.collect(stamp, whole=True)
 
     def _line(self, record: LogRecord, source: _Source, line: RuntimeLine, stamp: Stamp) -> tuple[str, ...]:
@@ -159,8 +158,6 @@ class AscendDecoder(LogDecoder):
             return ()
         job = self._model.job(record.source)
         self._release(source, job)
-        if message.kind in _ELSEWHERE:
-            return self._other(job, message, mark) or (job.names.run,)
         return _handled(job, message, line.func, mark) or (job.names.run,)
 
     def _release(self, source: _Source, job: Job | None) -> None:
@@ -170,22 +167,14 @@ class AscendDecoder(LogDecoder):
         held, source.held = source.held, []
         for message, mark in held:
             with contextlib.suppress(ValueError):  # a damaged line
-                self._other(job, message, mark)
-
-    @staticmethod
-    def _other(job: Job, message: Message, mark: Mark) -> tuple[str, ...]:
-        """Process a line of a launcher or the C++ library."""
-        if message.kind == "names":
-            try:
-                names = msgspec.json.decode(message.fields["names"] or "{}", type=dict[str, str])
-            except (msgspec.DecodeError, RecursionError):
-                return ()
-            job.use_names(by_func_id(names))
-            return ()
-        return _handled(job, message, "", mark)
+                _handled(job, message, "", mark)
 
 
 def _handled(job: Job, message: Message, func: str, mark: Mark) -> tuple[str, ...]:
+    if message.kind == "names":  # a launcher's: no activity of the run
+        with contextlib.suppress(msgspec.DecodeError, RecursionError):
+            job.use_names(by_func_id(msgspec.json.decode(message.fields["names"] or "{}", type=dict[str, str])))
+        return ()
     from livedbg.adapters.ascend.handlers import handle  # 60 ms, and most sessions have no such log
 
     return handle(job, message.kind, message.fields, func, mark)

@@ -1,4 +1,4 @@
-"""Convert changes of a job to events."""
+"""Convert changes of a job to events, and what is known of it to diagnostics."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import Final
 
 from msgspec import structs
 
-from livedbg.adapters.ascend.diagnostics import diagnostics
+from livedbg.adapters.ascend.diagnostics.failures import failures, stall_diagnostics, time_limits
+from livedbg.adapters.ascend.diagnostics.run import flag_cycles, lost_orders, run_complete, run_state, shared_log
 from livedbg.adapters.ascend.job import NO_MEMORY, Job
-from livedbg.adapters.ascend.marks import NOWHERE
+from livedbg.adapters.ascend.messages import NOWHERE
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.waits import suspects, wait_edges
 from livedbg.graphs.declared import LostOrder, TaskGraph
-from livedbg.model import Edge, EdgeKey, EdgeKind, EdgeState, Resource, Task, TaskState
+from livedbg.model import Diagnostic, Edge, EdgeKey, EdgeKind, EdgeState, Resource, Task, TaskState
 from livedbg.model.events import Event, Stamp
 from livedbg.session.publisher import Publisher
 
@@ -53,33 +54,15 @@ class Emitter:
         if not self._job.stale:
             return
         self._job.stale = False
-        dropped = self._job.drop_contradicted_graph()
-        if dropped is not None:
-            self._drop_graph(dropped)
-        live = self._job.live
-        found_in_log = suspects(self._job.run, self._job.stalls.stall, self._job.trouble)
-        self._job.suspicion = live.suspicion() if live.speaks else found_in_log
-        found = {
-            edge.key: edge
-            for edge in wait_edges(
-                self._job.run,
-                self._job.suspicion,
-                self._job.stalls.stall,
-                self._job.trouble,
-                self._job.quiet,
-                linked=live.speaks,
-            )
-        }
+        dropped, names = self._job.drop_contradicted_graph(), self._job.names
+        for edge in dropped.dependencies if dropped is not None else ():
+            self._edges.drop([EdgeKey(EdgeKind.DEPENDS_ON, names.task(edge.succ), names.task(edge.pred))])
+        live, in_log = self._job.live, suspects(self._job)
+        self._job.suspicion = live.suspicion() if live.speaks else in_log
+        found = {edge.key: edge for edge in wait_edges(self._job)}
         self._edges.drop([key for key in self._inferred if key not in found])
         self._edges.put(found.values())
         self._inferred = found
-
-    def _drop_graph(self, graph: TaskGraph) -> None:
-        """Drop the edges of a graph that belongs to another run."""
-        names = self._job.names
-        self._edges.drop(
-            EdgeKey(EdgeKind.DEPENDS_ON, names.task(edge.succ), names.task(edge.pred)) for edge in graph.dependencies
-        )
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
         """Return the events since the last call; if `whole`, all input was read: update the conclusions too."""
@@ -92,7 +75,7 @@ class Emitter:
         self._edges.drop(drop)
         self._edges.put(put)
         events += self._shown.add(stamp, tasks=tasks, resources=self._resources(), counters=self._counters())
-        return events + self._shown.show(stamp, diagnostics=diagnostics(self._job)) if whole else events
+        return events + self._shown.show(stamp, diagnostics=_diagnostics(self._job)) if whole else events
 
     def _tasks(self) -> list[Task]:
         """Return the changed tasks; updates their edges."""
@@ -110,7 +93,7 @@ class Emitter:
             self._running_edges[raw] = keys
             self._edges.put(runs_on)
             if self._job.run.graph is not None:
-                self._edges.put(self._declared_edges(raw))
+                self._edges.put(self._declared_edges(raw, self._job.run.graph))
         if changed:
             self._edges.put(self._missing_edge(lost) for lost in self._job.lost.sure[:_MISSING])
         waits = any(key.source == self._job.names.orchestrator for key in self._inferred)
@@ -132,20 +115,12 @@ class Emitter:
             attributes={"role": "submits the tasks", "waiting": "yes" if state == "waiting" else "no"},
         )
 
-    def _declared_edges(self, raw: int) -> list[Edge]:
-        graph = self._job.run.graph
-        if graph is None:
-            return []
-        alone = (
-            self._job.last_mark is NOWHERE and self._job.live is NO_MEMORY
-        )  # no log: nothing shows that anything waits
-        done = alone or not self._job.run.tasks[raw].open
-        found = [self._depends(raw, succ, done) for succ in graph.successors.get(raw, ())]
-        tasks = self._job.run
-        found += [
-            self._depends(pred, raw, alone or not tasks.task(pred).open) for pred in graph.predecessors.get(raw, ())
-        ]
-        return found
+    def _declared_edges(self, raw: int, graph: TaskGraph) -> list[Edge]:
+        run, alone = self._job.run, self._job.last_mark is NOWHERE and self._job.live is NO_MEMORY
+        pairs = [(raw, after) for after in graph.successors.get(raw, ())]
+        pairs += [(before, raw) for before in graph.predecessors.get(raw, ())]
+        # without a log, nothing shows that anything waits
+        return [self._depends(before, after, alone or not run.task(before).open) for before, after in pairs]
 
     def _missing_edge(self, lost: LostOrder) -> Edge:
         names = self._job.names
@@ -184,3 +159,26 @@ class Emitter:
             return {}
         seen = self._job.run.done if counts.completed is None else counts.completed
         return {(self._job.names.run, "completed"): (seen, counts.total)}
+
+
+def _diagnostics(job: Job) -> Iterator[Diagnostic]:
+    """Yield all diagnostics of a job as it is now; each id once."""
+    if job.run.phase != "unknown" or job.run.tasks or job.trouble.crash is not None:
+        yield from _of_the_run(job)
+    yield from time_limits(job)
+
+
+def _of_the_run(job: Job) -> Iterator[Diagnostic]:
+    run, stall = job.run, job.stalls.stall
+    yield run_state(job)
+    yield from job.live.statements()
+    if run.phase == "completed":
+        yield run_complete(job)
+    elif stall is not None:
+        yield from stall_diagnostics(job, stall)
+    yield from failures(job)
+    yield from lost_orders(job)
+    if run.phase != "completed":
+        yield from flag_cycles(job)
+    if job.shared:
+        yield shared_log(job)

@@ -8,8 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.adapters.ascend.messages import Fields, Mark, number, optional_number
 from livedbg.adapters.ascend.names import local_of, raw_id, ring_of
 from livedbg.adapters.ascend.trouble import RESOURCES, Crash, Fatal, Full, RingFull, TensorWait
 from livedbg.adapters.ascend.watchdogs import Limit, built_in
@@ -82,14 +81,15 @@ class _Handled(Struct, frozen=True):
             if job.run.phase in {"completed", "failed"} and not within:
                 job.begin(on_device=False)
             job.run.building = False
-            job.chip_begins(pid)
+            job.chips_at_work.add(pid)
+            job.chips_begun.add(pid)
             if job.run.phase != "running":
                 job.run.progressed(self.mark)  # no task ran before
         elif name == "chip.run" and self.fields["depth"] == "0" and job.run.phase != "failed":
             job.end(self.mark, pid)
             ran = optional_number(self.fields, "number")
             if ran is not None and not job.shared:
-                job.ran(ran)
+                job.runs_done, job.numbered = max(job.runs_done, ran), True  # the host counts from 1
         elif name == "chip.run.runner_run" and took_ns is not None and not job.shared:
             job.timeouts.run_took(took_ns / 1e9)
 

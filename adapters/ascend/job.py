@@ -12,7 +12,7 @@ from typing import Final
 
 from livedbg.adapters.ascend.dumps.scope_stats import ScopeStats
 from livedbg.adapters.ascend.live.state import Progress
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.messages import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import StallReader
@@ -124,7 +124,7 @@ class Job:
         self.stalls = StallReader(self.run)
         self.trouble = Trouble()
         self.suspicion = Suspicion()
-        self.timeouts.begin()
+        self.timeouts.fired.clear()
         if self.graph is not None:
             self.run.use_graph(self.graph)
 
@@ -183,14 +183,6 @@ class Job:
     def shared(self) -> bool:
         """Return whether several chips write to this log: then a line without a pid is ambiguous."""
         return len(self.chips) > 1
-
-    def chip_begins(self, pid: int) -> None:
-        self.chips_at_work.add(pid)
-        self.chips_begun.add(pid)
-
-    def ran(self, number: int) -> None:
-        """Note a successful run by the host's number, which starts at 1."""
-        self.runs_done, self.numbered = max(self.runs_done, number), True
 
     def watchdog_reports(self) -> None:
         """Note stuck tasks of an unknown pid: they belong to the only chip at work, if there is just one."""
@@ -255,7 +247,7 @@ class Job:
         """Note the process's exit status (128+N or -N: by signal N)."""
         self.stale = True
         signal = -status if status < 0 else status - 128 if status > 128 else 0
-        if signal in {4, 6, 7, 8, 11} and self.trouble.crash is None:
+        if signal in _SIGNALS and self.trouble.crash is None:
             self.trouble.crash = Crash(_SIGNALS[signal], "", mark)
         if status == 0 and self.run.phase in {"starting", "running"} and not self.stalls.stall:
             self.run.finish(mark)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.names import Names
 from livedbg.adapters.ascend.watchdogs import LoadHistory
 from livedbg.linux import target_files
@@ -70,7 +70,12 @@ class _Record(Struct):
 
 
 class AscendModel:
-    """All jobs of a session. Logs are fed in a worker thread, files on the event loop: guarded by `lock`."""
+    """All jobs of a session. Logs are fed in a worker thread, files on the event loop: guarded by `lock`.
+
+    Attributes:
+        settled: all initial logs have been read once. A graph without a job then gets its own.
+        named: the folders and files that the user named.
+    """
 
     def __init__(self) -> None:
         self._records: dict[str, _Record] = {}
@@ -82,18 +87,13 @@ class AscendModel:
         self._unclaimed: list[JobFile] = []
         self.named: tuple[PurePath, ...] = ()
         self._given: dict[tuple[str, PurePath], JobFile] = {}
-        self._logs_read = False
+        self.settled = False
         self.lock = threading.RLock()
 
     @property
     def jobs(self) -> list[Job]:
         """Return the jobs, in order of discovery."""
         return [record.job for record in self._records.values()]
-
-    @property
-    def settled(self) -> bool:
-        """Return whether all initial logs have been read once."""
-        return self._logs_read
 
     def opened(self, source: LogSource) -> None:
         self._paths[source.id] = PurePath(source.path) if source.path else None
@@ -236,23 +236,24 @@ class AscendModel:
         for record in records:
             self._give(record, file)
 
-    def logs_read(self) -> None:
-        """Note that all initial logs have been read once: a graph without a job then gets its own."""
-        self._logs_read = True
-
     def _place_files(self) -> None:
-        """Give files without a neighbouring log to the only job; a graph without any job gets its own."""
-        if self._logs_read and len(self._records) == 1:
+        """Give files without a neighbouring log to the only job; a graph without any job gets its own, if the
+        user named it or a parent folder: otherwise it may be of another run.
+        """
+        if self.settled and len(self._records) == 1:
             waiting, self._unclaimed = self._unclaimed, []
             for file in waiting:
                 self.take(file)
-        graph = next((file for file in self._unclaimed if file.graph is not None and self._is_named(file)), None)
-        if graph is not None and self._logs_read and not self._records:
+        graph = next(
+            (
+                file
+                for file in self._unclaimed
+                if file.graph is not None and any(map(file.path.is_relative_to, self.named))
+            ),
+            None,
+        )
+        if graph is not None and self.settled and not self._records:
             self._add(str(graph.path), graph.path).of_file = True
-
-    def _is_named(self, file: JobFile) -> bool:
-        """Return whether the user named it or a parent folder; otherwise it may be of another run."""
-        return any(file.path.is_relative_to(path) for path in self.named)
 
     def _give(self, record: _Record, file: JobFile) -> None:
         if self._given.get((record.key, file.path)) == file:
@@ -274,7 +275,7 @@ class AscendModel:
             beside = [record for record in self._records.values() if record.folder == above]
             if beside:
                 return beside
-        return list(self._records.values()) if len(self._records) == 1 and self._logs_read else []
+        return list(self._records.values()) if len(self._records) == 1 and self.settled else []
 
     def collect(self, stamp: Stamp, *, whole: bool = False) -> list[Event]:
         """Return the events of all jobs since the last call."""

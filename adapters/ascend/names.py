@@ -10,11 +10,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 from msgspec import Struct, field
 
-from livedbg.model import ids
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
+from livedbg.text.typed import ready
 
 _ID_DIGITS: Final = 10  # of a func id: 32 bits
 LOCAL_BITS: Final = 32
@@ -28,10 +29,13 @@ _MOST: Final = 64
 _known: OrderedDict[int, dict[int, str]] = OrderedDict()
 
 
-class NameMap(Struct):
-    """Content of a `name_map*.json`."""
-
+class _NameMap(Struct):
     callable_id_to_name: dict[str, str] = {}
+
+
+def read_names(data: bytes) -> dict[int, str]:
+    """Return names of kernels by func id, from a `name_map*.json`; raise as `msgspec.json.decode`."""
+    return by_func_id(msgspec.json.decode(data, type=ready(_NameMap)).callable_id_to_name)
 
 
 def by_func_id(names: Mapping[str, str]) -> dict[int, str]:
@@ -57,46 +61,43 @@ def task_name(raw: int) -> str:
     return f"r{ring_of(raw)}t{local_of(raw)}"
 
 
+def core_name(number: int, subslot: str) -> str:
+    """Return `core 8 (AIV0)`."""
+    kind = core_type(subslot)
+    return f"core {number} ({kind})" if kind else f"core {number}"
+
+
 def core_type(subslot: str) -> str:
     """Return `AIC`, `AIV0` or `AIV1` for a subslot in a log; "" if unknown."""
     return _CORE_TYPES.get(subslot.lower(), "")
 
 
 class Names:
-    """Ids of one run's entities; `label` distinguishes runs (`task:ascend/dev1/r0t3`), "" for the first."""
+    """Ids of one run's entities; `label` distinguishes runs (`task:ascend/dev1/r0t3`), "" for the first.
+
+    Attributes:
+        scope: of its edges.
+        run: its own id, for counters: `run:ascend/main`.
+        orchestrator: the task id of the submitting thread.
+    """
 
     def __init__(self, label: str = "") -> None:
         self.label = _UNSAFE.sub(".", clean_line(label, 80)).strip(".")
-
-    def _path(self, name: str) -> str:
-        return f"ascend/{self.label}/{name}" if self.label else f"ascend/{name}"
-
-    @property
-    def scope(self) -> str:
-        """Return the scope of the run's edges."""
-        return f"ascend/{self.label}" if self.label else "ascend"
-
-    @property
-    def run(self) -> str:
-        """Return the run's own id, for counters: `run:ascend/main`."""
-        return f"run:ascend/{self.label or 'main'}"
-
-    @property
-    def orchestrator(self) -> str:
-        """Return the task id of the submitting thread: `task:ascend/orchestrator`."""
-        return f"task:{self._path('orchestrator')}"
+        self.scope = f"ascend/{self.label}" if self.label else "ascend"
+        self.run = f"run:ascend/{self.label or 'main'}"
+        self.orchestrator = f"task:{self.scope}/orchestrator"
 
     def task(self, raw: int) -> str:
         """Return `task:ascend/r1t2`."""
-        return f"task:{self._path(task_name(raw))}"
+        return f"task:{self.scope}/{task_name(raw)}"
 
     def core(self, number: int) -> str:
         """Return `core:ascend/8`."""
-        return ids.core("ascend", number) if not self.label else f"core:{self._path(str(number))}"
+        return f"core:{self.scope}/{number}"
 
     def ring(self, number: int) -> str:
         """Return `ring:ascend/1`."""
-        return f"ring:{self._path(str(number))}"
+        return f"ring:{self.scope}/{number}"
 
     def diagnostic(self, code: str, detail: object = "") -> str:
         """Return a diagnostic's id: one for each run, code and detail."""

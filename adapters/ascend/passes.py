@@ -80,8 +80,8 @@ class PassDump(Struct, frozen=True):
     @property
     def file(self) -> str:
         """Return the file of the last pass that ended."""
-        names = [name for name in _names(self.path) if (step := _STEP.match(name)) and int(step[1]) == self.number]
-        return clean_line(str(self.path / names[0])) if names else ""
+        files = self.files()
+        return clean_line(str(files[-1])) if files else ""
 
 
 class PassChange(Struct, frozen=True):

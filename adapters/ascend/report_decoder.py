@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.reports import CAUSES, CODE, Fact, Report, exact, found_in, triggers
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity

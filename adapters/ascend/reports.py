@@ -1,4 +1,4 @@
-"""Build reports of one process's failure from its log lines.
+"""Build reports of one process's failure from its log lines, and tell which logged exceptions they explain.
 
 CANN, torch_npu, HCCL and MindSpore print these; data/reports.toml has the line patterns.
 """
@@ -6,7 +6,7 @@ CANN, torch_npu, HCCL and MindSpore print these; data/reports.toml has the line 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from enum import StrEnum
 from functools import cache
 from typing import Final, NamedTuple
@@ -15,10 +15,11 @@ from msgspec import Struct, field
 
 from livedbg.adapters.ascend.codes import Group, cann_codes
 from livedbg.adapters.ascend.facts import ReportFacts
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Form, Forms, read_data
-from livedbg.model import CauseClass, Diagnostic, ExceptionHit
+from livedbg.adapters.ascend.messages import Form, Forms, Mark, read_data
+from livedbg.logs.tracebacks import CUT_OFF
+from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, ExceptionHit
 from livedbg.model.facts import facts_from, facts_of
+from livedbg.model.snapshot import Snapshot
 from livedbg.text.patterns import lazy_re
 
 CODE: Final = "cann-report"
@@ -52,16 +53,7 @@ CAUSES: Final = {
     Kind.EXIT: CauseClass.SUMMARY,
 }
 """How near to the cause of an end a kind is; the others are faults of a program on a device."""
-_OF_GROUP: Final = {
-    Group.HARDWARE: Kind.HARDWARE,
-    Group.FAULT: Kind.FAULT,
-    Group.MEMORY: Kind.MEMORY,
-    Group.SETUP: Kind.SETUP,
-    Group.USAGE: Kind.OPERATOR,
-    Group.RESOURCE: Kind.OPERATOR,
-    Group.TIMEOUT: Kind.TIMEOUT,
-    Group.MASK: Kind.MASKED,
-}
+_LESSER: Final = {Group.USAGE: Kind.OPERATOR, Group.RESOURCE: Kind.OPERATOR, Group.TIMEOUT: Kind.TIMEOUT}
 _FFTS_TIMEOUT: Final = "507048"
 _UNKNOWN: Final = "99999"  # torch_npu's ERR99999
 _MEMORY_BLOCKS: Final = frozenset({"EL0004", "EI0007", "EI0011"})
@@ -105,6 +97,18 @@ _EXACT: Final = {
 }
 """Words of anybody's lines, and what must match where they begin; simpler's own lines are of device_log.cpp."""
 _ALONE: Final = 507  # thousands: such a number is CANN's, also without a word beside it
+_RUN_FAILED: Final = lazy_re(
+    r"\b\w{1,1000} failed with code -?\d{1,40}|\(run_id=\d{1,40} slot=\d{1,40} .{0,4000}run_epoch=\d{1,40}\)"
+)
+"""What the runtime raises in Python for a run that failed (simpler src/common/worker/chip_worker.cpp)."""
+_BELOW: Final = 40  # lines of a compiler's report below its exception
+_NEAR: Final = 40  # lines between a traceback that is cut off and the report that its last line begins
+
+_GOLDEN: Final = "golden-mismatch"  # signatures/golden.toml
+_RUN_ENDS: Final = frozenset(
+    {"cann-code", "fatal", "ring-full", "runtime-failed", "tensor-wait-timeout", "timeout-exit", "watchdog-starved"}
+)
+"""Codes of the diagnostics of which each is a finding of its own."""
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,6 +132,7 @@ class Texts(Struct, frozen=True, forbid_unknown_fields=True):
     words: tuple[str, ...]
     blocks: tuple[str, ...]
     details: tuple[str, ...]
+    telling: tuple[str, ...]
     said: tuple[Said, ...]
     steps: dict[str, str]
     hccl: dict[str, str]
@@ -296,9 +301,9 @@ class Report(Struct):
     def _lesser(self, groups: list[Group]) -> Kind:
         if "operator" in self.kinds or "mindspore" in self.kinds:
             return Kind.OPERATOR if "op" in self.fields else Kind.OTHER
-        for group in (Group.USAGE, Group.RESOURCE, Group.TIMEOUT):
+        for group, kind in _LESSER.items():
             if group in groups:
-                return _OF_GROUP[group]
+                return kind
         if "text" in self.fields:
             return Kind.OTHER
         if self.codes or "reason" in self.fields or "call" in self.kinds:
@@ -312,27 +317,7 @@ class Report(Struct):
     @property
     def marks(self) -> tuple[Mark, ...]:
         """Return its evidence: the first line, the most telling ones, the last one."""
-        order = (
-            "hardware",
-            "core",
-            "engine",
-            "aicpu",
-            "kernel",
-            "words",
-            "memory",
-            "driver",
-            "setup",
-            "notify",
-            "wait",
-            "lost",
-            "socket",
-            "operator",
-            "raised",
-            "titled",
-            "block",
-            "call",
-        )
-        best = [self.kinds[kind] for kind in order if kind in self.kinds][:_MARKS]
+        best = [self.kinds[kind] for kind in texts().telling if kind in self.kinds][:_MARKS]
         marks = [self.first, *best, *([self.last] if self.last is not None else [])]
         return tuple(dict.fromkeys(marks))
 
@@ -359,3 +344,45 @@ class Report(Struct):
         elif detail is not None:
             known["detail"] = detail["said"]
         return facts_from({**self.fields, **known}, ReportFacts)
+
+
+def failed_tests(logs: Collection[str], snapshot: Snapshot) -> Iterator[str]:
+    """Yield the tests that failed in one of these logs because a run failed."""
+    for hit in snapshot.exceptions.values():
+        if hit.source in logs and hit.catchpoint == f"log: {FAILED_TESTS}" and _RUN_FAILED.search(hit.message):
+            yield hit.type
+
+
+def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
+    """Return whether an exception only passes on an NPU failure or failed run that a diagnostic reports."""
+    reports = [said for said in snapshot.diagnostics.values() if said.system == "ascend" and said.code == CODE]
+    if any(said.source == hit.source and _passed_on(hit, said) for said in map(report_facts, reports)):
+        return True
+    if "golden" in hit.message.lower() and any(
+        said.code == _GOLDEN and said.log == hit.source for said in snapshot.diagnostics.values()
+    ):
+        return True
+    if any(_compile_error(hit, said) for said in snapshot.diagnostics.values() if said.code == "compile-error"):
+        return True
+    return _RUN_FAILED.search(hit.message) is not None and any(
+        diagnostic.system == "ascend" and diagnostic.code in _RUN_ENDS and not diagnostic.resolved
+        for diagnostic in snapshot.diagnostics.values()
+    )
+
+
+def _passed_on(hit: ExceptionHit, report: ReportFacts) -> bool:
+    """Return whether an exception passes a report on, by its words or since it is cut off where the report begins."""
+    if is_npu(hit):
+        return True
+    if CUT_OFF not in hit.message or hit.line is None:
+        return False
+    first, last = hit.first_line or hit.line, hit.line + _NEAR
+    return any(first <= line <= last for line in report.lines)
+
+
+def _compile_error(hit: ExceptionHit, error: Diagnostic) -> bool:
+    """Return whether an exception is a compiler's error: the error's text is in it, or shortly after."""
+    proof = error.evidence[0] if error.evidence else None
+    if proof is None or proof.log != hit.source or hit.line is None or error.resolved:
+        return False
+    return proof.line is not None and (hit.first_line or hit.line) <= proof.line <= hit.line + _BELOW

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
+from livedbg.adapters.ascend.messages import NOWHERE, Mark
 from livedbg.adapters.ascend.names import KernelNames, Names, raw_id
 from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
 from livedbg.graphs.declared import TaskGraph
@@ -119,9 +119,7 @@ class Run(Struct):
         at = structs.replace(mark, text="")
         if not (mark.exact and timely):
             at = Mark(mark.name, "", log=mark.log, line=mark.line)
-        for core in record.cores:
-            self._free(core, record.raw)
-        record.cores.clear()
+        self.leave_cores(record)
         record.missing = 0
         record.deferred = False
         self.set_state(record, TaskState.COMPLETED, at, why)
@@ -187,11 +185,14 @@ class Run(Struct):
             self.changed_cores.add(number)
         return record
 
-    def _free(self, number: int, raw: int) -> None:
-        core = self.cores.get(number)
-        if core is not None and core.running == raw:
-            core.running = None
-            self.changed_cores.add(number)
+    def leave_cores(self, record: TaskRecord) -> None:
+        """Take a task off the cores that it is on."""
+        for number in record.cores:
+            core = self.cores.get(number)
+            if core is not None and core.running == record.raw:
+                core.running = None
+                self.changed_cores.add(number)
+        record.cores.clear()
 
     def dispatch(
         self, raw: int, number: int | None, mark: Mark, *, slot: str, subslot: str, place: str, thread: int

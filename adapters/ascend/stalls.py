@@ -11,8 +11,7 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, number, optional_number
+from livedbg.adapters.ascend.messages import Fields, Mark, number, optional_number
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.tasks import CoreRecord, TaskRecord
 from livedbg.model import TaskState
@@ -32,7 +31,7 @@ class Stall(Struct):
         idle: idle iterations of the scheduler thread so far.
         exit: the watchdog ended the run (TIMEOUT_EXIT), it didn't only report.
         sub_class: `S1:running-stalled`, …; "" if the version prints none.
-        stuck_task, stuck_core: its own guess.
+        stuck_task: its own guess.
         anomalies: cores that are done but were not collected.
         drained: the line that shows that all cores' threads have ended since (simulator): no kernel runs any more.
     """
@@ -42,7 +41,6 @@ class Stall(Struct):
     exit: bool = False
     sub_class: str = ""
     stuck_task: int | None = None
-    stuck_core: int | None = None
     orchestrator_done: bool | None = None
     running: set[int] = field(default_factory=set)
     ready: set[int] = field(default_factory=set)
@@ -112,7 +110,7 @@ class StallReader:
             stall.ready.add(raw)
             record.deferred = record.dispatched > 0 or record.deferred
             record.buffered = not record.deferred and run.shows_dispatches
-            self._leave_cores(raw)
+            run.leave_cores(record)
             run.set_state(record, TaskState.READY, mark, earlier=True)
         else:
             stall.waiting.add(raw)
@@ -152,15 +150,6 @@ class StallReader:
         core.running = raw
         record.cores[number_] = subslot
         self.run.changed_cores.add(number_)
-
-    def _leave_cores(self, raw: int) -> None:
-        record = self.run.task(raw)
-        for number_ in record.cores:
-            core = self.run.core(number_)
-            if core.running == raw:
-                core.running = None
-                self.run.changed_cores.add(number_)
-        record.cores.clear()
 
     def summary(self, fields: Fields, mark: Mark) -> None:
         """Process a SUMMARY line: the counts, and conclusions on tasks without a line."""
@@ -242,9 +231,7 @@ class StallReader:
                 self.run.confirm_open(task)
                 stall.running.add(task)
                 self.run.set_state(self.run.task(task), TaskState.RUNNING, mark, earlier=True)
-            if core >= 0:
-                stall.stuck_core = core
-                if task >= 0 and not any(c.running == task for c in self.run.cores.values()):
+                if core >= 0 and not any(c.running == task for c in self.run.cores.values()):
                     self._runs_on(task, core, _subslot_of(core, self.run))
             self._conclude(stall, mark)
         return stall
@@ -261,7 +248,7 @@ class StallReader:
             stall.ready.add(record.raw)
             record.deferred = True
             self.run.confirm_open(record.raw)
-            self._leave_cores(record.raw)
+            self.run.leave_cores(record)
             self.run.set_state(record, TaskState.READY, mark, earlier=True)
         return stall
 

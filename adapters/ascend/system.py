@@ -41,9 +41,9 @@ SYSTEM: Final = System(
         *(r"///-{3,40}\[ERROR\]", r"\[\w{1,60}\] encounters error:"),  # Triton's compiler for NPUs
     ),
     judges_diagnostics=("(?!golden-|host-).*",),
-    explains=Lazy("livedbg.adapters.ascend.explained:explains"),
+    explains=Lazy("livedbg.adapters.ascend.reports:explains"),
     log_places=LogPlaces(
-        ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.log_places:paths")
+        ("ASCEND_PROCESS_LOG_PATH", "ASCEND_WORK_PATH", "HOME"), Lazy("livedbg.adapters.ascend.logs:paths")
     ),
     judges_tasks=True,
     causes=(  # they pass on a code; what happened stands above

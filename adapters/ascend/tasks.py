@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct, field
 
 from livedbg.adapters.ascend.facts import TaskFacts
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
-from livedbg.adapters.ascend.names import KernelNames, Names, core_type, local_of, ring_of, task_name
+from livedbg.adapters.ascend.messages import NOWHERE, Mark
+from livedbg.adapters.ascend.names import KernelNames, Names, core_name, core_type, local_of, ring_of, task_name
 from livedbg.model import Edge, EdgeKind, EdgeState, Resource, Task, TaskState
 
 
@@ -151,8 +151,7 @@ class CoreRecord(Struct):
     @property
     def label(self) -> str:
         """Return `core 8 (AIV0)`."""
-        kind = core_type(self.subslot)
-        return f"core {self.number} ({kind})" if kind else f"core {self.number}"
+        return core_name(self.number, self.subslot)
 
     def to_resource(self, names: Names) -> Resource:
         known = {

@@ -13,8 +13,7 @@ from typing import Final
 from msgspec import Struct
 
 from livedbg.adapters.ascend.codes import cann_code
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, optional_number
+from livedbg.adapters.ascend.messages import Fields, Mark, optional_number
 from livedbg.adapters.ascend.run import Run
 
 

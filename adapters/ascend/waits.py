@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -13,6 +13,9 @@ from livedbg.adapters.ascend.stalls import Stall
 from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Trouble
 from livedbg.model import Edge, EdgeKind, EdgeState, TaskState
+
+if TYPE_CHECKING:
+    from livedbg.adapters.ascend.job import Job
 
 _MOST_EDGES: Final = 20_000
 """Edges between each that waits and each that it may wait for; 20,000 tasks and 72 cores would have over a million."""
@@ -32,8 +35,9 @@ class Suspicion(Struct, frozen=True):
     reason: str = ""
 
 
-def suspects(run: Run, stall: Stall | None, trouble: Trouble) -> Suspicion:
+def suspects(job: Job) -> Suspicion:
     """Return the blocking tasks, as far as the log tells."""
+    run, stall, trouble = job.run, job.stalls.stall, job.trouble
     if stall is not None and stall.running:
         return Suspicion(tuple(sorted(stall.running)), True, "the watchdog's dump says that it is running")
     if stall is not None and stall.ready:
@@ -86,23 +90,19 @@ def _named(records: list[TaskRecord], reason: str) -> Suspicion:
     return Suspicion(tuple(t.raw for t in records), False, reason)
 
 
-def wait_edges(
-    run: Run, suspicion: Suspicion, stall: Stall | None, trouble: Trouble, quiet: bool, *, linked: bool = False
-) -> Iterator[Edge]:
-    """Yield the edges from waiting tasks to the suspects that the graph doesn't declare.
+def wait_edges(job: Job) -> Iterator[Edge]:
+    """Yield the edges from waiting tasks to the suspects that neither the graph nor memory tells.
 
-    Args:
-        suspicion: the blocking tasks.
-        quiet: nothing has happened for long, so open tasks count as waiting.
-        linked: the edges between tasks are known from memory.
+    In a quiet job, open tasks count as waiting.
     """
-    stuck = stall is not None or trouble.ring is not None or trouble.tensor is not None or quiet
+    run, stall, trouble = job.run, job.stalls.stall, job.trouble
+    stuck = stall is not None or trouble.ring is not None or trouble.tensor is not None or job.quiet
     if run.phase == "completed" or not stuck:
         return
-    if run.graph is None and not linked:
-        yield from _undeclared(run, suspicion, stall)
+    if run.graph is None and not job.live.speaks:
+        yield from _undeclared(run, job.suspicion, stall)
     told = stall is not None and stall.orchestrator_done is not False
-    yield from _orchestrator(run, suspicion, trouble, quiet and not told)
+    yield from _orchestrator(run, job.suspicion, trouble, job.quiet and not told)
 
 
 def _undeclared(run: Run, suspicion: Suspicion, stall: Stall | None) -> Iterator[Edge]:

@@ -16,8 +16,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.ascend.marks import NOWHERE, Mark
-from livedbg.adapters.ascend.messages import read_data
+from livedbg.adapters.ascend.messages import NOWHERE, Mark, read_data
 from livedbg.linux.last_ran import Load
 from livedbg.text.wording import listing
 
@@ -162,10 +161,6 @@ class Timeouts(Struct):
     ignored: str = ""
     ignored_mark: Mark = NOWHERE
     operation: Limit | None = None
-
-    def begin(self) -> None:
-        """Begin a new run; the process's settings are kept."""
-        self.fired.clear()
 
     def first(self) -> Fired | None:
         """Return the first that fired, by the lines' own times if they have them, else in log order."""

@@ -88,10 +88,10 @@ GROUPS = (
     ),
     Group(
         "ascend",
-        ("adapters/ascend/stalls.py", "adapters/ascend/rules/stalls.py", "adapters/ascend/diagnostics/stalls.py"),
+        ("adapters/ascend/stalls.py", "adapters/ascend/rules/stalls.py", "adapters/ascend/diagnostics/failures.py"),
         tuple(
             f"tests/adapters/ascend/test_{name}.py"
-            for name in ("deferred", "full_heaps", "shapes", "stall_findings", "stall_rounds", "starved")
+            for name in ("ends", "resources", "shapes", "stall_findings", "stall_rounds")
         ),
     ),
 )

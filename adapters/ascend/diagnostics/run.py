@@ -11,8 +11,7 @@ from msgspec import Struct, structs
 from livedbg.adapters.ascend.dumps.graphs import next_of, why_of
 from livedbg.adapters.ascend.facts import JobFacts, OrderFacts, RunFacts
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import read_data
+from livedbg.adapters.ascend.messages import Mark, read_data
 from livedbg.adapters.ascend.names import task_name
 from livedbg.adapters.ascend.watchdogs import limit_of
 from livedbg.graphs.lost import grouped

@@ -22,13 +22,12 @@ from typing import Any, Final
 import msgspec
 
 from livedbg.adapters.ascend.messages import read_data
-from livedbg.adapters.ascend.names import NameMap, by_func_id, task_name
+from livedbg.adapters.ascend.names import read_names, task_name
 from livedbg.graphs.declared import Cause, DeclaredTask, Dependency, GraphReader, LostOrder, TaskGraph, Tensor, Terms
 from livedbg.linux import target_files
 from livedbg.model.errors import SourceError
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
-from livedbg.text.typed import ready
 from livedbg.text.wording import many
 
 WHOLE: Final = 64 << 20
@@ -254,10 +253,10 @@ def kernel_names(folder: Path) -> dict[int, str]:
     for path in target_files.matching(folder, "name_map*.json"):
         try:
             with target_files.open_binary(path) as file:
-                names = msgspec.json.decode(file.read(_NAMES_BYTES), type=ready(NameMap)).callable_id_to_name
+                names = read_names(file.read(_NAMES_BYTES))
         except (OSError, ValueError, RecursionError):  # msgspec's errors are ValueErrors
             continue  # being written: the ids say as much
-        found |= {func: clean_line(name, 200) for func, name in by_func_id(names).items()}
+        found |= {func: clean_line(name, 200) for func, name in names.items()}
     return found
 
 

@@ -16,7 +16,6 @@ from livedbg.text.typed import ready
 
 _MOST: Final = 2_000_000  # records that are read
 _MONOTONIC: Final = 6  # the schema from which on the heap's counters do not wrap
-_WHOLE: Final = 1  # a last line that is cut is left out
 
 
 class _Meta(Struct):
@@ -29,7 +28,9 @@ class _Meta(Struct):
     tensormap_max: int = 0
 
 
-class _Sample(Struct):
+class Sample(Struct):
+    """The begin or the end of a scope, with its site, as `orchestration.cpp:77`."""
+
     site: str
     phase: str
     depth: int
@@ -41,14 +42,6 @@ class _Sample(Struct):
     dep_pool_start: int = 0
     dep_pool_end: int = 0
     tensormap: int = 0
-
-
-class Scope(Struct, frozen=True):
-    """An open scope, with its site, as `orchestration.cpp:77`."""
-
-    site: str
-    depth: int
-    ring: int
 
 
 class Peak(Struct, frozen=True):
@@ -65,12 +58,12 @@ class ScopeStats(Struct, frozen=True):
     """Content of one file.
 
     Attributes:
-        open: open scopes, innermost last.
+        open: begins of open scopes, innermost last.
         peaks: by ring and resource.
         dropped: records that the device lost: then peaks are lower bounds.
     """
 
-    open: tuple[Scope, ...] = ()
+    open: tuple[Sample, ...] = ()
     peaks: tuple[Peak, ...] = ()
     dropped: int = 0
 
@@ -82,10 +75,10 @@ class ScopeStats(Struct, frozen=True):
 
 class _Reading(Struct):
     meta: _Meta
-    open: dict[int, _Sample] = field(default_factory=dict)
+    open: dict[int, Sample] = field(default_factory=dict)
     peaks: dict[tuple[Full, int], Peak] = field(default_factory=dict)
 
-    def take(self, sample: _Sample) -> None:
+    def take(self, sample: Sample) -> None:
         if sample.phase == "begin":
             self.open[sample.depth] = sample
             return
@@ -99,7 +92,7 @@ class _Reading(Struct):
             self._peak(Full.HEAP, sample, sample.heap_end - begun.heap_start, meta.heap_max)
         self._peak(Full.MAP, sample, sample.tensormap, [meta.tensormap_max] * (sample.ring + 1))
 
-    def _peak(self, what: Full, sample: _Sample, used: int, sizes: list[int]) -> None:
+    def _peak(self, what: Full, sample: Sample, used: int, sizes: list[int]) -> None:
         if not 0 <= sample.ring < len(sizes):
             return
         key = (what, sample.ring)
@@ -115,15 +108,14 @@ def read_scope_stats(data: bytes) -> ScopeStats:
     """
     lines = data.split(b"\n")
     reading = _Reading(msgspec.json.decode(lines[0], type=ready(_Meta)))
-    decoder = msgspec.json.Decoder(ready(_Sample))
-    last = len(lines) - _WHOLE
+    decoder = msgspec.json.Decoder(ready(Sample))
     for number, line in enumerate(lines[1 : _MOST + 1], 1):
         if not line.strip():
             continue
         try:
             reading.take(decoder.decode(line))
         except msgspec.DecodeError:
-            if number < last:
+            if number < len(lines) - 1:  # a last line that is cut is left out
                 raise
-    scopes = tuple(Scope(one.site, one.depth, one.ring) for _, one in sorted(reading.open.items()))
+    scopes = tuple(one for _, one in sorted(reading.open.items(), key=lambda item: item[0]))
     return ScopeStats(scopes, tuple(reading.peaks.values()), reading.meta.dropped)

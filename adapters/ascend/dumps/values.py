@@ -152,23 +152,18 @@ def _beside(dump: Path, name: str) -> Path | None:
 
 def _declared_kernels(path: Path) -> dict[int, tuple[int, ...]]:
     """Return func ids of tasks from the deps.json next to a dump; empty if there is none."""
-    deps = _beside(path, "deps.json")
-    try:
-        if deps is None or target_files.status(deps).st_size > _KERNELS_BYTES:
-            return {}
-        tasks = parse_graph(target_files.read_bytes(deps)).tasks.values()
-    except (OSError, ValueError):  # names are an extra
-        return {}
+    graph, _ = _graph_beside(path, _KERNELS_BYTES)
+    tasks = graph.tasks.values() if graph is not None else ()
     return {task.raw: tuple(kernel for kernel in task.kernels if kernel >= 0) for task in tasks}
 
 
-def _graph_beside(dump: Path) -> tuple[TaskGraph | None, str]:
+def _graph_beside(dump: Path, most: int = _DEPS_BYTES) -> tuple[TaskGraph | None, str]:
     """Return the graph of a dump's run, and why it is missing or incomplete."""
     path = _beside(dump, "deps.json")
     if path is None:
         return None, f"There is no deps.json beside {clean_line(dump.parent.name)}"
     try:
-        if target_files.status(path).st_size > _DEPS_BYTES:
+        if target_files.status(path).st_size > most:
             raise SourceError(f"{path} is too large")
         graph = parse_graph(target_files.read_bytes(path))
     except (OSError, ValueError, SourceError) as error:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from livedbg.adapters.ascend.live.state import LiveCore
-from livedbg.adapters.ascend.names import Names, core_type
+from livedbg.adapters.ascend.names import Names, core_name
 from livedbg.linux import memory
 from livedbg.linux.elf import ElfError, ElfFile
 from livedbg.linux.elf_symbols import defined_symbols
@@ -154,9 +154,7 @@ class CoreRoles:
         yield from self._shown.show(stamp, edges=edges)
 
     def _role(self, core: int, subslot: str) -> str:
-        kind = core_type(subslot)
-        name = f"core {core} ({kind})" if kind else f"core {core}"
-        return f"{self._names.label} {name}" if self._names.label else name
+        return f"{self._names.label} {core_name(core, subslot)}".lstrip()
 
     def _edge(self, core: int, thread: str) -> Edge:
         evidence = f"thread-specific data: g_core_id_key is {core} (memory of process {self._process.pid})"

@@ -100,7 +100,7 @@ class Layout(Struct, frozen=True):
     address: int
     places: dict[str, Place] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
-    needed: tuple[str, ...] = ()
+    needed: list[str] = field(default_factory=list)
 
     def __getitem__(self, name: str) -> Place:
         return self.places[name]
@@ -139,7 +139,6 @@ def _resolved(told: dict[str, Any]) -> Layout:
     types = told["types"]
     structures = {_ROOT: told["type"][1] if told["type"][0] == "s" else ""}
     layout = Layout(told["address"])
-    needed = []
     for name, want in wanted_fields().items():
         holder, _, _ = name.partition(".")
         place = next((found for path in want.paths if (found := _place(types, structures.get(holder, ""), path))), None)
@@ -151,8 +150,8 @@ def _resolved(told: dict[str, Any]) -> Layout:
         if want.loss and holder in structures:
             layout.missing[want.paths[0]] = want.loss
         if want.needed and holder in structures:
-            needed.append(want.paths[0])
-    return Layout(layout.address, layout.places, layout.missing, tuple(needed))
+            layout.needed.append(want.paths[0])
+    return layout
 
 
 def _place(types: dict[str, Any], structure: str, path: str) -> Place | None:

@@ -18,9 +18,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.adapters.ascend.live.core_threads import CoreThread
-from livedbg.adapters.ascend.live.image import Block, Image
 from livedbg.adapters.ascend.live.layout import Layout
 from livedbg.adapters.ascend.live.scene import (
+    Unreturned,
     WaiterLists,
     deferred_tasks,
     read_began,
@@ -29,12 +29,26 @@ from livedbg.adapters.ascend.live.scene import (
     read_queued,
     read_rings,
     read_turns,
+    read_unreturned,
     scheduler_threads,
 )
-from livedbg.adapters.ascend.live.shot import CHUNK, Holders, Ring, Shot, chunks, holders_of, segments, task_at
-from livedbg.adapters.ascend.live.slots import Fixed, Slot, SlotReader, state_of
+from livedbg.adapters.ascend.live.slots import (
+    CHUNK,
+    Block,
+    Fixed,
+    Holders,
+    Image,
+    Ring,
+    Shot,
+    Slot,
+    SlotReader,
+    chunks,
+    holders_of,
+    segments,
+    state_of,
+    task_at,
+)
 from livedbg.adapters.ascend.live.state import LiveCore, LiveTask, Sample
-from livedbg.adapters.ascend.live.unreturned import Unreturned, read_unreturned
 from livedbg.adapters.ascend.names import local_of, ring_of
 from livedbg.linux.maps import parse_maps
 
@@ -84,8 +98,8 @@ class SchedulerReader:
             if not moving:
                 break
         if best is None:  # at each try the rings were being written
-            return replace(self._latest, fresh=False, changed=set(), gone=set(), waiters={}, moving=1)
-        self._latest = self._fold(best[1], best[0])
+            return replace(self._latest, fresh=False, changed=set(), gone=set(), waiters={})
+        self._latest = self._fold(best[1])
         return self._latest
 
     def unreturned(self, threads: Mapping[int, CoreThread]) -> list[Unreturned]:
@@ -189,7 +203,7 @@ class SchedulerReader:
     def _steady(self, block: Block, start: int) -> bool:
         return block.steady(start, self._layout["ring.slots"].target_size)
 
-    def _fold(self, shot: Shot, moving: int) -> Sample:
+    def _fold(self, shot: Shot) -> Sample:
         """Return the sample: known state, and whatever did not change during the read."""
         known = self._last
         changed = {raw for raw, (_, block, start) in shot.slots.items() if self._steady(block, start)}
@@ -237,7 +251,6 @@ class SchedulerReader:
             began_mono_ns=shot.began_mono_ns,
             tails={ring.number: ring.tail for ring in shot.rings},
             errors=shot.errors,
-            moving=moving,
         )
         self._last = Sample(tasks=known.tasks, cores=sample.cores, completed=sample.completed)
         return sample

@@ -1,6 +1,11 @@
 """Read the scheduler's state other than tasks: rings, queues, cores, asynchronous waits, error codes.
 
-Also dependents of tasks, from lists in their slots (simpler pto_runtime2_types.h, PTO2DepListEntry).
+Also dependents of tasks, from lists in their slots (simpler pto_runtime2_types.h, PTO2DepListEntry), and cores whose
+kernel has not returned although the scheduler has ended the run, with their last dispatch. The scheduler clears its
+state when it ends (SchedulerContext::deinit, scheduler_cold_path.cpp of simpler src/a2a3/runtime/
+tensormap_and_ringbuffer/runtime/scheduler), but not its dispatches: two records for each core, selected by the lowest
+bit of the number that the core acknowledged in its register COND (src/a2a3/platform/include/common/platform_config.h).
+An idle core has a number there that is no task's.
 """
 
 from __future__ import annotations
@@ -8,19 +13,26 @@ from __future__ import annotations
 import platform
 import struct
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
-from livedbg.adapters.ascend.live.image import Block, Image
+from livedbg.adapters.ascend.live.core_threads import CoreThread
 from livedbg.adapters.ascend.live.layout import Layout, Place
-from livedbg.adapters.ascend.live.shot import Ring
+from livedbg.adapters.ascend.live.slots import Block, Image, Ring
 from livedbg.adapters.ascend.live.state import NO_ERRORS, Condition, Errors, LiveCore
+from livedbg.adapters.ascend.names import task_name
+from livedbg.linux.maps import Mapping as MappedRange
+from livedbg.linux.maps import find_mapping
+from livedbg.text.patterns import lazy_re
 
 _MOST: Final = 8  # threads, or queues
 _SUBSLOTS: Final = ("aic", "aiv0", "aiv1")
 _CONDITIONS: Final = 16  # of one task
 _PAGE: Final = 4096
 _ENTRIES: Final = 200_000  # of lists, in one sample
+_COND: Final = 0x4C8
+_TASKS_END: Final = 0x7FFFFFF0  # numbers from here on, and those with the highest bit (done), are no running task's
+_KERNEL: Final = lazy_re(r"/kernel_(\d{1,9})_\w{6}$")
 _HZ: Final = (50_000_000, 1_000_000_000)
 """PLATFORM_PROF_SYS_CNT_FREQ of simpler src/{a2a3,a5}/platform/include/common/platform_config.h."""
 
@@ -262,3 +274,52 @@ class WaiterLists:
                 return None
             words.append(struct.unpack_from("<Q", data, at)[0])
         return words[0], words[1]
+
+
+class Unreturned(NamedTuple):
+    """A core whose kernel has not returned: the tid of its thread, and task and func id, if known."""
+
+    tid: int
+    core: int
+    task: int | None
+    func: int | None
+
+    @property
+    def text(self) -> str:
+        kernel = f"kernel func {self.func}" if self.func is not None else "its kernel"
+        task = f" of task {task_name(self.task)}" if self.task is not None else ""
+        return f"The scheduler has ended the run, and core {self.core} has not returned from {kernel}{task}."
+
+
+def read_unreturned(
+    image: Image, layout: Layout, executor: int, threads: Mapping[int, CoreThread], mapped: Sequence[MappedRange]
+) -> list[Unreturned]:
+    """Return the cores of remaining threads that have acknowledged a task and not reported its end."""
+    records = layout.get("executor.dispatched")
+    names = image.read([(thread.registers + _COND, 4) for thread in threads.values()])
+    found = []
+    for (tid, thread), data in zip(threads.items(), names, strict=True):
+        number = _TASKS_END if data is None else int.from_bytes(data, "little")
+        if number >= _TASKS_END:
+            continue
+        task = func = None
+        if records is not None:
+            index = 2 * thread.core + (number & 1)
+            where = executor + records.offset + index * records.target_size
+            task, func = _record(image, layout, where, mapped)
+        found.append(Unreturned(tid, thread.core, task, func))
+    return sorted(found, key=lambda one: one.core)
+
+
+def _record(image: Image, layout: Layout, where: int, mapped: Sequence[MappedRange]) -> tuple[int | None, int | None]:
+    """Return task and func id of a dispatch record."""
+    places = (layout.get(f"dispatched.{name}") for name in ("task", "function"))
+    task, function = (None if place is None else image.field(where, place) for place in places)
+    return task, None if not function else func_at(function, mapped)
+
+
+def func_at(address: int, mapped: Sequence[MappedRange]) -> int | None:
+    """Return the func id of the kernel whose code is at an address (names.kernel_label); None for other code."""
+    found = find_mapping(mapped, address)
+    match = _KERNEL.search(found.path.removesuffix(" (deleted)")) if found is not None else None
+    return int(match[1]) if match is not None else None

@@ -1,24 +1,90 @@
-"""Decode task slots, and the parts of a task that are constant while it has its slot.
+"""Read a scheduler's memory, and decode the task rings and slots in it.
+
+Ranges are read twice. This is a seqlock's reader without the writer's help: a range (a whole structure with a number in
+it that only grows) with equal bytes before and after was not being written. All ranges that pass held together at the
+one moment in between.
+
+Task n is in slot n & mask, from its allocation until its output has been consumed: the slots between the tail (oldest
+task) and the head (next to allocate) are in use (simpler pto_shared_memory.h).
 
 As its last step, the orchestrator counts itself as met in a submitted task (tensormap_and_ringbuffer,
 pto_orchestrator.cpp): while the count is 0 the slot and its descriptor are still being filled, and are skipped.
+
+Invariants:
+    image.I1. `steady` is True only for bytes that were read twice and were equal.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from livedbg.adapters.ascend.live.image import Image
+from msgspec import Struct, field
+
 from livedbg.adapters.ascend.live.layout import Layout, Place, wanted_fields
-from livedbg.adapters.ascend.live.state import Condition, LiveTask
+from livedbg.adapters.ascend.live.state import NO_ERRORS, Condition, Errors, LiveCore, LiveTask
+from livedbg.adapters.ascend.names import raw_id
+from livedbg.linux import memory
 from livedbg.model import TaskState
 
+CHUNK: Final = 64  # slots that are compared at once
+_MOST: Final = 1 << 17  # slots of one ring that are believed
 _DEFERRED: Final = 4  # PTO2_SUBTASK_DEFERRED, simpler pto_runtime2_types.h
 _MOST_FANIN: Final = 4096
 _DONE: Final = ("COMPLETED", "CONSUMED")
 _CODES: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}  # of the struct module, by size; lower case if signed
+
+
+class Block:
+    """One range of a process's memory, with the data of the first read."""
+
+    __slots__ = ("address", "again", "data")
+
+    def __init__(self, address: int, data: bytes) -> None:
+        self.address = address
+        self.data = data
+        self.again: bytes | None = None
+
+    def steady(self, start: int = 0, size: int | None = None) -> bool:
+        """Return whether a part of it was the same at the second read."""
+        if self.again is None:
+            return False
+        end = len(self.data) if size is None else start + size
+        return self.again is self.data or self.again[start:end] == self.data[start:end]
+
+
+class Image:
+    """Memory ranges of one process, for one sample."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._blocks: list[Block] = []
+
+    def read(self, ranges: Sequence[tuple[int, int]]) -> list[bytes | None]:
+        """Read ranges once, for data that is constant while the other ranges are steady; raises as memory.read_many."""
+        return memory.read_many(self._pid, ranges)
+
+    def field(self, address: int, place: Place) -> int | None:
+        """Read the number of one field of a structure once; None if it is unmapped."""
+        data = self.read([(address + place.offset, place.size)])[0]
+        return None if data is None else place.of(data, -place.offset)
+
+    def take(self, ranges: Sequence[tuple[int, int]]) -> list[Block | None]:
+        """Read ranges that `confirm` reads again, None for unmapped ones; raises as memory.read_many."""
+        found: list[Block | None] = []
+        for (address, _), data in zip(ranges, self.read(ranges), strict=True):
+            block = Block(address, data) if data is not None else None
+            found.append(block)
+            if block is not None:
+                self._blocks.append(block)
+        return found
+
+    def confirm(self) -> None:
+        """Read all ranges of `take` a second time; raises as memory.read_many."""
+        again = self.read([(block.address, len(block.data)) for block in self._blocks])
+        for block, data in zip(self._blocks, again, strict=True):
+            block.again = block.data if data == block.data else data  # one copy in the end
 
 
 class Fixed(NamedTuple):
@@ -202,3 +268,130 @@ def state_of(
         staged=staged and not over,
         conditions=(conditions or ()) if state is TaskState.READY else (),
     )
+
+
+class Ring(NamedTuple):
+    """One ring.
+
+    Attributes:
+        tail: number of the oldest task that has a slot.
+        head: number of the next task.
+        mask: number of slots less one.
+        slots: address of the first slot.
+        slot_size: in bytes.
+        done_flags: address of the bytes that say which slots are done, or 0.
+    """
+
+    number: int
+    tail: int
+    head: int
+    mask: int
+    slots: int
+    slot_size: int
+    done_flags: int = 0
+
+    @property
+    def sound(self) -> bool:
+        """Return whether its numbers are plausible, so were not being written during the read."""
+        size = self.mask + 1
+        return (
+            0 < size <= _MOST
+            and size & self.mask == 0
+            and 0 <= self.tail <= self.head
+            and self.head - self.tail <= size
+            and self.slots != 0
+            and self.slot_size > 0
+        )
+
+
+class Segment(NamedTuple):
+    """Tasks in consecutive slots: `length` tasks starting with `first`."""
+
+    ring: Ring
+    first: int
+    length: int
+
+    @property
+    def address(self) -> int:
+        return self.ring.slots + (self.first & self.ring.mask) * self.ring.slot_size
+
+    def raw(self, index: int) -> int:
+        return raw_id(self.ring.number, self.first + index)
+
+
+def segments(ring: Ring) -> Iterator[Segment]:
+    """Yield the slots in use: one segment, or two if they wrap around."""
+    count = ring.head - ring.tail
+    until_end = min(count, ring.mask + 1 - (ring.tail & ring.mask))
+    if until_end:
+        yield Segment(ring, ring.tail, until_end)
+    if count > until_end:
+        yield Segment(ring, ring.tail + until_end, count - until_end)
+
+
+def task_at(rings: list[Ring], address: int) -> int | None:
+    """Return the task whose slot is at an address; None if that is no slot in use."""
+    for ring in rings:
+        index, rest = divmod(address - ring.slots, ring.slot_size)
+        if rest == 0 and 0 <= index <= ring.mask:
+            number = ring.tail + ((index - ring.tail) & ring.mask)
+            return raw_id(ring.number, number) if number < ring.head else None
+    return None
+
+
+class Shot(Struct):
+    """Memory of one sample, before it is known which parts were steady."""
+
+    image: Image
+    numbers: dict[str, int]
+    rings: list[Ring]
+    headers: list[Block]
+    chunks: dict[tuple[int, int], tuple[Block, int, bytes]] = field(default_factory=dict)
+    slots: dict[int, tuple[Slot, Block, int]] = field(default_factory=dict)
+    fixed: dict[int, Fixed] = field(default_factory=dict)
+    waiters: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    flags: dict[int, Block] = field(default_factory=dict)
+    waits: dict[int, tuple[Block, tuple[Condition, ...]]] = field(default_factory=dict)
+    cores: Block | None = None
+    threads: dict[int, tuple[int, str]] = field(default_factory=dict)
+    queued: int | None = None
+    turns: tuple[int, ...] = ()
+    began_mono_ns: int | None = None
+    errors: Errors = NO_ERRORS
+
+
+class Holders(NamedTuple):
+    """The cores and waits that hold tasks.
+
+    Attributes:
+        running: task -> the cores that execute it.
+        queued: task -> the core that it is queued on.
+        waits: task -> its waits after its kernel has returned.
+        unsteady: cores that changed during the read.
+    """
+
+    cores: dict[int, LiveCore]
+    running: dict[int, tuple[tuple[int, str], ...]]
+    queued: dict[int, int]
+    waits: dict[int, tuple[Condition, ...]]
+    unsteady: set[int]
+
+
+def chunks(part: Segment) -> Iterator[tuple[int, int]]:
+    """Yield pieces of a segment with borders that don't move as the ring advances."""
+    low = 0
+    while low < part.length:
+        high = min(part.length, low + CHUNK - (part.first + low) % CHUNK)
+        yield low, high
+        low = high
+
+
+def holders_of(cores: dict[int, LiveCore], unsteady: set[int], waits: dict[int, tuple[Condition, ...]]) -> Holders:
+    running: dict[int, tuple[tuple[int, str], ...]] = {}
+    queued: dict[int, int] = {}
+    for core in cores.values():
+        if core.running is not None:
+            running[core.running] = (*running.get(core.running, ()), (core.number, core.subslot))
+        if core.pending is not None:
+            queued[core.pending] = core.number
+    return Holders(cores, running, queued, waits, unsteady)

@@ -120,7 +120,6 @@ class Sample(Struct):
         turns: loop turns of each scheduler thread.
         began_mono_ns: when the scheduler's threads began the run (CLOCK_MONOTONIC); None if not known.
         tails: by ring, the first task whose slot has not been freed: all before it have completed.
-        moving: number of parts left out because they changed during the read.
     """
 
     fresh: bool = False
@@ -138,7 +137,6 @@ class Sample(Struct):
     began_mono_ns: int | None = None
     tails: dict[int, int] = field(default_factory=dict)
     errors: Errors = NO_ERRORS
-    moving: int = 0
 
     @property
     def progress(self) -> tuple[object, ...]:

@@ -18,9 +18,9 @@ from typing import Final
 from livedbg.adapters.ascend.diagnostics.run import statement
 from livedbg.adapters.ascend.facts import CoreFacts
 from livedbg.adapters.ascend.job import Job, MemoryView
+from livedbg.adapters.ascend.live.scene import Unreturned
 from livedbg.adapters.ascend.live.state import LiveTask, Sample
-from livedbg.adapters.ascend.live.unreturned import Unreturned
-from livedbg.adapters.ascend.marks import Mark
+from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.names import Names, local_of, ring_of, task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.tasks import TaskRecord
@@ -30,63 +30,31 @@ from livedbg.model import Diagnostic, Edge, EdgeKey, EdgeKind, EdgeState, TaskSt
 from livedbg.text.quantities import duration
 
 _MOST: Final = 20_000  # edges; where there would be more, each ready task has one
+_STILL_S: Final = 3.0
 
 
-class CoreQueues:
-    """Edges from queues for cores, in one run; `source` is named in the evidence."""
+def _queued(sample: Sample, names: Names, source: str) -> Iterator[Edge]:
+    """Yield the edges from queues for cores; `source` is named in the evidence."""
 
-    def __init__(self, names: Names, source: str) -> None:
-        self._names, self._source = names, source
-        self._drawn: dict[EdgeKey, Edge] = {}
-        self._put: dict[EdgeKey, Edge] = {}
-        self._drop: set[EdgeKey] = set()
+    def edge(waiter: int, holder: int, why: str, *, any_of: bool = False) -> Edge:
+        target, evidence = names.task(holder), f"{source}: {why}"
+        return Edge(kind=EdgeKind.WAITS_FOR, source=names.task(waiter), target=target, evidence=evidence, any_of=any_of)
 
-    def take(self, sample: Sample, *, again: bool) -> None:
-        """Update from a sample; `again` re-emits all edges, since their receiver has dropped them."""
-        found = {edge.key: edge for edge in self._edges(sample)}
-        self._drop.update(key for key in self._drawn if key not in found)
-        self._drop.difference_update(found)
-        self._put = {key: edge for key, edge in self._put.items() if key in found}
-        self._put.update({key: edge for key, edge in found.items() if again or self._drawn.get(key) != edge})
-        self._drawn = found
-
-    def clear(self) -> None:
-        self._drop.update(self._drawn)
-        self._drawn.clear()
-        self._put.clear()
-
-    def changes(self) -> tuple[Iterable[Edge], Iterable[EdgeKey]]:
-        """Return the edges changed since the last call, and the removed ones."""
-        put, drop, self._put, self._drop = self._put, self._drop, {}, set()
-        return put.values(), drop
-
-    def _edges(self, sample: Sample) -> Iterator[Edge]:
-        ready = [task for task in sample.tasks.values() if task.state is TaskState.READY and not task.deferred]
-        for task in ready:
-            core = sample.cores.get(task.queued) if task.queued is not None else None
-            if core is not None and core.running is not None and core.running != task.raw:
-                place = f"core {core.number}, which executes {task_name(core.running)}"
-                yield self._edge(task.raw, core.running, f"it is queued on {place}", any_of=False)
-        waiting = [task for task in ready if task.queued is None and not task.cores]
-        holders = {kind: _holders(sample, kind) for kind in {_kind(task) for task in waiting}}
-        whole = _MOST // max(1, max((len(found) for found in holders.values()), default=1))
-        for number, task in enumerate(waiting):
-            behind = holders[_kind(task)]
-            if number >= whole and behind:
-                behind = [behind[number % len(behind)]]
-            for raw in behind:
-                yield self._edge(
-                    task.raw, raw, "it is ready, and all cores of its type are taken", any_of=len(behind) > 1
-                )
-
-    def _edge(self, waiter: int, holder: int, why: str, *, any_of: bool) -> Edge:
-        return Edge(
-            kind=EdgeKind.WAITS_FOR,
-            source=self._names.task(waiter),
-            target=self._names.task(holder),
-            evidence=f"{self._source}: {why}",
-            any_of=any_of,
-        )
+    ready = [task for task in sample.tasks.values() if task.state is TaskState.READY and not task.deferred]
+    for task in ready:
+        core = sample.cores.get(task.queued) if task.queued is not None else None
+        if core is not None and core.running is not None and core.running != task.raw:
+            place = f"core {core.number}, which executes {task_name(core.running)}"
+            yield edge(task.raw, core.running, f"it is queued on {place}")
+    waiting = [task for task in ready if task.queued is None and not task.cores]
+    holders = {kind: _holders(sample, kind) for kind in {_kind(task) for task in waiting}}
+    whole = _MOST // max(1, max((len(found) for found in holders.values()), default=1))
+    for number, task in enumerate(waiting):
+        behind = holders[_kind(task)]
+        if number >= whole and behind:
+            behind = [behind[number % len(behind)]]
+        for raw in behind:
+            yield edge(task.raw, raw, "it is ready, and all cores of its type are taken", any_of=len(behind) > 1)
 
 
 def _kind(task: LiveTask) -> str:
@@ -101,9 +69,6 @@ def _holders(sample: Sample, kind: str) -> list[int]:
     if not cores or any(core.running is None for core in cores):
         return []
     return sorted({core.running for core in cores if core.running is not None})
-
-
-_STILL_S: Final = 3.0
 
 
 class LiveView(MemoryView):
@@ -121,7 +86,8 @@ class LiveView(MemoryView):
         self._behind: dict[int, set[int]] = {}
         self._before: dict[int, set[int]] = {}
         self._turned: tuple[tuple[int, ...], int] | None = None
-        self._queues = CoreQueues(job.names, self._source)
+        self._queued: dict[EdgeKey, Edge] | None = None  # of the newest sample, until they are emitted
+        self._drawn: set[EdgeKey] = set()
         self._unreturned: tuple[Unreturned, ...] = ()
         self.still_s = 0.0
 
@@ -177,7 +143,7 @@ class LiveView(MemoryView):
             run.counts.ready = states.count(TaskState.READY)
             run.counts.waiting = states.count(TaskState.SUBMITTED)
             job.stale = True
-        self._queues.take(sample, again=again)
+        self._queued = {edge.key: edge for edge in _queued(sample, job.names, self._source)}
         self._turns(sample, wall_ns)
         self._latched(errors.orchestrator or errors.scheduler, wall_ns)
 
@@ -194,7 +160,7 @@ class LiveView(MemoryView):
         self._sample = None
         self._unreturned = ()
         self.progress.clear()
-        self._queues.clear()
+        self._queued = {}
         self.still_s = 0.0
 
     def take_unreturned(self, cores: Sequence[Unreturned]) -> None:
@@ -240,7 +206,7 @@ class LiveView(MemoryView):
         self._before.clear()
         self._turned = None
         self.progress.clear()
-        self._queues.clear()
+        self._queued = {}
 
     def _ended(self, former: Sample, wall_ns: int) -> None:
         run = self._job.run
@@ -358,9 +324,13 @@ class LiveView(MemoryView):
                     self._draw(producer, consumer, None)
             self._behind.clear()
             self._before.clear()
-        put, drop = self._queues.changes()  # the graph does not declare who waits for a core
+        put: list[Edge] = []
+        drop: set[EdgeKey] = set()
+        if self._queued is not None:  # the graph does not declare who waits for a core
+            put, drop = list(self._queued.values()), self._drawn - self._queued.keys()
+            self._drawn, self._queued = set(self._queued), None
         if self._job.run.graph is None:
-            put, drop = [*put, *self._put.values()], {*drop, *self._drop}
+            put, drop = [*put, *self._put.values()], drop | self._drop
             self._put, self._drop = {}, set()
         return put, drop
 

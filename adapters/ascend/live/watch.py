@@ -15,13 +15,13 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from livedbg.adapters.ascend.adapter import WORD, first_processes
 from livedbg.adapters.ascend.job import NO_MEMORY, Job, MemoryView
 from livedbg.adapters.ascend.live.core_threads import CoreRoles
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.reader import SchedulerReader
-from livedbg.adapters.ascend.live.sign import WORD, first_processes
+from livedbg.adapters.ascend.live.scene import Unreturned
 from livedbg.adapters.ascend.live.state import LiveCore, Sample
-from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.names import name_kernels
@@ -341,17 +341,13 @@ class LiveWatch(Polled):
             if sample.queued is not None:
                 queued = {(scheduler.job.names.run, "in ready queues"): (sample.queued, None)}
                 context.emit(*scheduler.shown.add(context.stamp(), counters=queued))
-            self._report_cut(scheduler, context)
+            if scheduler.reader.cut:
+                sentence = "There are so many dependencies that some are read in the next sample."
+                self._say(context, scheduler.process, "live-many", sentence, health=SourceHealth.DEGRADED)
+            else:
+                self._statuses.withdraw(context, scheduler.process.id, "live-many")
         self._say(context, scheduler.process, "live", "", health=SourceHealth.OK)
         return True
-
-    def _report_cut(self, scheduler: _Scheduler, context: Context) -> None:
-        """Report that a sample doesn't cover all dependencies, or withdraw that."""
-        if scheduler.reader.cut:
-            sentence = "There are so many dependencies that some are read in the next sample."
-            self._say(context, scheduler.process, "live-many", sentence, health=SourceHealth.DEGRADED)
-        else:
-            self._statuses.withdraw(context, scheduler.process.id, "live-many")
 
     async def _unreturned(self, scheduler: _Scheduler) -> list[Unreturned]:
         """Return the cores whose kernels have not returned; [] if the process has several schedulers."""

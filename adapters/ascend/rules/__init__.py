@@ -11,17 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, structs
 
-from livedbg.adapters.ascend.explained import failed_tests
-from livedbg.adapters.ascend.lines import OWN_LINES
+from livedbg.adapters.ascend.logs import OWN_LINES
+from livedbg.adapters.ascend.reports import failed_tests
 from livedbg.adapters.ascend.rules.cann_reports import CannReports
 from livedbg.adapters.ascend.rules.compiling import CompileRule
-from livedbg.adapters.ascend.rules.cores import core_anomaly, unreturned
-from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, starved
+from livedbg.adapters.ascend.rules.failed_runs import cann, crash, run_failed, scope_deadlock, starved
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, jobs
 from livedbg.adapters.ascend.rules.lost_orders import flag_cycle, missing_edge
 from livedbg.adapters.ascend.rules.progress import goes_on, long_run, run_complete
-from livedbg.adapters.ascend.rules.rings import scope_deadlock
-from livedbg.adapters.ascend.rules.stalls import stall
+from livedbg.adapters.ascend.rules.stalls import core_anomaly, stall, unreturned
 from livedbg.analysis.diagnosis import Finding
 from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import Rule, RuleInput

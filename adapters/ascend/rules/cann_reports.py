@@ -18,7 +18,7 @@ from msgspec.structs import asdict, replace
 
 from livedbg.adapters.ascend.codes import CannCode, Group, cann_codes
 from livedbg.adapters.ascend.facts import ReportFacts
-from livedbg.adapters.ascend.lines import OWN_LINES
+from livedbg.adapters.ascend.logs import OWN_LINES
 from livedbg.adapters.ascend.reports import CODE, Kind, is_npu, report_facts, texts
 from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, jobs
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -184,10 +184,8 @@ def _missing(reports: Sequence[_Report]) -> str:
 
 def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
     """Return the exception that followed a report: in the same log, with words of the NPU's software."""
-    for hit in snapshot.exceptions.values():
-        if hit.source == report.facts.source and hit.stack and (is_npu(hit) or hit.message == CUT_OFF):
-            return hit
-    return None
+    hits = (hit for hit in snapshot.exceptions.values() if hit.source == report.facts.source and hit.stack)
+    return next((hit for hit in hits if is_npu(hit) or hit.message == CUT_OFF), None)
 
 
 def _place(hit: ExceptionHit | None, state: RuleInput) -> str:
@@ -224,6 +222,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
     fault = code is not None and code.group is Group.FAULT
     own = "" if facts.kind == Kind.FAULT and (facts.core or not fault or meaning.endswith(_FAILED)) else meaning
     pid = facts.pid or facts.owner.removeprefix("pid ")
+    memory = any(one.group is Group.MEMORY for one in _codes(facts))
     why = _short(facts.words or facts.reason or own or ("" if meaning else facts.inner or facts.said or facts.text))
     called = f"the call {facts.api}" if facts.api else "a call"
     return {
@@ -253,7 +252,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "call": facts.api if facts.api and facts.who else called,
         "asked": _failed_allocation(facts),
         "left": _memory_left(facts),
-        "beside": "An allocation of memory failed, too" if facts.kind == Kind.FAULT and _of_memory(facts) else "",
+        "beside": "An allocation of memory failed, too" if facts.kind == Kind.FAULT and memory else "",
         "driver_call": facts.driver_call or "a call",
         "module": facts.module or "log",
         "offset": _offset(facts),
@@ -307,9 +306,13 @@ def _short(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+def _codes(facts: ReportFacts) -> list[CannCode]:
+    return [cann_codes()[code] for code in facts.codes if code in cann_codes()]
+
+
 def _code(facts: ReportFacts) -> CannCode | None:
     """Return the most telling code: the first one that is no mask, else the first known one."""
-    known = [cann_codes()[code] for code in facts.codes if code in cann_codes()]
+    known = _codes(facts)
     return next((code for code in known if not code.mask), known[0] if known else None)
 
 
@@ -335,11 +338,6 @@ def _failed_allocation(facts: ReportFacts) -> str:
     if not size:
         return ""
     return f"{facts.api} of {size} failed" if "alloc" in facts.api.lower() else f"{size} were requested"
-
-
-def _of_memory(facts: ReportFacts) -> bool:
-    known = [cann_codes()[code] for code in facts.codes if code in cann_codes()]
-    return any(code.group is Group.MEMORY for code in known)
 
 
 def _memory_left(facts: ReportFacts) -> str:

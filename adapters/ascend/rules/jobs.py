@@ -1,30 +1,26 @@
-"""Shared by the Ascend rules: jobs from their diagnostics; names, places and counts as text."""
+"""Shared by the Ascend rules: jobs from their diagnostics; names, places and counts as text; findings."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct
 
-from livedbg.adapters.ascend.facts import (
-    FailureFacts,
-    JobFacts,
-    RingFacts,
-    RunFacts,
-    StallFacts,
-    TaskFacts,
-    scope_of,
-)
+from livedbg.adapters.ascend.facts import FailureFacts, JobFacts, RingFacts, RunFacts, StallFacts, TaskFacts, scope_of
+from livedbg.adapters.ascend.messages import Line, lines, read_data
 from livedbg.adapters.ascend.names import is_kernel
+from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import function_name, line_of
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, waited_ns
-from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Task, TaskState, ids
+from livedbg.model import Diagnostic, EdgeKey, EdgeKind, EdgeState, Evidence, Severity, Task, TaskState, ids
 from livedbg.model.facts import read_facts
 from livedbg.model.snapshot import Snapshot
+from livedbg.signatures.templates import names_in, render
 from livedbg.text.wording import sentences
 
 F = TypeVar("F", bound=JobFacts)
@@ -339,3 +335,65 @@ def ended_by(watchdog: Diagnostic | None) -> str:
     sub_class = f"{said.sub_class} by its counts" if said.sub_class_by == "counts" else said.sub_class
     words = "; ".join(word for word in (said.code, sub_class) if word)
     return f" The scheduler's watchdog ended the run ({words})."
+
+
+class Text(Struct, frozen=True, forbid_unknown_fields=True):
+    """One kind of finding: as `Finding`, but `sentence` and `next` are templates."""
+
+    severity: Severity
+    sentence: str
+    state: VerdictState | None = None
+    decides: bool = False
+    inferred: bool = False
+    topic: str = ""
+    next: tuple[str | Line, ...] = ()
+
+
+@cache
+def texts() -> Mapping[str, Text]:
+    """Return the texts by name."""
+    return read_data("findings.toml", dict[str, Text])
+
+
+@cache
+def _asked(name: str) -> frozenset[str]:
+    """Return the value names that a text uses."""
+    text = texts()[name]
+    steps = [step.text if isinstance(step, Line) else step for step in text.next]
+    conditions = [word for step in text.next if isinstance(step, Line) for word in (*step.needs, *step.lacks)]
+    return frozenset(conditions).union(*map(names_in, (text.sentence, *steps)))
+
+
+def flag(known: object) -> str:
+    """Return a template value for a condition: non-empty if it holds."""
+    return "known" if known else ""
+
+
+def written(name: str, job: JobDiagnostics, values: Mapping[str, str], /, **more: Any) -> Finding:
+    """Return a finding.
+
+    Args:
+        name: in data/findings.toml.
+        values: for the templates, in addition to those of every job.
+        more: other fields of the finding; they override the file's.
+    """
+    text = texts()[name]
+    known = {
+        "pid": job.pid(),
+        "progress": job.progress(),
+        "fired": job.fired(),
+        "masked": job.masked(),
+        "shared": job.sentence("shared-log"),
+        "limit": job.limit_words(),
+        **values,
+    }
+    assert _asked(name) <= known.keys(), f"{name}: {_asked(name) - known.keys()}"
+    steps = (Line(step) if isinstance(step, str) else step for step in text.next)
+    given = {"severity": text.severity, "state": text.state, "decides": text.decides, "inferred": text.inferred}
+    return Finding(
+        rule=job.rule,
+        sentence=render(text.sentence, known),
+        next=tuple(dict.fromkeys(lines(steps, "", known))),
+        topic=text.topic,
+        **{**given, **more},
+    )

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from msgspec import structs
 
 from livedbg.adapters.ascend.facts import OrderFacts
-from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of
-from livedbg.adapters.ascend.rules.words import written
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, written
 from livedbg.analysis.diagnosis import Finding
 from livedbg.model import Diagnostic
 from livedbg.model.facts import read_facts

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.ascend.facts import TaskFacts
-from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, place_of, where_of
-from livedbg.adapters.ascend.rules.words import written
+from livedbg.adapters.ascend.rules.jobs import JobDiagnostics, evidence, name_of, names_of, place_of, where_of, written
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.said import finding_about
 from livedbg.model import Severity, Task, TaskState

@@ -1,4 +1,4 @@
-"""Tasks that wait behind a stuck one, without a graph: nobody draws them as its direct waiters."""
+"""Tasks that wait behind a stuck one, without a graph: nobody draws them as direct waiters, and all are counted."""
 
 from __future__ import annotations
 
@@ -6,23 +6,34 @@ from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.ascend.waits import _MOST_EDGES
+from livedbg.analysis import VerdictState
 from livedbg.graphs.ashtml import to_html
 from livedbg.graphs.drawing import to_dot, to_text
 from livedbg.graphs.fromdeclared import drawing_of_state
+from livedbg.model import EdgeKind
 from livedbg.model.snapshot import Snapshot
 from livedbg.report.build import report_of
 from livedbg.report.text import wait_tree
-from livedbg.session.rulebook import diagnose
-from tests.adapters.ascend.replay import replay_folder, replay_lines
+from livedbg.session.rulebook import diagnose, diagnostician
+from tests.adapters.ascend.replay import (
+    BEGIN,
+    RING,
+    Replay,
+    dispatched,
+    replay_folder,
+    replay_lines,
+    stall,
+    summary,
+    task_line,
+)
 
-STALL = "[ERROR] log_stall_diagnostics: [scheduler_cold_path.cpp:274] [STALL thread=0 idle_iterations=10091] "
-TASK = STALL + "TASK ring=1 task_id={} state={} fanin_refcount={}/3 kernels=[aic:-1 aiv0:{} aiv1:-1]{}"
 LINES = [
-    "[INFO] init: [aicpu_executor.cpp:300] AicpuExecutor: Initializing",
-    TASK.format(1 << 32, "RUNNING", 3, 0, " running_on=[owner_thread=0 cores=[core=8(aiv0)]]"),
-    TASK.format((1 << 32) + 1, "WAIT   ", 2, 1, " missing_deps=1"),
-    TASK.format((1 << 32) + 2, "WAIT   ", 2, 2, " missing_deps=1"),
-    STALL + "SUMMARY completed=1/4 last_progress_iteration=9 scan_ready=0 scan_waiting=2 scan_running=1",
+    BEGIN,
+    stall(task_line(1 << 32, "RUNNING", "3/3", aiv0=0, tail=" running_on=[owner_thread=0 cores=[core=8(aiv0)]]")),
+    stall(task_line((1 << 32) + 1, "WAIT", "2/3", aiv0=1, tail=" missing_deps=1")),
+    stall(task_line((1 << 32) + 2, "WAIT", "2/3", aiv0=2, tail=" missing_deps=1")),
+    stall(summary("1/4", 0, 2, 1)),
 ]
 
 
@@ -42,19 +53,13 @@ def test_without_a_graph_one_that_may_wait_for_another_one_says_so() -> None:
     assert to_html(drawing).count('class="perhaps') == 1
 
 
-DISPATCH = (
-    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 4294967299 "
-    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=9 reg_task_id=1"
-)
-
-
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
         ([*LINES[:3], LINES[3].replace("deps=1", "deps=2"), LINES[4]], ["", ""]),
         ([*LINES[:4], LINES[4].replace("scan_waiting=2", "scan_waiting=3")], [PERHAPS] * 2),  # one is not listed
         ([*LINES[:3], LINES[3].replace(str((1 << 32) + 2), "5"), LINES[4]], [PERHAPS] * 2),  # of another ring: earlier?
-        ([*LINES, DISPATCH], []),  # it went on
+        ([*LINES, dispatched((1 << 32) + 3, 9)], []),  # it went on
     ],
     ids=["as many as are open", "more are open", "two rings", "a dispatch since"],
 )
@@ -71,3 +76,23 @@ def test_the_only_one_that_lacks_one_dependency_waits_directly() -> None:
 def test_edges_that_a_graph_declares_are_direct(recorded: Path) -> None:
     drawing = drawing_of_state(replay_folder(recorded / "01_healthy_trb"), "run")
     assert drawing.arrows and "perhaps" not in to_text(drawing, 50)
+
+
+TASKS, CORES = 20_000, 72
+
+
+def test_many_that_wait_for_one_of_many() -> None:
+    lines = [BEGIN, RING[1].replace("total_tasks=1", f"total_tasks={TASKS}")]
+    lines += [dispatched(core, core, f"-1,{core % 3},-1") for core in range(CORES)] + [""]
+    replay = Replay()
+    source = replay.open(Path("/run/err.txt"))
+    replay.feed(source, "\n".join(lines).encode())
+    replay.model.job(source).last_wall_ns = 1  # long ago
+    snapshot = replay.flush()
+    waits = [edge for edge in snapshot.edges.values() if edge.kind is EdgeKind.DEPENDS_ON]
+    assert TASKS - CORES <= len(waits) <= _MOST_EDGES + TASKS
+    assert {edge.source for edge in waits} == {f"task:ascend/r0t{number}" for number in range(CORES, TASKS)}
+    assert {edge.target for edge in waits} == {f"task:ascend/r0t{number}" for number in range(CORES)}
+    verdict = diagnostician().diagnose(snapshot).verdict
+    assert verdict.state is VerdictState.UNKNOWN and "hung, or died" in verdict.sentence  # a log without a process
+    assert f"{TASKS - CORES} tasks wait behind them" in verdict.sentence.replace(",", "")

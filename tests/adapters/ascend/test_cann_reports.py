@@ -12,10 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from livedbg.adapters.ascend.decoder import AscendDecoder
-from livedbg.adapters.ascend.explained import explains
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.report_decoder import CannDecoder
-from livedbg.adapters.ascend.reports import triggers
+from livedbg.adapters.ascend.reports import explains, triggers
 from livedbg.adapters.logfiles.decoding import Decoding
 from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.logs.clock import SourceClock
@@ -323,19 +322,16 @@ def test_R1_two_processes_in_one_log_keep_their_fields_apart() -> None:
 
 
 @pytest.mark.invariant("cann_rule.C1")
-def test_C1_the_report_of_another_process_decides_nothing() -> None:
+@pytest.mark.parametrize(
+    ("pid", "state", "words"), [(1, None, "no process of the target"), (28849, VerdictState.UNKNOWN, "still lives")]
+)
+def test_C1_the_report_of_another_process_or_while_the_target_lives(
+    pid: int, state: VerdictState | None, words: str
+) -> None:
     world = World()
-    world.process(1)
+    world.process(pid)
     (found,) = reports(seen(text("aicore-kernel"), world=world))
-    assert found.state is None and "no process of the target" in found.sentence
-
-
-@pytest.mark.invariant("cann_rule.C1")
-def test_C1_while_the_target_lives_a_report_is_inconclusive() -> None:
-    world = World()
-    world.process(28849)
-    (found,) = reports(seen(text("aicore-kernel"), world=world))
-    assert found.state is VerdictState.UNKNOWN and "still lives" in found.sentence
+    assert found.state is state and words in found.sentence
 
 
 @pytest.mark.invariant("cann_rule.C2")

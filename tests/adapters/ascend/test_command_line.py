@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from tests.adapters.ascend.sessions import report
 from tests.cli.zygote import run_livedbg
 
 T = "task:ascend/"
@@ -19,14 +18,6 @@ T = "task:ascend/"
 
 def _livedbg(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     return run_livedbg(arguments, 100, text=True, cwd=cwd)
-
-
-def _report(folder: Path) -> tuple[int, dict[str, Any]]:
-    done = _livedbg("report", "--logs", folder, "--json")
-    assert "Traceback" not in done.stderr
-    report = json.loads(done.stdout)
-    assert isinstance(report, dict)
-    return done.returncode, report
 
 
 @pytest.mark.parametrize(
@@ -76,14 +67,14 @@ def test_what_a_user_reads(recorded: Path, folder: str, code: int, state: str, w
 
 
 def test_what_a_script_gets(recorded: Path) -> None:
-    code, report = _report(recorded / "02_hang_kernel/timeout_debug")
+    code, said = report(recorded / "02_hang_kernel/timeout_debug")
     assert code == 10
-    assert report["verdict"]["roots"] == [T + "r1t2"]
-    root = report["entities"][T + "r1t2"]
+    assert said["verdict"]["roots"] == [T + "r1t2"]
+    root = said["entities"][T + "r1t2"]
     assert (root["state"], root["kernel"], root["where"]) == ("running", "MUL", ["core:ascend/8"])
     edge = {"kind": "depends_on", "from": T + "r1t3", "to": T + "r1t2", "state": "pending"}
-    assert any(edge.items() <= found.items() for found in report["edges"])
-    finding = report["findings"][0]
+    assert any(edge.items() <= found.items() for found in said["edges"])
+    finding = said["findings"][0]
     assert finding["entities"] == [T + "r1t2", "core:ascend/8"]
     lines = (recorded / "02_hang_kernel/timeout_debug/err.txt").read_text().splitlines()
     for shows in ("TIMEOUT_EXIT", "Dispatched idle aiv0 task 4294967298", "state=RUNNING", "state=WAIT", "rc=-100"):
@@ -118,14 +109,14 @@ def test_rotated_log_whose_times_are_lost(recorded: Path, tmp_path: Path, packed
             (tmp_path / name).write_bytes(data)
     for path in tmp_path.iterdir():
         os.utime(path, (1_790_000_000, 1_790_000_000))
-    code, report = _report(tmp_path)
-    assert (code, report["verdict"]["roots"]) == (10, [T + "r1t2"])
-    states = {name: entity["state"] for name, entity in report["entities"].items() if name.startswith(T + "r")}
+    code, said = report(tmp_path)
+    assert (code, said["verdict"]["roots"]) == (10, [T + "r1t2"])
+    states = {name: entity["state"] for name, entity in said["entities"].items() if name.startswith(T + "r")}
     assert states == {T + "r1t2": "running", T + "r1t3": "submitted"}
 
 
 def test_nothing_in_it(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("the [STALL line of task 7 says TIMEOUT_EXIT, I think\n")
-    code, report = _report(tmp_path)
-    assert (code, report["verdict"]["state"]) == (5, "unknown")
-    assert {finding["rule"] for finding in report["findings"]} <= {"last-lines"}  # quoted, and nothing made of it
+    code, said = report(tmp_path)
+    assert (code, said["verdict"]["state"]) == (5, "unknown")
+    assert {finding["rule"] for finding in said["findings"]} <= {"last-lines"}  # quoted, and nothing made of it

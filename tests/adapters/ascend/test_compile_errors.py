@@ -6,7 +6,6 @@ The recordings were made with pypto at e2d0f78a, built on a machine without an N
 
 from __future__ import annotations
 
-import json
 import os
 import random
 import re
@@ -18,21 +17,21 @@ from typing import Any
 
 import pytest
 
+from livedbg.adapters.ascend import passes
 from livedbg.adapters.ascend.compile_reader import MOST, CompileReader, op_of, shapes_of
-from livedbg.adapters.ascend.passes import find_dumps, next_pass, pipeline
+from livedbg.adapters.ascend.passes import Place, change_of, find_dumps, next_pass, pipeline, quoted
+from tests.adapters.ascend.sessions import report
 from tests.cli.zygote import Livedbg, run_livedbg
 
 COMPILED = Path(__file__).parents[2] / "fixtures" / "pypto"
 
 
-def report(folder: Path) -> tuple[int, str, dict[str, Any]]:
+def refused(folder: Path) -> tuple[int, str, dict[str, Any]]:
     """The exit code of `livedbg report --logs`, what a user reads on one line, and the compile error's finding."""
-    done = run_livedbg(["report", "--logs", folder, "--json"], 100, text=True)
-    assert "Traceback" not in done.stderr, done.stderr
-    said = json.loads(done.stdout)
+    code, said = report(folder)
     found = [finding for finding in said["findings"] if finding["rule"] == "ascend-compile-error"]
     assert said["findings"][0] in found, said["findings"]
-    return done.returncode, said["verdict"]["state"], {**found[0], "all": found}
+    return code, said["verdict"]["state"], {**found[0], "all": found}
 
 
 def taken(text: str) -> CompileReader:
@@ -92,7 +91,7 @@ def taken(text: str) -> CompileReader:
     ],
 )
 def test_what_a_user_reads(case: str, words: list[str], steps: list[str]) -> None:
-    code, state, finding = report(COMPILED / case)
+    code, state, finding = refused(COMPILED / case)
     assert (code, state) == (11, "crashed")
     assert len(finding["all"]) == 1
     missing = [word for word in words if word not in finding["sentence"]]
@@ -122,7 +121,7 @@ def test_what_the_reader_takes_from_a_log(case: str, expected: dict[str, object]
 def test_the_report_file_alone_says_the_same(tmp_path: Path) -> None:
     source = COMPILED / "ptoas_op" / "build_output"
     shutil.copytree(source, tmp_path / "build_output")
-    code, _, finding = report(tmp_path)
+    code, _, finding = refused(tmp_path)
     assert code == 11
     assert "function copy at build_output/model/ptoas/copy.pto:7:81" in finding["sentence"]
     assert "made from /home/dev/job/model.py:10:9" in finding["sentence"]
@@ -131,14 +130,13 @@ def test_the_report_file_alone_says_the_same(tmp_path: Path) -> None:
 def test_a_program_that_goes_on_to_run_was_compiled(tmp_path: Path) -> None:
     run = (COMPILED.parent / "ascend" / "01_healthy_trb" / "err.txt").read_text()
     (tmp_path / "err.txt").write_text((COMPILED / "pass" / "err.txt").read_text() + run)
-    done = run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True)
-    assert "ascend-compile-error" not in {finding["rule"] for finding in json.loads(done.stdout)["findings"]}
+    assert "ascend-compile-error" not in {finding["rule"] for finding in report(tmp_path)[1]["findings"]}
 
 
 def test_of_the_pass_the_message_knows_more_than_the_dumps(tmp_path: Path) -> None:
     (tmp_path / "err.txt").write_text((COMPILED / "verifier" / "err.txt").read_text())
     shutil.copytree(COMPILED / "pass" / "build_output", tmp_path / "build_output")
-    sentence = report(tmp_path)[2]["sentence"]
+    sentence = refused(tmp_path)[2]["sentence"]
     assert "The input of the pass NormalizeStmtStructure is wrong" in sentence
     assert "ConvertTensorToTileOps" not in sentence
 
@@ -147,7 +145,7 @@ def test_missing_dumps_are_said(tmp_path: Path) -> None:
     shutil.copytree(COMPILED / "pass", tmp_path / "job")
     for number in ("03", "04"):
         next((tmp_path / "job/build_output/model/passes_dump").glob(f"{number}_after_*")).unlink()
-    assert "2 of the dumps before it are missing." in report(tmp_path / "job")[2]["sentence"]
+    assert "2 of the dumps before it are missing." in refused(tmp_path / "job")[2]["sentence"]
 
 
 def test_how_far_ptoas_got(tmp_path: Path) -> None:
@@ -157,7 +155,7 @@ def test_how_far_ptoas_got(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for number, name in enumerate(("pto-infer-layout", "pto-insert-sync")):
         (folder / f"{number}_{name}.mlir").write_text("module {}\n")
-    assert "The last pass of ptoas that ended is pto-insert-sync." in report(tmp_path / "job")[2]["sentence"]
+    assert "The last pass of ptoas that ended is pto-insert-sync." in refused(tmp_path / "job")[2]["sentence"]
 
 
 def test_several_functions_are_told_apart() -> None:
@@ -299,3 +297,82 @@ def test_a_launched_compiler_that_fails_before_anybody_has_looked(tmp_path: Path
     assert re.search("(CRASHED |critical) pypto's .*so ConvertTensorToTileOps is the one that failed", job.stderr), (
         job.stderr
     )
+
+
+def test_only_lines_of_programs_are_quoted(tmp_path: Path) -> None:
+    (tmp_path / "k.pto").write_text('first\nadd %1, %2 loc("model.py":14:5)\n')
+    (tmp_path / "shadow").write_text("root:secret\n")
+    assert quoted(Place("k.pto", 2, 1), [tmp_path]) == ("add %1, %2", Place("model.py", 14, 5))
+    assert quoted(Place(str(tmp_path / "k.pto"), 1, 1), [Path("/")]) == ("first", None)
+    assert quoted(Place(str(tmp_path / "shadow"), 1, 1), [tmp_path]) == ("", None)
+    assert quoted(Place("/etc/passwd", 1, 1), [tmp_path]) == ("", None)
+    with (tmp_path / "huge.pto").open("wb") as file:
+        file.truncate(passes._SOURCE_LIMIT + 1)
+    assert quoted(Place("huge.pto", 1, 1), [tmp_path]) == ("", None)
+
+
+def test_a_table_without_an_end_is_not_kept_whole() -> None:
+    reader = CompileReader()
+    reader.take("RuntimeError: 4 function(s) failed to compile:", ("err.txt", 1), None)
+    reader.take("  Function | Error", ("err.txt", 2), None)
+    reader.take("  kernel   | it failed", ("err.txt", 3), None)
+    for number in range(10_000):
+        reader.take("           | and more of it", ("err.txt", number), None)
+    reader.take("done", ("err.txt", 9), None)
+    (error,) = reader.errors.values()
+    assert error.function == "kernel" and error.message.startswith("it failed and more of it")
+    assert len(error.message) < 2_000
+
+
+def dumps(folder: Path, *texts: str) -> list[Path]:
+    paths = []
+    for number, text in enumerate(texts):
+        path = folder / f"{number:02}_after_P{number}.py"
+        path.write_text(text)
+        paths.append(path)
+    return paths
+
+
+PROGRAM = "".join(f"line {number}\n" for number in range(40))
+
+
+def test_a_report_shows_what_the_last_pass_changed() -> None:
+    _, _, finding = refused(COMPILED / "memory")
+    shown = next(proof for proof in finding["evidence"] if proof["kind"] == "file")
+    assert shown["source"] == "31_after_MaterializeTensorStrides.py → 32_after_InitMemRef.py"
+    assert "+        mem_vec_2: pl.Ptr = pl.tile.alloc(pl.Mem.Vec, 192512)" in shown["text"]
+    assert "more lines that differ" in shown["text"]
+    assert any(step.startswith("all that differs: diff -u ") for step in finding["next"])
+
+
+def test_passes_that_changed_nothing_are_gone_back_over(tmp_path: Path) -> None:
+    files = dumps(tmp_path, "a = 1\n", "a = 2\n", "a = 2\n", "a = 2\n")
+    change = change_of(files, "a is wrong")
+    assert change is not None and (change.before, change.after) == ("00_after_P0.py", "01_after_P1.py")
+    assert change.lines == ("-a = 1", "+a = 2") and change.more == 0
+    assert change_of(files[1:], "a is wrong") is None
+    assert change_of(files[:1], "a is wrong") is None
+
+
+def test_the_part_that_the_error_names_is_shown(tmp_path: Path) -> None:
+    after = PROGRAM.replace("line 3\n", "first = 1\n").replace("line 30\n", "buffer_7 = alloc(4096)\n")
+    change = change_of(dumps(tmp_path, PROGRAM, after), "buffer_7 exceeds the limit: 4096 bytes")
+    assert change is not None and "+buffer_7 = alloc(4096)" in change.lines and change.more == 2
+
+
+def test_a_pass_whose_result_is_wrong_is_compared_with_the_one_before_it(tmp_path: Path) -> None:
+    folder = tmp_path / "passes_dump"
+    folder.mkdir()
+    dumps(folder, "a = 1\n", "a = 2\n", "a = 3\n")
+    (dump,) = find_dumps([tmp_path])
+    assert [path.name for path in dump.files("P1")] == ["00_after_P0.py", "01_after_P1.py"]
+    assert len(dump.files()) == len(dump.files("nobody")) == 3
+
+
+def test_a_dump_that_is_gone_or_no_text(tmp_path: Path) -> None:
+    files = dumps(tmp_path, "a = 1\n", "a = 2\n")
+    (tmp_path / "01_after_P1.py").write_bytes(b"\xff\xfe\x00a\x1b[31m\n")
+    change = change_of(files, "")
+    assert change is not None and not any("\x1b" in line for line in change.lines)
+    files[0].unlink()
+    assert change_of(files, "") is None

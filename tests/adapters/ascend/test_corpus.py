@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ascend_replay import replay_folder
 
-from livedbg.analysis.diagnosis import Finding
 from livedbg.model import EdgeKind, EdgeState, TaskState
-from livedbg.model.snapshot import CounterKey, Snapshot
-
-Find = Callable[[Snapshot], dict[str, Finding]]
+from livedbg.model.snapshot import CounterKey
+from tests.adapters.ascend.replay import findings, replay_folder
 
 T = "task:ascend/"
 ORCHESTRATOR = T + "orchestrator"
@@ -34,9 +30,7 @@ ORCHESTRATOR = T + "orchestrator"
     ],
 )
 @pytest.mark.parametrize("files_first", [False, True])
-def test_hangs(
-    *, recorded: Path, findings: Find, folder: str, root: str, core: int, kernel: str | None, files_first: bool
-) -> None:
+def test_hangs(*, recorded: Path, folder: str, root: str, core: int, kernel: str | None, files_first: bool) -> None:
     snapshot = replay_folder(recorded / folder, files_first=files_first)
     found = findings(snapshot)
     assert set(found) == {"ascend-stall"}
@@ -52,7 +46,7 @@ def test_hangs(
 
 
 @pytest.mark.parametrize("folder", ["timeout_debug", "timeout_info", "live_gdb", "sym"])
-def test_what_waits_behind_the_hung_kernel(recorded: Path, findings: Find, folder: str) -> None:
+def test_what_waits_behind_the_hung_kernel(recorded: Path, folder: str) -> None:
     snapshot = replay_folder(recorded / "02_hang_kernel" / folder)
     edge = snapshot.edges[EdgeKind.DEPENDS_ON, T + "r1t3", T + "r1t2"]
     assert edge.state is EdgeState.PENDING
@@ -69,7 +63,7 @@ def test_counts_of_the_hung_kernel(recorded: Path) -> None:
     assert snapshot.resources["core:ascend/9"].attributes["type"] == "AIV1"
 
 
-def test_ring_full_is_the_symptom(recorded: Path, findings: Find) -> None:
+def test_ring_full_is_the_symptom(recorded: Path) -> None:
     snapshot = replay_folder(recorded / "05_hang_ring_full")
     stall = findings(snapshot)["ascend-stall"]
     assert set(stall.entities) == {T + "r1t0", "core:ascend/8", ORCHESTRATOR, "ring:ascend/1"}
@@ -82,19 +76,19 @@ def test_ring_full_is_the_symptom(recorded: Path, findings: Find) -> None:
 
 
 @pytest.mark.parametrize("folder", ["timeout_debug", "live_gdb"])
-def test_orchestrator_waits_for_a_tensor(recorded: Path, findings: Find, folder: str) -> None:
+def test_orchestrator_waits_for_a_tensor(recorded: Path, folder: str) -> None:
     snapshot = replay_folder(recorded / "06_hang_tensor_wait" / folder)
     assert ORCHESTRATOR in findings(snapshot)["ascend-stall"].entities
     assert snapshot.edges[EdgeKind.WAITS_FOR, ORCHESTRATOR, T + "r0t0"].inferred is (folder == "live_gdb")
 
 
-def test_crash(recorded: Path, findings: Find) -> None:
+def test_crash(recorded: Path) -> None:
     found = findings(replay_folder(recorded / "07_crash_throw"))
     assert set(found) == {"ascend-crash"}
     assert "std::runtime_error: orchestration: bad tile shape 0x128" in found["ascend-crash"].sentence
 
 
-def test_explicit_fatal(recorded: Path, findings: Find) -> None:
+def test_explicit_fatal(recorded: Path) -> None:
     found = findings(replay_folder(recorded / "08_fatal_explicit"))
     assert set(found) == {"ascend-run-failed"}
     failed = found["ascend-run-failed"]
@@ -113,7 +107,7 @@ def test_explicit_fatal(recorded: Path, findings: Find) -> None:
     ],
 )
 @pytest.mark.parametrize("files_first", [False, True])
-def test_healthy(*, recorded: Path, findings: Find, folder: str, tasks: int, edges: int, files_first: bool) -> None:
+def test_healthy(*, recorded: Path, folder: str, tasks: int, edges: int, files_first: bool) -> None:
     snapshot = replay_folder(recorded / folder, files_first=files_first)
     assert set(findings(snapshot)) == {"ascend-run-complete"}
     assert len(snapshot.tasks) - (ORCHESTRATOR in snapshot.tasks) == tasks
@@ -123,7 +117,7 @@ def test_healthy(*, recorded: Path, findings: Find, folder: str, tasks: int, edg
     assert {e.state for e in snapshot.edges.values()} == {EdgeState.SATISFIED}
 
 
-def test_lost_dependency(recorded: Path, findings: Find) -> None:
+def test_lost_dependency(recorded: Path) -> None:
     snapshot = replay_folder(recorded / "09_dep_lost")
     found = findings(snapshot)
     assert set(found) == {"ascend-missing-edge", "ascend-run-complete"}
@@ -131,7 +125,7 @@ def test_lost_dependency(recorded: Path, findings: Find) -> None:
     assert snapshot.edges[EdgeKind.DEPENDS_ON, T + "r0t1", T + "r0t0"].state is EdgeState.MISSING
 
 
-def test_graph_alone_shows_the_lost_dependency(recorded: Path, findings: Find) -> None:
+def test_graph_alone_shows_the_lost_dependency(recorded: Path) -> None:
     snapshot = replay_folder(recorded / "09_dep_lost" / "dfx")
     assert set(findings(snapshot)) == {"ascend-missing-edge"}
     assert not findings(replay_folder(recorded / "09_dep_good" / "dfx"))

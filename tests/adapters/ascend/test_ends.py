@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from ascend_replay import replay_folder, replay_lines
 
 from livedbg.adapters.ascend.codes import cann_code, device_log, error_code, stall_class
 from livedbg.adapters.ascend.watchdogs import limit_of, others_after
-from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.diagnosis import VerdictState
+from livedbg.linux.last_ran import Load
 from livedbg.model.snapshot import Snapshot
-
-Find = Callable[[Snapshot], dict[str, Finding]]
+from tests.adapters.ascend.replay import Replay, findings, replay_folder, replay_lines, timeout
+from tests.adapters.ascend.sessions import report
 
 BEGUN = "[mono_ns=1000000000][T0x7f][INFO] launch: [device_runner.cpp:900] Launching AICPU"
 ON_DEVICE = '[ERROR] AICPU(4242,aicpu-sd):2026-08-20-10:00:{second:02d}.000.000 [x.cpp:1][tid:1] "{message}"'
@@ -42,12 +43,12 @@ ACL = "aclrtSynchronizeStreamWithTimeout (AICPU) failed: 507018"
         ("06_hang_tensor_wait/timeout_debug", ["tensor data fired first", "for 15 s (compiled in as PTO2_TENSOR_"]),
     ],
 )
-def test_which_watchdog_fired_first(recorded: Path, findings: Find, folder: str, words: list[str]) -> None:
+def test_which_watchdog_fired_first(recorded: Path, folder: str, words: list[str]) -> None:
     sentence = findings(replay_folder(recorded / folder))["ascend-stall"].sentence
     assert all(word in sentence for word in words), sentence
 
 
-def test_the_earlier_of_two_watchdogs_is_the_first(recorded: Path, findings: Find) -> None:
+def test_the_earlier_of_two_watchdogs_is_the_first(recorded: Path) -> None:
     log = (recorded / "12_june2026_v0_era/hang_debug/err.txt").read_text().splitlines()
     later = "[2026-11-21 01:17:34.900000][T0x1][ERROR] s: Stream sync timeout: stream=AICPU timeout_ms=4000 device_id=2"
     at = next(number for number, line in enumerate(log) if "TIMEOUT_EXIT" in line)
@@ -56,7 +57,7 @@ def test_the_earlier_of_two_watchdogs_is_the_first(recorded: Path, findings: Fin
     assert "After it, the host's wait for the stream fired." in finding.sentence
 
 
-def test_settings_that_the_runtime_refuses_are_said(recorded: Path, findings: Find) -> None:
+def test_settings_that_the_runtime_refuses_are_said(recorded: Path) -> None:
     log = (recorded / "02_hang_kernel/timeout_debug/err.txt").read_text().splitlines()
     line = "[WARN] resolve: [x.cpp:1] SIMPLER_SCHEDULER_TIMEOUT_MS=4s invalid, using default 10000"
     assert "ignores a time limit" in findings(replay_lines([line, *log]))["ascend-stall"].sentence
@@ -98,7 +99,7 @@ def test_who_comes_next() -> None:
     assert others_after("stream-sync", 50.0, {}, False) == ""
 
 
-def test_a_mask_alone_says_where_the_cause_stands(findings: Find) -> None:
+def test_a_mask_alone_says_where_the_cause_stands() -> None:
     found = findings(replay_lines([ANCHOR, BIND, host(50, ACL), host(50, "ACL error detail: 507018 X - y")]))
     finding = found["ascend-cann-code"]
     assert finding.state is VerdictState.CRASHED
@@ -108,7 +109,7 @@ def test_a_mask_alone_says_where_the_cause_stands(findings: Find) -> None:
     assert "ascend-run-failed" not in found
 
 
-def test_a_mask_beside_its_cause_is_named_as_one(recorded: Path, findings: Find) -> None:
+def test_a_mask_beside_its_cause_is_named_as_one(recorded: Path) -> None:
     log = (recorded / "02_hang_kernel/timeout_debug/err.txt").read_text().splitlines()
     found = findings(replay_lines([*log, host(6000, ACL)]))
     assert "CANN returned 507018" in found["ascend-stall"].sentence
@@ -116,7 +117,7 @@ def test_a_mask_beside_its_cause_is_named_as_one(recorded: Path, findings: Find)
     assert "ascend-cann-code" not in found
 
 
-def test_an_operation_that_cann_ended_proves_no_deadlock(findings: Find) -> None:
+def test_an_operation_that_cann_ended_proves_no_deadlock() -> None:
     lines = [
         ANCHOR,
         BIND,
@@ -130,7 +131,7 @@ def test_an_operation_that_cann_ended_proves_no_deadlock(findings: Find) -> None
     assert any("SIMPLER_OP_EXECUTE_TIMEOUT_US" in step for step in finding.next)
 
 
-def test_stream_sync_gives_its_limit_and_device(findings: Find) -> None:
+def test_stream_sync_gives_its_limit_and_device() -> None:
     lines = [
         ANCHOR,
         BIND,
@@ -142,7 +143,7 @@ def test_stream_sync_gives_its_limit_and_device(findings: Find) -> None:
     assert any("device-3/" in step for step in finding.next)
 
 
-def test_a_core_fault_names_the_kernel_of_canns_report(findings: Find) -> None:
+def test_a_core_fault_names_the_kernel_of_canns_report() -> None:
     lines = [
         ANCHOR,
         BIND,
@@ -156,7 +157,7 @@ def test_a_core_fault_names_the_kernel_of_canns_report(findings: Find) -> None:
     assert "masks this cause" in finding.sentence
 
 
-def test_cores_that_did_not_answer_at_the_end_are_no_scope_deadlock(recorded: Path, findings: Find) -> None:
+def test_cores_that_did_not_answer_at_the_end_are_no_scope_deadlock(recorded: Path) -> None:
     lines = [
         ANCHOR,
         BIND,
@@ -170,7 +171,7 @@ def test_cores_that_did_not_answer_at_the_end_are_no_scope_deadlock(recorded: Pa
     assert "too few CPUs" in finding.sentence
 
 
-def test_minus_one_alone_is_not_called_a_scope_deadlock(findings: Find) -> None:
+def test_minus_one_alone_is_not_called_a_scope_deadlock() -> None:
     finding = findings(replay_lines([ANCHOR, BIND, "RuntimeError: simpler_run failed with code -1"]))[
         "ascend-run-failed"
     ]
@@ -211,3 +212,116 @@ def test_where_the_device_log_lies() -> None:
     assert device_log({"ASCEND_PROCESS_LOG_PATH": "/l"}, 7, 1) == "/l/debug/device-1/device-7_*.log"
     assert device_log({"ASCEND_WORK_PATH": "/w"}) == "/w/log/debug/device-ID/device-PID_*.log"
     assert "~/ascend/log" in device_log({})
+
+
+HUNG = "12_june2026_v0_era/hang_debug/err.txt"
+
+
+def replayed(recorded: Path, *, idle: int | None = None, loads: tuple[Load, ...] = (), away_s: float = 0) -> Snapshot:
+    """A recorded hang, with other idle iterations, while the machine was so busy."""
+    text = (recorded / HUNG).read_text()
+    if idle is not None:
+        text = re.sub(r"idle_iterations=201280", f"idle_iterations={idle}", text)
+        answered = (line for line in text.splitlines() if not re.search("did not acknowledge|deinit timed", line))
+        text = "\n".join(answered)
+    replay = Replay()
+    for load in loads:
+        replay.model.loads.add(1_795_223_850_730_000_000 + int(away_s * 1e9), load)
+    replay.read(Path("/nowhere/err.txt"), text.encode())
+    return replay.flush()
+
+
+def test_few_idle_iterations_are_no_stall_and_the_load_is_named(recorded: Path) -> None:
+    loads = (Load(3.0, 2, 16), Load(37.0, 60, 16, 0.9))
+    found = findings(replayed(recorded, idle=430, loads=loads))
+    finding = found["ascend-starved-watchdog"]
+    assert "ascend-stall" not in found
+    assert finding.state is VerdictState.CRASHED
+    assert "only 430 idle iterations" in finding.sentence
+    assert "load 37.0 on 16 CPUs, some thread waited for one 90 % of the time" in finding.sentence
+    assert not any("sar -q" in step for step in finding.next)
+
+
+def test_from_a_log_alone_the_load_is_not_known(recorded: Path) -> None:
+    finding = findings(replayed(recorded, idle=430))["ascend-starved-watchdog"]
+    assert "is not known" in finding.sentence
+    assert any("livedbg record" in step and "sar -q" in step for step in finding.next)
+
+
+def test_a_sample_of_another_time_says_nothing(recorded: Path) -> None:
+    loads = (Load(37.0, 60, 16),)
+    finding = findings(replayed(recorded, idle=430, loads=loads, away_s=120))["ascend-starved-watchdog"]
+    assert "is not known" in finding.sentence
+
+
+def test_many_idle_iterations_on_a_busy_machine_stay_a_stall_with_a_word(recorded: Path) -> None:
+    finding = findings(replayed(recorded, loads=(Load(37.0, 60, 16),)))["ascend-stall"]
+    assert finding.state is VerdictState.STALLED
+    assert "The machine was busy when the watchdog fired: load 37.0 on 16 CPUs" in finding.sentence
+
+
+def test_an_idle_machine_is_not_worth_a_word(recorded: Path) -> None:
+    assert "busy" not in findings(replayed(recorded, loads=(Load(2.0, 1, 16),)))["ascend-stall"].sentence
+
+
+@pytest.mark.parametrize(("idle", "starved"), [(1_400, True), (1_600, False)])
+def test_it_is_a_rate_that_counts(recorded: Path, idle: int, starved: bool) -> None:
+    """The recorded watchdog had 5 s: 300 turns a second are 1,500."""
+    assert ("ascend-starved-watchdog" in findings(replayed(recorded, idle=idle))) is starved
+
+
+SESSION = "============================= test session starts ==============================\n"
+FAILED = "tests/st/test_norm.py::test_norm[2] FAILED\nE   RuntimeError: run_prepared failed with code 507046\n"
+LIMIT = (
+    "[2026-06-02 08:14:55.250000][T0x7fa2][ERROR] sync_run_streams: [device_runner.cpp:610] Stream sync timeout: "
+    "stream=AICPU timeout_ms=3000 device_id=1 block_dim=8\n"
+)
+END = "========================= 1 failed, 2 passed in 91.02s =========================\n"
+SAID = (
+    "Test tests/st/test_norm.py::test_norm[2] failed: only the host's time limit fired: it waited 3 s for the stream "
+    "of device 1"
+)
+STUCK = timeout("S1:running-stalled", "0/2", 1, 0, 1, task=0, core=8) + "\n"
+
+
+def _verdict(folder: Path, text: str) -> dict[str, Any]:
+    (folder / "run.log").write_text(text)
+    return report(folder)[1]["verdict"]
+
+
+@pytest.mark.parametrize(
+    ("before", "words"),
+    [
+        ("", ". No line of the device tells why"),
+        ("Resource phase: 24 case(s), pool=[0, 1, 2], max_parallel=3\n", ", while 3 cases ran at once. No line"),
+        ("::group::L2 tensormap_and_ringbuffer [-n 8]\n", ", while 8 cases ran at once. No line"),
+        ("Resource phase: 24 case(s), pool=[0], max_parallel=1\n", ". No line of the device tells why"),
+    ],
+)
+def test_only_the_host_s_limit_fired(tmp_path: Path, before: str, words: str) -> None:
+    verdict = _verdict(tmp_path, before + SESSION + FAILED + LIMIT + END)
+    assert (verdict["state"], verdict["sentence"].startswith(SAID + words)) == ("crashed", True)
+
+
+def test_a_stall_that_the_device_reports_says_more(tmp_path: Path) -> None:
+    verdict = _verdict(tmp_path, SESSION + STUCK + FAILED + LIMIT + END)
+    assert (verdict["state"], verdict["roots"]) == ("stalled", ["task:ascend/r0t0"])
+
+
+def test_another_test_s_failure_is_not_the_host_s(tmp_path: Path) -> None:
+    other = FAILED.replace("RuntimeError: run_prepared failed with code 507046", "ValueError: rows differ")
+    verdict = _verdict(tmp_path, SESSION + other + END)
+    assert "rows differ" in verdict["sentence"] and "time limit" not in verdict["sentence"]
+
+
+def test_a_code_that_a_test_expects_is_no_crash(tmp_path: Path) -> None:
+    passed = END.replace("1 failed, 2 passed", "3 passed")
+    verdict = _verdict(tmp_path, SESSION + LIMIT + "tests/st/test_norm.py::test_limit PASSED\n" + passed)
+    assert verdict["state"] == "exited"
+
+
+def test_a_code_that_masks_the_cause_names_the_test_that_failed(tmp_path: Path) -> None:
+    code = LIMIT.partition("Stream sync")[0] + "aclrtSynchronizeStreamWithTimeout (AICPU) failed: 507901\n"
+    verdict = _verdict(tmp_path, SESSION + FAILED.replace("507046", "507901") + code + END)
+    said = "In test tests/st/test_norm.py::test_norm[2]: CANN returned 507901"
+    assert (verdict["state"], verdict["sentence"].startswith(said)) == ("crashed", True), verdict

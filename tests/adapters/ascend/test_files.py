@@ -73,9 +73,7 @@ def test_a_graph_beside_the_log_of_something_else_is_of_nobody(recorded: Path, t
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "deps.json").write_bytes((recorded / "09_dep_lost/dfx/deps.json").read_bytes())
     replay = Replay()
-    source = replay.open(tmp_path / "run.log")
-    replay.feed(source, b"step 1\ndone")
-    replay.end(source)
+    replay.read(tmp_path / "run.log", b"step 1\ndone")
     replay.files(tmp_path)
     assert not replay.flush().diagnostics
     replay.model.named = named_in([str(tmp_path)])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.zygote import run_livedbg
+from tests.adapters.ascend.sessions import report
 
 FAILED = """\
 [RUN] validate ...
@@ -47,10 +46,9 @@ BF16 = (
 )
 
 
-def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
+def said_of(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
     (folder / "out.txt").write_text(text)
-    done = run_livedbg(["report", "--logs", folder, "--json"], 100, text=True)
-    return done.returncode, json.loads(done.stdout)
+    return report(folder)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +81,7 @@ def report(folder: Path, text: str) -> tuple[int, dict[str, Any]]:
     ],
 )
 def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
-    code, document = report(tmp_path, text)
+    code, document = said_of(tmp_path, text)
     assert (code, document["verdict"]["state"]) == (12, "diverged"), document["verdict"]
     assert f"Results differ from the golden ones: {words}" in document["verdict"]["sentence"]
 
@@ -100,7 +98,7 @@ def test_results_that_differ(tmp_path: Path, text: str, words: str) -> None:
     ids=["a later pass", "a pass", "another library's words", "a line of code", "a comparison"],
 )
 def test_a_later_pass_and_texts_that_are_none(tmp_path: Path, text: str) -> None:
-    _, document = report(tmp_path, text)
+    _, document = said_of(tmp_path, text)
     assert document["verdict"]["state"] in ("exited", "unknown") and "differ" not in document["verdict"]["sentence"]
 
 
@@ -143,14 +141,14 @@ TRANSFER = RAISED.partition("Runtime")[0] + "RuntimeError: Mooncake transfer fai
 def test_an_exception_that_passes_a_code_on_follows_from_the_reason_above_it(
     tmp_path: Path, text: str, begins: str
 ) -> None:
-    _, document = report(tmp_path, text)
+    _, document = said_of(tmp_path, text)
     assert document["verdict"]["state"] == "crashed"
     assert document["verdict"]["sentence"].startswith(begins)
 
 
 def test_a_domain_that_was_made_is_no_failure(tmp_path: Path) -> None:
     made = DOMAIN.format(level="INFO", what="f: [comm_sim.cpp:10] [comm rank 1] alloc_domain: begin")
-    assert report(tmp_path, made)[1]["verdict"]["state"] == "unknown"
+    assert said_of(tmp_path, made)[1]["verdict"]["state"] == "unknown"
 
 
 @pytest.mark.parametrize(
@@ -165,6 +163,6 @@ def test_a_domain_that_was_made_is_no_failure(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("after", ["", "  TestFill::last ...\n  TestFill::last PASSED\n"])
 def test_a_scene_that_failed_is_named(tmp_path: Path, why: str, said: str, after: str) -> None:
-    code, document = report(tmp_path, SCENE.format(why=why) + after)
+    code, document = said_of(tmp_path, SCENE.format(why=why) + after)
     sentence = document["verdict"]["sentence"]
     assert (code, said in sentence, "TestFill::big" in sentence) == (11, True, True), sentence

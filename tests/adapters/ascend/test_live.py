@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import os
@@ -16,15 +15,18 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend.adapter import AscendAdapter
-from livedbg.adapters.ascend.demo.player import LOG_NAME, entries
-from livedbg.adapters.logfiles import LogAdapter
+from livedbg.adapters.ascend.decoder import AscendDecoder
+from livedbg.adapters.ascend.demo.player import LOG_NAME, entries, play
+from livedbg.adapters.ascend.model import AscendModel
 from livedbg.analysis import VerdictState
+from livedbg.model import EdgeState, TaskState
+from livedbg.model.errors import UsageError
 from livedbg.session.adapter import Request
-from livedbg.session.session import Session
 from livedbg.session.view import Update
+from tests.adapters.ascend.replay import BEGIN, dispatched, findings, replay_folder, stall, summary, task_line
+from tests.adapters.ascend.sessions import Watched, watching
+from tests.adapters.ascend.test_variations import CASES, Case
 from tests.cli.zygote import Livedbg, run_livedbg
-from tests.waiting import awaited
 
 T = "task:ascend/"
 
@@ -150,14 +152,11 @@ def test_watch_says_stalled_when_the_log_does(tmp_path: Path) -> None:
 
 # a log that grows under a session
 
-BEGIN = "[INFO] init: [aicpu_executor.cpp:241] AicpuExecutor: Initializing"
-
 
 def _dispatched(raw: int, core: int, mono_ns: int) -> list[str]:
     return [
         f"[mono_ns={mono_ns}][T0x7f][INFO] run: [x.cpp:1] beat",
-        f"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task {raw} "
-        f"kernel_id=[-1,{raw},-1] block_idx=0/total_blocks=1 to core_offset=1 core_id={core} reg_task_id=1",
+        dispatched(raw, core, f"-1,{raw},-1"),
     ]
 
 
@@ -168,37 +167,16 @@ def _anchor(mono_ns: int) -> str:
     )
 
 
-class _Grown:
-    """A session over a log that the test appends to."""
-
-    def __init__(self, log: Path) -> None:
-        self.log = log
-        self.updates: list[Update] = []
-        self.session = Session(Request(host="box", logs=(str(log),)), [LogAdapter(), AscendAdapter()], self._take)
-
-    def _take(self, update: Update) -> None:
-        self.updates.append(update)
-
-    def write(self, *lines: str) -> None:
-        with self.log.open("a") as log:
-            log.write("".join(line + "\n" for line in lines))
-
-    async def until(self, condition: Callable[[Update], bool]) -> Update:
-        return await awaited(
-            lambda: next(filter(condition, self.updates[-1:]), None), told=lambda: self.updates[-1].diagnosis.verdict
-        )
+def _write(log: Path, *lines: str) -> None:
+    with log.open("a") as file:
+        file.write("".join(line + "\n" for line in lines))
 
 
 @contextlib.asynccontextmanager
-async def _growing(log: Path, *lines: str) -> AsyncIterator[_Grown]:
-    grown = _Grown(log)
-    grown.write(*lines)
-    running = asyncio.create_task(grown.session.run())
-    try:
-        yield grown
-    finally:
-        grown.session.stop()
-        await running
+async def _growing(log: Path, *lines: str) -> AsyncIterator[Watched]:
+    _write(log, *lines)
+    async with watching(logs=(str(log),)) as watched:
+        yield watched
 
 
 def _is(state: VerdictState) -> Callable[[Update], bool]:
@@ -211,31 +189,105 @@ def _shows(task: str) -> Callable[[Update], bool]:
 
 async def test_a_job_that_goes_on_loses_its_verdict(tmp_path: Path) -> None:
     long_ago = time.monotonic_ns() - 60 * 10**9
-    async with _growing(tmp_path / "err.log", _anchor(long_ago), BEGIN, *_dispatched(0, 8, long_ago)) as grown:
+    log = tmp_path / "err.log"
+    async with _growing(log, _anchor(long_ago), BEGIN, *_dispatched(0, 8, long_ago)) as grown:
         update = await grown.until(lambda update: update.diagnosis.verdict.roots == (T + "r0t0",))
         verdict = update.diagnosis.verdict
         assert verdict.state is VerdictState.UNKNOWN and "hung, or died" in verdict.sentence
         assert update.diagnosis.findings["F1"].inferred
-        grown.write(*_dispatched(1, 8, time.monotonic_ns() + AHEAD_NS))
+        _write(log, *_dispatched(1, 8, time.monotonic_ns() + AHEAD_NS))
         update = await grown.until(_shows("r0t1"))
         await grown.until(_is(VerdictState.RUNNING))
 
 
 async def test_a_reported_stall_ends_when_work_goes_on(tmp_path: Path) -> None:
-    prefix = "[INFO] log_stall_diagnostics: [scheduler_cold_path.cpp:274] [STALL thread=0 idle_iterations=480000] "
-    dump = [
-        prefix + "TASK ring=0 task_id=0 state=RUNNING fanin_refcount=1/1 kernels=[aic:-1 aiv0:0 aiv1:-1] "
-        "running_on=[owner_thread=0 cores=[core=8(aiv0)]]",
-        prefix + "SUMMARY completed=0/2 last_progress_iteration=0 scan_ready=0 scan_waiting=0 scan_running=1",
-    ]
+    running = task_line(0, "RUNNING", "1/1", aiv0=0, tail=" running_on=[owner_thread=0 cores=[core=8(aiv0)]]")
+    dump = [stall(running), stall(summary("0/2", 0, 0, 1))]
     now = time.monotonic_ns() + AHEAD_NS
-    async with _growing(tmp_path / "err.log", _anchor(now), BEGIN, *_dispatched(0, 8, now)) as grown:
+    log = tmp_path / "err.log"
+    async with _growing(log, _anchor(now), BEGIN, *_dispatched(0, 8, now)) as grown:
         await grown.until(_shows("r0t0"))
         await grown.until(_is(VerdictState.RUNNING))  # young, and nobody says so
-        grown.write(*dump)
+        _write(log, *dump)
         update = await grown.until(_is(VerdictState.STALLED))
         assert not update.diagnosis.findings["F1"].inferred
-        grown.write(*_dispatched(1, 8, now + 10**9))
+        _write(log, *_dispatched(1, 8, now + 10**9))
         await grown.until(lambda u: _shows("r0t1")(u) and _is(VerdictState.RUNNING)(u))
-        grown.write("[INFO] x: [s.cpp:86] Thread 0: PTO2 completed tasks 2/2")
+        _write(log, "[INFO] x: [s.cpp:86] Thread 0: PTO2 completed tasks 2/2")
         await grown.until(_is(VerdictState.EXITED))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.folder)
+async def test_one_look_at_a_folder(recorded: Path, tmp_path: Path, case: Case) -> None:
+    target = tmp_path / "run"
+    shutil.copytree(recorded / case.folder, target)
+    watched = Watched(Request(host="box", logs=(str(target),), once=True))
+    await watched.session.run()
+    verdict = watched.updates[-1].diagnosis.verdict
+    assert verdict.state is case.state
+    if verdict.state is VerdictState.UNKNOWN:
+        assert "where the log ends: hung, or died: no exit status" in verdict.sentence
+    assert case.root is None or verdict.roots[0] == T + case.root
+
+
+def _is_told(update: Update) -> bool:
+    """All that is told of the hang; the line that ends it is not the last of what the log says of it."""
+    hung, verdict = update.snapshot.tasks.get(T + "r1t2"), update.diagnosis.verdict
+    linked = any(T + "r1t2" in record.links for record in update.snapshot.recent_logs)
+    found = verdict.state is VerdictState.STALLED and verdict.roots == (T + "r1t2",)
+    return found and linked and hung is not None and hung.kernel == "MUL"
+
+
+async def test_a_hang_as_it_happens(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "livedbg.adapters.ascend.demo.player", str(tmp_path), "4"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as player:  # noqa: ASYNC220
+        try:
+            async with watching(logs=(str(tmp_path),)) as watched:
+                await watched.until(_is_told)
+        finally:
+            player.kill()
+
+
+def test_a_session_in_which_no_log_is_read_waits_for_none() -> None:
+    """`report PID` with a folder in which there is none."""
+    model = AscendModel()
+    decoder = AscendDecoder(model)
+    assert not model.settled
+    decoder.over()
+    assert model.settled
+
+
+def test_what_it_shows(tmp_path: Path) -> None:
+    play(tmp_path / "run", speed=0)
+    now = {"host": "box", "mono_ns": time.monotonic_ns(), "wall_ns": time.time_ns()}
+    snapshot = replay_folder(tmp_path / "run", stamp=now)  # type: ignore[arg-type]
+    found = findings(snapshot)
+    assert set(found) == {"ascend-stall"}
+    assert found["ascend-stall"].entities == ("task:ascend/r1t2", "core:ascend/8")
+    assert snapshot.tasks["task:ascend/r1t2"].kernel == "MUL"
+    since = snapshot.tasks["task:ascend/r1t2"].since_wall_ns
+    assert since is not None and 0 <= now["wall_ns"] - since < 3600 * 10**9
+    pending = [e.key[1:] for e in snapshot.edges.values() if e.state is EdgeState.PENDING and e.kind == "depends_on"]
+    assert pending == [("task:ascend/r1t3", "task:ascend/r1t2")]
+    done = [t.name for t in snapshot.tasks.values() if t.state is TaskState.COMPLETED]
+    assert set(done) >= {"r0t0", "r1t0", "r1t1"}
+
+
+def test_the_player_stays_as_the_hung_process_does(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "livedbg.adapters.ascend.demo.player", str(tmp_path), "1000"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, stderr=subprocess.DEVNULL) as player:
+        try:
+            assert player.stdout is not None and player.stdout.readline() == "READY\n"
+            assert player.poll() is None
+            assert f"pid={player.pid} " in (tmp_path / LOG_NAME).read_text()
+            assert (tmp_path / "dfx" / "deps.json").exists()
+        finally:
+            player.kill()
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        play(tmp_path, speed=-1)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError):
+        play(tmp_path / "file" / "below")

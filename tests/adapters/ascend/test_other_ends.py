@@ -8,21 +8,17 @@ default log level; 28 registers an asynchronous completion that nobody signals.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ascend_replay import Replay, replay_folder
 
-from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.model.snapshot import Snapshot
+from livedbg.analysis.diagnosis import VerdictState
 from livedbg.recipes.model import chosen, recipes
 from livedbg.session.rulebook import diagnose
-from tests.cli.zygote import run_livedbg
+from tests.adapters.ascend.replay import Replay, findings, replay_folder
+from tests.adapters.ascend.sessions import report
 
-Find = Callable[[Snapshot], dict[str, Finding]]
 T = "task:ascend/"
 
 
@@ -75,14 +71,11 @@ def test_a_launcher_whose_output_is_read_first(recorded: Path) -> None:
     """Names of kernels and the error that it printed belong to the log beside it, whichever is read first."""
     replay = Replay()
     for folder, name in (("25_cycle", "out.txt"), ("25_cycle", "err.txt")):
-        path = recorded / folder / name
-        source = replay.open(path)
-        replay.feed(source, path.read_bytes())
-        replay.end(source)
+        replay.read(recorded / folder / name)
     assert replay.flush().tasks[T + "r0t0"].kernel == "WAIT_FLAG"
 
 
-def test_a_run_after_one_that_failed_while_it_was_built(recorded: Path, findings: Find, tmp_path: Path) -> None:
+def test_a_run_after_one_that_failed_while_it_was_built(recorded: Path, tmp_path: Path) -> None:
     """The span of the failing step is written after the failure, and begins no run; the next one does."""
     failed = (recorded / "22_fatal_hbg/err.txt").read_text()
     healthy = (recorded / "01_healthy_hbg/err.txt").read_text()
@@ -90,20 +83,20 @@ def test_a_run_after_one_that_failed_while_it_was_built(recorded: Path, findings
     assert set(findings(replay_folder(tmp_path))) == {"ascend-run-complete"}
 
 
-def test_a_code_of_the_whole_graph_says_what_to_do(recorded: Path, findings: Find) -> None:
+def test_a_code_of_the_whole_graph_says_what_to_do(recorded: Path) -> None:
     finding = findings(replay_folder(recorded / "23_ring_full_hbg"))["ascend-run-failed"]
     assert finding.next[0] == "raise PTO2_RING_TASK_WINDOW, or cut the graph into several runs"
     assert not [step for step in finding.next if "ring's head" in step]
 
 
-def test_what_was_thrown_is_to_be_caught(recorded: Path, findings: Find) -> None:
+def test_what_was_thrown_is_to_be_caught(recorded: Path) -> None:
     steps = findings(replay_folder(recorded / "21_throw_hbg"))["ascend-run-failed"].next
     assert steps[0].startswith("livedbg launch --catch std::exception -- COMMAND")
     steps = findings(replay_folder(recorded / "24_segv_hbg"))["ascend-crash"].next
     assert steps[0].startswith("livedbg launch --catch signals -- COMMAND")
 
 
-def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path, findings: Find) -> None:
+def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path) -> None:
     wanted = set()
     for folder in ("20_slow_cut", "25_cycle", "26_hang_hbg_default", "28_async_default"):
         for finding in findings(replay_folder(recorded / folder)).values():
@@ -120,11 +113,10 @@ def test_recipes_that_the_next_steps_name_can_be_launched(recorded: Path, findin
 )
 def test_the_cause_stands_before_the_error_that_passes_it_on(recorded: Path, folder: str, rule: str, code: int) -> None:
     """The RuntimeError that the host raises in the end is no finding of its own."""
-    done = run_livedbg(["report", "--logs", recorded / folder, "--json"], 100, text=True)
-    report = json.loads(done.stdout)
-    assert done.returncode == code
-    assert [finding["rule"] for finding in report["findings"]] == [rule]
-    assert report["verdict"]["state"] == (VerdictState.CRASHED if code == 11 else VerdictState.STALLED)
+    found, said = report(recorded / folder)
+    assert found == code
+    assert [finding["rule"] for finding in said["findings"]] == [rule]
+    assert said["verdict"]["state"] == (VerdictState.CRASHED if code == 11 else VerdictState.STALLED)
 
 
 @pytest.mark.parametrize(("failed", "shown"), [(True, False), (False, True)])
@@ -137,9 +129,9 @@ def test_error_lines_of_the_runtime_belong_to_a_failure_only_where_there_is_one(
     (tmp_path / "err.txt").write_text(
         "".join(kept) + "[ERROR] run: [aicpu_executor.cpp:370] Thread 0: tile map is odd\n"
     )
-    report = json.loads(run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True).stdout)
-    assert ("error-lines" in {finding["rule"] for finding in report["findings"]}) is shown
-    assert report["verdict"]["state"] == (VerdictState.STALLED if failed else VerdictState.UNKNOWN)
+    _, said = report(tmp_path)
+    assert ("error-lines" in {finding["rule"] for finding in said["findings"]}) is shown
+    assert said["verdict"]["state"] == (VerdictState.STALLED if failed else VerdictState.UNKNOWN)
 
 
 def test_an_error_line_that_the_runtime_goes_on_after_leaves_a_completed_run_complete(
@@ -152,5 +144,5 @@ def test_an_error_line_that_the_runtime_goes_on_after_leaves_a_completed_run_com
         "'aicpu_orchestration_config': /usr/lib64/libdevice_orch_cid0_dev0_yoc2iY.so: undefined symbol\n"
     )
     (tmp_path / "err.txt").write_text("".join((*log[:1], line, *log[1:])))
-    done = run_livedbg(["report", "--logs", tmp_path, "--json"], 100, text=True)
-    assert (done.returncode, json.loads(done.stdout)["verdict"]["state"]) == (0, VerdictState.EXITED)
+    code, said = report(tmp_path)
+    assert (code, said["verdict"]["state"]) == (0, VerdictState.EXITED)

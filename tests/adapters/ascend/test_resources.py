@@ -6,7 +6,7 @@ The lines have the formats of simpler's pto_ring_buffer.h, pto_ring_buffer.cpp a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,17 +15,11 @@ import pytest
 from livedbg.adapters.ascend.dumps.scope_stats import read_scope_stats
 from livedbg.adapters.ascend.trouble import Full
 from livedbg.analysis import VerdictState
-from livedbg.analysis.diagnosis import Finding
+from livedbg.model import Process
+from livedbg.model.events import ProcessExited, ProcessSeen
 from livedbg.model.snapshot import Snapshot
-from tests.adapters.ascend.replay import Replay, replay_lines
+from tests.adapters.ascend.replay import BEGIN, NOW, Replay, dispatched, findings, replay_folder, replay_lines
 
-Find = Callable[[Snapshot], dict[str, Finding]]
-
-BEGIN = "[INFO] init: [aicpu_executor.cpp:300] AicpuExecutor: Initializing"
-DISPATCH = (
-    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task {task} "
-    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=8 reg_task_id=3"
-)
 OPEN_SCOPE = (
     "Head task 0 is the oldest task owned by an open scope on this ring ->",
     "no open scope can end while the orchestrator is blocked here.",
@@ -56,11 +50,15 @@ def logged(*lines: str, func: str = "report_deadlock") -> list[str]:
 
 
 def pool(*between: str) -> list[str]:
-    dispatched = DISPATCH.format(task=(1 << 32))
-    return [BEGIN, dispatched, *logged("FATAL: Dependency Pool Deadlock Detected!", *between, *POOL), CODE.format(4, 4)]
+    return [
+        BEGIN,
+        dispatched(1 << 32, 8),
+        *logged("FATAL: Dependency Pool Deadlock Detected!", *between, *POOL),
+        CODE.format(4, 4),
+    ]
 
 
-def test_a_dependency_pool_that_an_open_scope_fills_is_a_deadlock(findings: Find) -> None:
+def test_a_dependency_pool_that_an_open_scope_fills_is_a_deadlock() -> None:
     deadlock = findings(replay_lines(pool(*OPEN_SCOPE)))["ascend-scope-deadlock"]
     assert deadlock.state is VerdictState.DEADLOCK
     assert deadlock.sentence == (
@@ -71,7 +69,7 @@ def test_a_dependency_pool_that_an_open_scope_fills_is_a_deadlock(findings: Find
     assert any("ascend-scope-stats" in step for step in deadlock.next)
 
 
-def test_a_dependency_pool_behind_a_hung_kernel_is_a_symptom(findings: Find) -> None:
+def test_a_dependency_pool_behind_a_hung_kernel_is_a_symptom() -> None:
     lines = pool("DepListPool cannot reclaim space after ~500 ms (no progress).")
     stall = findings(replay_lines(lines))["ascend-stall"]
     assert (stall.state, stall.roots) == (VerdictState.STALLED, ("task:ascend/r1t0",))
@@ -80,7 +78,7 @@ def test_a_dependency_pool_behind_a_hung_kernel_is_a_symptom(findings: Find) -> 
     assert advice.startswith("do not raise PTO2_RING_DEP_POOL (now 1,024 entries) first")
 
 
-def test_a_task_with_more_producers_than_the_pool_holds_is_no_deadlock(findings: Find) -> None:
+def test_a_task_with_more_producers_than_the_pool_holds_is_no_deadlock() -> None:
     overflow = logged(
         "FATAL: Dependency Pool Overflow!", "DepListPool exhausted: 1024 entries alive (capacity=1024).", func="alloc"
     )
@@ -92,7 +90,7 @@ def test_a_task_with_more_producers_than_the_pool_holds_is_no_deadlock(findings:
     assert any("1,024 of 1,024 entries are used" in finding.sentence for finding in found.values())
 
 
-def test_a_scope_with_as_many_tasks_as_there_are_slots(findings: Find) -> None:
+def test_a_scope_with_as_many_tasks_as_there_are_slots() -> None:
     lines = logged(
         "FATAL: Scope Deadlock Detected! (ring 1)",
         "Tasks in current scope (15) >= task_window_size (16).",
@@ -108,7 +106,7 @@ def test_a_scope_with_as_many_tasks_as_there_are_slots(findings: Find) -> None:
     assert any("PTO2_RING_TASK_WINDOW" in step for step in deadlock.next)
 
 
-def test_the_tensor_map_is_no_ring(findings: Find) -> None:
+def test_the_tensor_map_is_no_ring() -> None:
     lines = logged(
         "FATAL: TensorMap Entry Pool Deadlock Detected!",
         "TensorMap entry pool freed no entries for ~500 ms while a task waits.",
@@ -116,8 +114,7 @@ def test_the_tensor_map_is_no_ring(findings: Find) -> None:
         "  - Needed:      3 entries",
         func="ensure_entries",
     )
-    dispatched = DISPATCH.format(task=(1 << 32))
-    stall = findings(replay_lines([BEGIN, dispatched, *lines, CODE.format(11, 11)]))
+    stall = findings(replay_lines([BEGIN, dispatched(1 << 32, 8), *lines, CODE.format(11, 11)]))
     steps = [step for finding in stall.values() for step in finding.next]
     assert any("PTO2_TENSORMAP_POOL_SIZE" in step for step in steps)
     assert not any("PTO2_RING_TASK_WINDOW" in step for step in steps)
@@ -125,7 +122,7 @@ def test_the_tensor_map_is_no_ring(findings: Find) -> None:
 
 def dispatches(tasks: Sequence[int]) -> list[str]:
     """Each on a core of its own."""
-    return [DISPATCH.format(task=task).replace("core_id=8", f"core_id={8 + at}") for at, task in enumerate(tasks)]
+    return [dispatched(task, 8 + at) for at, task in enumerate(tasks)]
 
 
 SPILL = (
@@ -141,13 +138,12 @@ SPILL = (
 )
 
 
-def spilled(*dispatched: int) -> list[str]:
-    tasks = dispatches(dispatched)
-    return [BEGIN, *tasks, *logged(*SPILL, func="ensure_space"), CODE.format(4, 4)]
+def spilled(*tasks: int) -> list[str]:
+    return [BEGIN, *dispatches(tasks), *logged(*SPILL, func="ensure_space"), CODE.format(4, 4)]
 
 
 @pytest.mark.parametrize("in_flight", [(), ((1 << 32) + 7,)])
-def test_a_spill_pool_that_nobody_is_seen_to_hold(findings: Find, in_flight: tuple[int, ...]) -> None:
+def test_a_spill_pool_that_nobody_is_seen_to_hold(in_flight: tuple[int, ...]) -> None:
     found = findings(replay_lines(spilled(*in_flight)))
     (failed,) = [one for one in found.values() if one.state is not VerdictState.RUNNING]
     assert (failed.rule, failed.state) == ("ascend-run-failed", VerdictState.CRASHED)
@@ -157,7 +153,7 @@ def test_a_spill_pool_that_nobody_is_seen_to_hold(findings: Find, in_flight: tup
     assert failed.next[0].startswith("raise PTO2_RING_DEP_POOL (now 4 entries) once, or ring_dep_pool where")
 
 
-def test_a_spill_pool_behind_the_oldest_task_of_a_ring(findings: Find) -> None:
+def test_a_spill_pool_behind_the_oldest_task_of_a_ring() -> None:
     stall = findings(replay_lines(spilled(1 << 32, (1 << 32) + 7)))["ascend-stall"]
     assert (stall.state, stall.roots, stall.inferred) == (VerdictState.STALLED, ("task:ascend/r1t0",), True)
 
@@ -180,7 +176,7 @@ def heap(active: int, wanted: int, *between: str) -> list[str]:
 
 @pytest.mark.parametrize("between", [(), OPEN_SCOPE])
 @pytest.mark.parametrize("active", [0, 3])
-def test_more_than_the_whole_heap_never_fits(findings: Find, active: int, between: tuple[str, ...]) -> None:
+def test_more_than_the_whole_heap_never_fits(active: int, between: tuple[str, ...]) -> None:
     snapshot = replay_lines(heap(active, 32768, *between))
     (failed,) = [one for one in findings(snapshot).values() if one.state is not VerdictState.RUNNING]
     assert (failed.rule, failed.state) == ("ascend-run-failed", VerdictState.CRASHED)
@@ -191,7 +187,7 @@ def test_more_than_the_whole_heap_never_fits(findings: Find, active: int, betwee
     assert snapshot.resources["ring:ascend/1"].state.startswith("too small, ")
 
 
-def test_a_heap_that_is_full_while_its_ring_has_no_task_names_none(findings: Find) -> None:
+def test_a_heap_that_is_full_while_its_ring_has_no_task_names_none() -> None:
     (failed,) = [one for one in findings(replay_lines(heap(0, 1024))).values() if one.state is not VerdictState.RUNNING]
     assert (failed.rule, failed.roots) == ("ascend-run-failed", ())
     assert "What holds it, the log does not tell" in failed.sentence
@@ -207,7 +203,7 @@ def test_a_heap_that_is_full_while_its_ring_has_no_task_names_none(findings: Fin
 )
 @pytest.mark.parametrize("head", ["[ERROR] report_deadlock: [r.h:3] ", ""])
 def test_of_a_heap_in_which_nothing_is_one_task_wants_too_much(
-    findings: Find, active: int, available: int, says: str, head: str
+    active: int, available: int, says: str, head: str
 ) -> None:
     lines = (
         "FATAL: Task Allocator Deadlock - Heap Exhausted!",
@@ -218,7 +214,7 @@ def test_of_a_heap_in_which_nothing_is_one_task_wants_too_much(
     assert failed.state is VerdictState.CRASHED and says in failed.sentence
 
 
-def test_a_request_that_the_heap_could_hold_is_a_symptom(findings: Find) -> None:
+def test_a_request_that_the_heap_could_hold_is_a_symptom() -> None:
     assert findings(replay_lines(heap(3, 1024)))["ascend-stall"].roots == ("task:ascend/r1t0",)
 
 
@@ -264,15 +260,11 @@ RECORDS = (
 )
 
 
-def test_scope_stats_name_the_scope_that_is_open_and_the_fullest(
-    tmp_path: Path, recorded: Path, findings: Find
-) -> None:
+def test_scope_stats_name_the_scope_that_is_open_and_the_fullest(tmp_path: Path, recorded: Path) -> None:
     (tmp_path / "err.txt").write_bytes((recorded / "30_heap_scope" / "err.txt").read_bytes())
     (tmp_path / "scope_stats.jsonl").write_bytes(scope_stats(*RECORDS))
     replay = Replay()
-    source = replay.open(tmp_path / "err.txt")
-    replay.feed(source, (tmp_path / "err.txt").read_bytes())
-    replay.end(source)
+    replay.read(tmp_path / "err.txt")
     replay.files(tmp_path)
     deadlock = findings(replay.flush())["ascend-scope-deadlock"]
     assert deadlock.sentence.endswith(
@@ -296,3 +288,61 @@ def test_scope_stats_that_are_being_written() -> None:
         read_scope_stats(b'{"version": 6}\nnot json\n' + scope_stats(*RECORDS))
     with pytest.raises(msgspec.DecodeError):
         read_scope_stats(b"[1, 2]\n")
+
+
+T = "task:ascend/"
+
+
+def test_a_heap_that_an_open_scope_fills(recorded: Path) -> None:
+    snapshot = replay_folder(recorded / "30_heap_scope")
+    found = findings(snapshot)
+    deadlock = found["ascend-scope-deadlock"]
+    assert (deadlock.state, deadlock.roots) == (VerdictState.DEADLOCK, (f"{T}orchestrator", "ring:ascend/1"))
+    assert deadlock.sentence == (
+        "The orchestrator waits for itself: the heap of ring 1 is full, and only the orchestrator can end the scope of "
+        "its oldest task. 262,144 of 262,144 bytes used, 65,536 wanted."
+    )
+    assert deadlock.next[1] == "or raise PTO2_RING_HEAP (now 262,144 bytes) to hold the scope's largest live set"
+    full = snapshot.resources["ring:ascend/1"]
+    assert (full.name, full.state) == ("heap of ring 1", "full, 262,144 of 262,144 bytes used, 65,536 wanted")
+    assert not any("PTO2_RING_TASK_WINDOW" in step or "slot" in step for step in deadlock.next)
+
+
+def test_a_heap_that_fills_behind_a_hung_kernel(recorded: Path) -> None:
+    stall = findings(replay_folder(recorded / "31_heap_hang"))["ascend-stall"]
+    assert (stall.state, stall.roots) == (VerdictState.STALLED, (f"{T}r1t0",))
+    assert "(code 2, HEAP_RING_DEADLOCK). That is a symptom: memory of the heap is freed only when" in stall.sentence
+    (advice,) = [step for step in stall.next if "PTO2_" in step]
+    assert advice.startswith("do not raise PTO2_RING_HEAP (now 262,144 bytes) first")
+
+
+def test_a_full_ring_has_one_slot_less_than_its_window(recorded: Path) -> None:
+    snapshot = replay_folder(recorded / "05_hang_ring_full")
+    ring = snapshot.resources["ring:ascend/1"]
+    assert (ring.name, ring.state) == ("task ring 1", "full, 15 of 15 usable slots")
+    assert any("PTO2_RING_TASK_WINDOW" in step for step in findings(snapshot)["ascend-stall"].next)
+
+
+def _end(recorded: Path, status: int | None) -> Snapshot:
+    """The recorded crash, and how its process ended by its wait status."""
+    replay = Replay()
+    source = replay.read(recorded / "32_crash" / "err.txt")
+    replay.flush()
+    process = Process(id="process:box/7", host="box", pid=7)
+    replay.store.apply_all([ProcessSeen(process=process, **NOW), ProcessExited(id=process.id, status=status, **NOW)])
+    replay.model.job(source).process = process.id
+    replay.model.processes_seen(replay.store.snapshot().processes)
+    replay.store.apply_all(replay.model.collect(NOW, whole=True))
+    return replay.store.snapshot()
+
+
+def test_the_kernel_that_ran_when_the_process_died_is_named(recorded: Path) -> None:
+    crash = findings(_end(recorded, -11))["ascend-crash"]
+    assert (crash.state, crash.entities) == (VerdictState.CRASHED, (f"{T}r1t2",))
+    assert crash.sentence == (
+        "The process ended with SIGSEGV. Task r1t2 (MUL, func 2, id 4294967298) was running on core 8 (AIV0) at that "
+        "time."
+    )
+    assert ("wait status of process 7", "ended by signal 11") in {(e.source, e.text) for e in crash.evidence}
+    assert "ascend-crash" not in findings(_end(recorded, None))  # how it ended is not known
+    assert "ascend-crash" not in findings(_end(recorded, -15))  # somebody ended it

@@ -1,101 +1,42 @@
 """Shapes of logs that no recording holds; written from the runtime's source."""
 
-# ruff: noqa: E501, PLR0917 (log lines stand as the runtime prints them)
+# ruff: noqa: E501 (log lines stand as the runtime prints them)
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ascend_replay import Replay, replay_folder, replay_lines
 
-from livedbg.adapters.ascend.lines import LineSplitter
-from livedbg.adapters.ascend.marks import NOWHERE
+from livedbg.adapters.ascend.logs import LineSplitter
+from livedbg.adapters.ascend.messages import NOWHERE
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
-from livedbg.analysis.diagnosis import Finding
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph
 from livedbg.model import EdgeKind, EdgeState, TaskState
-from livedbg.model.snapshot import Snapshot
+from tests.adapters.ascend.replay import (
+    ANCHOR,
+    BEGIN,
+    DONE,
+    RING,
+    Replay,
+    dispatched,
+    findings,
+    replay_folder,
+    replay_lines,
+    stall,
+    summary,
+    task_line,
+    timeout,
+)
 
-Find = Callable[[Snapshot], dict[str, Finding]]
 T = "task:ascend/"
 ORCHESTRATOR = T + "orchestrator"
 
-BEGIN = "[INFO] init: [aicpu_executor.cpp:241] AicpuExecutor: Initializing"
-DONE = "[INFO] run: [aicpu_executor.cpp:846] Thread 3: Orchestrator completed"
-ANCHOR = (
-    "[mono_ns=1000000000][T0x7f][TIMING] clock_anchor: [CLOCK_ANCHOR] v=1 pid=7 "
-    "mono_ns=1000000000 wall_ns=1790000000000000000"
-)
 
-
-def dispatched(
-    raw: int, core: int, kernels: str = "-1,2,-1", *, thread: int = 0, slot: str = "idle", block: str = "0/1"
-) -> str:
-    index, total = block.split("/")
-    return (
-        f"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread {thread}: Dispatched {slot} aiv0 task {raw} "
-        f"kernel_id=[{kernels}] block_idx={index}/total_blocks={total} to core_offset=1 core_id={core} reg_task_id=1"
-    )
-
-
-def stall(
-    text: str, *, idle: int = 480_000, thread: int = 0, level: str = "INFO", func: str = "log_stall_diagnostics"
-) -> str:
-    return f"[{level}] {func}: [scheduler_cold_path.cpp:274] [STALL thread={thread} idle_iterations={idle}] {text}"
-
-
-def task_line(raw: int, state: str, met: str, *, aiv0: int = 2, tail: str = "", name: str = "fanin_refcount") -> str:
-    return (
-        f"TASK ring={raw >> 32} task_id={raw} state={state:<7} {name}={met} kernels=[aic:-1 aiv0:{aiv0} aiv1:-1]{tail}"
-    )
-
-
-def summary(done: str, ready: int, waiting: int, running: int) -> str:
-    return f"SUMMARY completed={done} last_progress_iteration=0 scan_ready={ready} scan_waiting={waiting} scan_running={running}"
-
-
-def timeout(
-    sub: str, done: str, running: int, ready: int, waiting: int, task: int = -1, core: int = -1, idle: int = 480_000
-) -> str:
-    return stall(
-        f"TIMEOUT_EXIT after_idle_iterations={idle} sub_class={sub} completed={done} running={running} ready={ready} "
-        f"waiting={waiting} orch_done=1 stuck_task_id={task} stuck_core={core}",
-        level="ERROR",
-        func="handle_timeout_exit",
-        idle=idle,
-    )
-
-
-RING = [
-    f"[DEBUG] mark_done: [pto_orchestrator.cpp:1369] === [Orchestrator] ring 0: total_tasks={n} ===" for n in range(12)
-]
-
-
-@pytest.mark.parametrize("debug", [True, False])
-def test_deferred_task_whose_completion_never_comes(findings: Find, debug: bool) -> None:
-    lines = [ANCHOR, BEGIN, RING[2], DONE, *([dispatched(0, 8)] if debug else [])]
-    lines += [
-        timeout("S3:ready-but-all-idle", "0/2", 0, 1, 1),
-        stall(task_line(0, "READY", "1/1")),
-        stall(task_line(1, "WAIT", "1/2", aiv0=0, tail=" missing_deps=1")),
-        stall(summary("0/2", 1, 1, 0)),
-        stall("CLUSTER cluster_id=0 aic=core0(idle) aiv0=core8(idle) aiv1=core9(idle)"),
-    ]
-    snapshot = replay_lines(lines)
-    found = findings(snapshot)["ascend-stall"]
-    assert found.entities == (T + "r0t0",)
-    assert snapshot.tasks[T + "r0t0"].state is TaskState.READY
-    assert (EdgeKind.RUNS_ON, T + "r0t0", "core:ascend/8") not in snapshot.edges
-    assert ("has returned, but its deferred" in found.sentence) is debug
-    assert "1 task waits behind it, 1 directly" in found.sentence
-
-
-def test_hang_on_host_build_graph(findings: Find) -> None:
+def test_hang_on_host_build_graph() -> None:
     lines = [
         "[mono_ns=1][T0x7f][INFO] bind_callable_to_runtime_impl: [runtime_maker.cpp:950] RT2 bind: 3 tensors + 0 scalars, host orchestration mode",
         RING[5],
@@ -125,7 +66,7 @@ def _round(idle: int) -> list[str]:
     ]
 
 
-def test_a_line_of_the_watchdog_that_somebody_wrapped(findings: Find) -> None:
+def test_a_line_of_the_watchdog_that_somebody_wrapped() -> None:
     wrapped = (
         "[STALL thread=0 idle_iterations=33010138] TIMEOUT_EXIT after_idle_iterations=33010138\n"
         "  sub_class=S1:running-stalled completed=1/5 running=2 ready=0 waiting=2 orch_done=1\n"
@@ -137,18 +78,16 @@ def test_a_line_of_the_watchdog_that_somebody_wrapped(findings: Find) -> None:
     assert [line.number for line in lines] == [0, 3, 4, 5]
 
 
-def test_periodic_rounds_without_an_exit(findings: Find) -> None:
+def test_periodic_rounds_without_an_exit() -> None:
     lines = [ANCHOR, BEGIN, RING[3], DONE, *_round(480_000), *_round(960_000)]
     found = findings(replay_lines(lines))["ascend-stall"]
     assert found.entities == (T + "r0t2", "core:ascend/8")
     assert "2 of 3 tasks are done" in found.sentence
 
 
-def test_a_round_that_was_overtaken_counts_for_nothing(findings: Find) -> None:
+def test_a_round_that_was_overtaken_counts_for_nothing() -> None:
     replay = Replay({"host": "box", "mono_ns": 1, "wall_ns": 1_790_000_001_000_000_000})
-    source = replay.open(Path("/nowhere/err.txt"))
-    replay.feed(source, "\n".join([ANCHOR, BEGIN, *_round(480_000)]).encode())
-    replay.end(source)
+    source = replay.read(Path("/nowhere/err.txt"), "\n".join([ANCHOR, BEGIN, *_round(480_000)]).encode())
     assert "ascend-stall" in findings(replay.flush())
     replay.feed(source, dispatched(3, 8).encode())
     replay.end(source)
@@ -158,7 +97,7 @@ def test_a_round_that_was_overtaken_counts_for_nothing(findings: Find) -> None:
     assert snapshot.tasks[T + "r0t2"].state is TaskState.COMPLETED
 
 
-def test_slow_kernel_is_no_stall_while_it_is_young(findings: Find) -> None:
+def test_slow_kernel_is_no_stall_while_it_is_young() -> None:
     lines = [ANCHOR, BEGIN, RING[1], DONE, dispatched(0, 8)]
     young = replay_lines(lines, stamp={"host": "box", "mono_ns": 1, "wall_ns": 1_790_000_004_000_000_000})
     assert set(findings(young)) == {"ascend-run-goes-on"}
@@ -168,7 +107,7 @@ def test_slow_kernel_is_no_stall_while_it_is_young(findings: Find) -> None:
 
 
 @pytest.mark.invariant("ascend_run.R2")
-def test_cut_dump_trusts_the_counts(findings: Find) -> None:
+def test_cut_dump_trusts_the_counts() -> None:
     lines = [ANCHOR, BEGIN, *(dispatched(raw, 8 + raw) for raw in range(10)), DONE]
     lines += [timeout("S1:running-stalled", "0/1000", 1, 0, 990, task=0, core=8)]
     lines += [stall(task_line(0, "RUNNING", "1/1", tail=" running_on=[owner_thread=0 cores=[core=8(aiv0)]]"))]
@@ -193,7 +132,7 @@ def test_more_running_tasks_than_the_dump_lists_stay_running() -> None:
     assert {t.state for t in snapshot.tasks.values() if t.name != "orchestrator"} == {TaskState.RUNNING}
 
 
-def test_dependency_deadlock_and_starved_orchestrator(findings: Find) -> None:
+def test_dependency_deadlock_and_starved_orchestrator() -> None:
     waits = [timeout("S4:dependency-deadlock", "1/3", 0, 0, 2)]
     waits += [stall(task_line(raw, "WAIT", "1/2", tail=" missing_deps=1")) for raw in (1, 2)]
     found = findings(replay_lines([BEGIN, *waits, stall(summary("1/3", 0, 2, 0))]))["ascend-stall"]
@@ -202,12 +141,12 @@ def test_dependency_deadlock_and_starved_orchestrator(findings: Find) -> None:
     assert found.entities == (ORCHESTRATOR,)
 
 
-def test_paused_watchdog_shows_no_stall(findings: Find) -> None:
+def test_paused_watchdog_shows_no_stall() -> None:
     lines = [BEGIN, dispatched(0, 8), timeout("S1:running-stalled", "0/1", 1, 0, 0, 0, 8, idle=522)]
     assert set(findings(replay_lines(lines))) == {"ascend-starved-watchdog"}
 
 
-def test_core_that_is_done_but_not_collected(findings: Find) -> None:
+def test_core_that_is_done_but_not_collected() -> None:
     lines = [BEGIN, dispatched(0, 8), timeout("S1:running-stalled", "0/1", 1, 0, 0, 0, 8)]
     lines += [
         stall(
@@ -220,7 +159,7 @@ def test_core_that_is_done_but_not_collected(findings: Find) -> None:
     assert found["ascend-core-anomaly"].entities == ("core:ascend/8", T + "r0t0")
 
 
-def test_scope_that_waits_for_itself(findings: Find) -> None:
+def test_scope_that_waits_for_itself() -> None:
     error = "[ERROR] report_deadlock: [pto_ring_buffer.h:427] "
     lines = [
         BEGIN,
@@ -239,7 +178,7 @@ def test_scope_that_waits_for_itself(findings: Find) -> None:
     } <= set(snapshot.edges)
 
 
-def test_graph_too_big_for_the_host_built_runtime(findings: Find) -> None:
+def test_graph_too_big_for_the_host_built_runtime() -> None:
     lines = [BEGIN, "[ERROR] alloc: [pto_ring_buffer.h:244] FATAL: Task Window Exhausted!"]
     lines += [
         "[mono_ns=5][T0x7f][ERROR] validate_runtime_impl: [runtime_maker.cpp:1019] PTO2 runtime failed: "
@@ -251,7 +190,7 @@ def test_graph_too_big_for_the_host_built_runtime(findings: Find) -> None:
 @pytest.mark.parametrize(
     ("status", "rule"), [("rc=139", "ascend-crash"), ("rc=-11", "ascend-crash"), ("rc=124", "ascend-stall")]
 )
-def test_exit_status_beside_the_log(findings: Find, tmp_path: Path, status: str, rule: str) -> None:
+def test_exit_status_beside_the_log(tmp_path: Path, status: str, rule: str) -> None:
     (tmp_path / "err.txt").write_text("\n".join([ANCHOR, BEGIN, RING[1], DONE, dispatched(0, 8)]))
     (tmp_path / "exit.txt").write_text(status + "\n")
     found = findings(replay_folder(tmp_path))
@@ -259,7 +198,7 @@ def test_exit_status_beside_the_log(findings: Find, tmp_path: Path, status: str,
     assert T + "r0t0" in found[rule].entities
 
 
-def test_before_may_2026(findings: Find) -> None:
+def test_before_may_2026() -> None:
     info = "[INFO_V9] log_stall_diagnostics: [scheduler_cold_path.cpp:132] "
     lines = [
         "[INFO_V0] assign_cores_to_threads: [s.cpp:731] Thread 0: cluster 0 (AIC=0, AIV0=8, AIV1=9)",
@@ -278,7 +217,7 @@ def test_before_may_2026(findings: Find) -> None:
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_cann_dlog_on_a_device(findings: Find, tmp_path: Path, broken: bool) -> None:
+def test_cann_dlog_on_a_device(tmp_path: Path, broken: bool) -> None:
     def dlog(message: str, level: str = "INFO") -> str:
         head = f"[{level}] AICPU(4242,aicpu_scheduler):2026-06-09-11:42:20.000.000 [device_log.cpp:89]2 run [V9]"
         return head + ("\n" if broken else " ") + f'"[scheduler_cold_path.cpp:1] {message}"'
@@ -300,7 +239,7 @@ def test_cann_dlog_on_a_device(findings: Find, tmp_path: Path, broken: bool) -> 
     assert snapshot.tasks[T + "r0t0"].state is TaskState.COMPLETED
 
 
-def test_host_and_device_log_of_one_pid_are_one_job(findings: Find, tmp_path: Path) -> None:
+def test_host_and_device_log_of_one_pid_are_one_job(tmp_path: Path) -> None:
     (tmp_path / "debug" / "plog").mkdir(parents=True)
     (tmp_path / "debug" / "device-0").mkdir()
     host = tmp_path / "debug" / "plog" / "plog-77_20260609114220000.log"
@@ -318,7 +257,7 @@ def test_host_and_device_log_of_one_pid_are_one_job(findings: Find, tmp_path: Pa
     assert findings(snapshot)["ascend-stall"].entities == (T + "r0t0", "core:ascend/5")
 
 
-def test_several_chip_processes_on_one_stderr(findings: Find) -> None:
+def test_several_chip_processes_on_one_stderr() -> None:
     lines = [
         "[chip_process pid=11 dev=0] ready",
         "[chip_process pid=12 dev=1] ready",
@@ -340,7 +279,7 @@ def _chips(recorded: Path) -> list[list[str]]:
     return left
 
 
-def test_of_two_chips_the_one_that_has_not_ended_is_named(recorded: Path, findings: Find) -> None:
+def test_of_two_chips_the_one_that_has_not_ended_is_named(recorded: Path) -> None:
     ready = [f"[chip_process pid={100 + chip} dev={3 + chip}] ready" for chip in range(2)]
     good, stuck = _chips(recorded)
     begin = next(n for n, line in enumerate(stuck) if "chip.run.bind" in line) + 1
@@ -348,7 +287,7 @@ def test_of_two_chips_the_one_that_has_not_ended_is_named(recorded: Path, findin
     assert "r1t2" in told and "By their spans it is device 4 (pid 101): the others had ended." in told
 
 
-def test_of_two_chips_at_work_at_once_none_is_named(recorded: Path, findings: Find) -> None:
+def test_of_two_chips_at_work_at_once_none_is_named(recorded: Path) -> None:
     ready = [f"[chip_process pid={100 + chip} dev={3 + chip}] ready" for chip in range(2)]
     good, stuck = _chips(recorded)
     begin = next(n for n, line in enumerate(good) if "chip.run.bind" in line) + 1
@@ -357,7 +296,7 @@ def test_of_two_chips_at_work_at_once_none_is_named(recorded: Path, findings: Fi
 
 
 @pytest.mark.parametrize("hung", [True, False])
-def test_chips_that_share_a_log_are_well_when_all_are(recorded: Path, findings: Find, hung: bool) -> None:
+def test_chips_that_share_a_log_are_well_when_all_are(recorded: Path, hung: bool) -> None:
     """Lines of four chip processes, mixed; that three runs have ended says nothing of the fourth."""
     healthy, cycle = (recorded / folder / "err.txt" for folder in ("01_healthy_trb", "25_cycle"))
     left = []
@@ -413,14 +352,14 @@ def test_R1_each_completion_names_what_it_is_concluded_from() -> None:
     assert run.task(1).inferred == "the run completed"
 
 
-def test_a_task_of_many_blocks_completes_with_its_last(findings: Find) -> None:
+def test_a_task_of_many_blocks_completes_with_its_last() -> None:
     lines = [BEGIN, dispatched(0, 8, block="0/2"), dispatched(0, 9, block="1/2"), dispatched(1, 8)]
     assert replay_lines(lines).tasks[T + "r0t0"].state is TaskState.RUNNING
     assert replay_lines([*lines, dispatched(2, 9)]).tasks[T + "r0t0"].state is TaskState.COMPLETED
 
 
 @pytest.mark.invariant("ascend_run.R3")
-def test_a_second_run_starts_from_nothing(findings: Find) -> None:
+def test_a_second_run_starts_from_nothing() -> None:
     first = [ANCHOR, BEGIN, RING[1], DONE, dispatched(0, 8), "[INFO] x: [s.cpp:86] Thread 0: PTO2 completed tasks 1/1"]
     snapshot = replay_lines([*first, BEGIN, DONE, dispatched(0, 10)])
     assert snapshot.tasks[T + "r0t0"].state is TaskState.RUNNING
@@ -430,7 +369,7 @@ def test_a_second_run_starts_from_nothing(findings: Find) -> None:
     assert set(findings(replay_lines([*failed, *first]))) == {"ascend-run-complete"}
 
 
-def test_default_level_shows_spans_only(findings: Find) -> None:
+def test_default_level_shows_spans_only() -> None:
     span = (
         "[mono_ns=9][T0x7f][TIMING] emit_host_span: [STRACE] v=1 pid=7 tid=7 inv=1 hid=0 depth={} name={} ts=1 dur=2 "
     )
@@ -438,7 +377,7 @@ def test_default_level_shows_spans_only(findings: Find) -> None:
     assert not findings(replay_lines(lines)) or set(findings(replay_lines(lines))) == {"ascend-run-complete"}
 
 
-def test_flag_that_closes_a_cycle(findings: Find, tmp_path: Path) -> None:
+def test_flag_that_closes_a_cycle(tmp_path: Path) -> None:
     flag = '{"idx":0,"type":"NO_DEP","tensor_id":"5","dtype":"FLOAT32","shape":[1],"start_offset":"0","strides":[1]}'
     tasks = ",".join(
         f'{{"task_id":"{n}","scope":"auto","kernel_ids":[-1,{n},-1],"args":[{flag if n != 1 else ""}]}}'
@@ -457,7 +396,7 @@ def test_flag_that_closes_a_cycle(findings: Find, tmp_path: Path) -> None:
     assert found["ascend-flag-cycle"].inferred
 
 
-def test_graph_of_another_run_is_let_go(findings: Find, tmp_path: Path) -> None:
+def test_graph_of_another_run_is_let_go(tmp_path: Path) -> None:
     (tmp_path / "deps.json").write_text('{"tasks":[{"task_id":"0","kernel_ids":[-1,7,-1]}],"edges":[]}')
     (tmp_path / "err.txt").write_text("\n".join([BEGIN, dispatched(0, 8, "-1,1,-1")]))
     for files_first in (True, False):
@@ -466,7 +405,7 @@ def test_graph_of_another_run_is_let_go(findings: Find, tmp_path: Path) -> None:
         assert snapshot.diagnostics["ascend/run-state"].facts.graph is False
 
 
-def test_first_host_build_graph(findings: Find) -> None:
+def test_first_host_build_graph() -> None:
     error = "[ERROR] diagnose_stuck_state: [aicpu_executor.cpp:1261] "
     lines = [
         "[2026-05-06 10:00:00.000000][T0x7f][INFO_V0] init: [aicpu_executor.cpp:241] AicpuExecutor: Initializing",
@@ -484,15 +423,72 @@ def test_first_host_build_graph(findings: Find) -> None:
     assert found.entities == (T + "r0t4",)
 
 
-def test_resolution_stall_of_host_build_graph(findings: Find) -> None:
+def test_resolution_stall_of_host_build_graph() -> None:
     stalled = "[ERROR] resolve: [scheduler_dispatch.cpp:1017] Thread 3: P resolution stall (3/5 resolved)"
     found = findings(replay_lines([ANCHOR, BEGIN, RING[5], stalled]))["ascend-stall"]
     assert "3 of 5 tasks are done" in found.sentence
 
 
-def test_what_a_former_run_left_open_is_over(findings: Find) -> None:
+def test_what_a_former_run_left_open_is_over() -> None:
     failed = [ANCHOR, BEGIN, dispatched(0, 8), dispatched(7, 9), timeout("S1:running-stalled", "0/9", 1, 0, 0, 7, 9)]
     failed += ["[mono_ns=9][T0x7f][ERROR] drain_execution: [d.cpp:669] AICPU execution failed with rc=-100"]
     snapshot = replay_lines([*failed, BEGIN, dispatched(0, 8)])
     assert snapshot.tasks[T + "r0t7"].state is TaskState.FAILED
     assert snapshot.tasks[T + "r0t0"].state is TaskState.RUNNING
+
+
+def stopped(fanin: str, verdict: str = "") -> list[str]:
+    """The watchdog's last words: task 1 is ready on no core, task 2 waits."""
+    return [
+        stall(f"TIMEOUT_EXIT after_idle_iterations=480000{verdict}", level="ERROR", func="handle_timeout_exit"),
+        stall(task_line(1, "READY", "1/1", aiv0=1, name=fanin)),
+        stall(task_line(2, "WAIT", "1/2", aiv0=1, tail=" missing_deps=1", name=fanin)),
+        stall(summary("1/3", 1, 1, 0)),
+        stall("CLUSTER cluster_id=0 aic=core0(idle) aiv0=core8(idle) aiv1=core9(idle)"),
+    ]
+
+
+COUNTS = "completed=1/3 running=0 ready=1 waiting=1"
+S3 = f" sub_class=S3:ready-but-all-idle {COUNTS} orch_done=1 stuck_task_id=-1 stuck_core=-1"
+
+
+@pytest.mark.parametrize("printed", [("fanin_refcount", S3), ("fanin_met", "")], ids=["ringbuffer", "graph"])
+@pytest.mark.parametrize(
+    ("shown", "words", "step"),
+    [
+        (
+            [0, 1],
+            "The kernel of task r0t1 (func 1) has returned, but its deferred",
+            "signal the asynchronous completion",
+        ),
+        ([0], "the scheduler has not dispatched it", "require_sync_start"),
+        ([], "Either its kernel has returned and its asynchronous completion", "signal the asynchronous completion"),
+    ],
+    ids=["deferred", "held back", "not told"],
+)
+def test_ready_and_on_no_core(printed: tuple[str, str], shown: list[int], words: str, step: str) -> None:
+    fanin, verdict = printed
+    lines = [BEGIN, RING[3], *(dispatched(task, 8 + task, f"-1,{task},-1") for task in shown), *stopped(fanin, verdict)]
+    snapshot = replay_lines(lines)
+    finding = findings(snapshot)["ascend-stall"]
+    assert finding.roots == finding.entities == (T + "r0t1",)
+    assert snapshot.tasks[T + "r0t1"].state is TaskState.READY
+    assert (EdgeKind.RUNS_ON, T + "r0t1", "core:ascend/9") not in snapshot.edges
+    assert words in finding.sentence and "1 task waits behind it, 1 directly" in finding.sentence, finding.sentence
+    assert any(step in said for said in finding.next), finding.next
+    by = "" if verdict else " by its counts"
+    assert f"S3:ready-but-all-idle{by})" in finding.sentence
+
+
+def test_a_log_that_begins_later_tells_nothing_of_dispatches_before() -> None:
+    finding = findings(replay_lines([dispatched(0, 8, "-1,0,-1"), *stopped("fanin_met")]))["ascend-stall"]
+    assert "Either its kernel has returned" in finding.sentence
+
+
+def test_the_class_of_a_log_that_prints_none_follows_from_its_counts() -> None:
+    running = [
+        line.replace("scan_running=0", "scan_running=1").replace("state=READY  ", "state=RUNNING")
+        for line in stopped("fanin_met")
+    ]
+    finding = findings(replay_lines([BEGIN, RING[3], *running]))["ascend-stall"]
+    assert "S1:running-stalled by its counts" in finding.sentence

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from livedbg.adapters.ascend.diagnostics.watchdogs import stall_diagnostics
+from livedbg.adapters.ascend.diagnostics.failures import stall_diagnostics
 from livedbg.adapters.ascend.job import Job
-from livedbg.adapters.ascend.marks import Mark
-from livedbg.adapters.ascend.messages import Fields, classify
+from livedbg.adapters.ascend.messages import Fields, Mark, classify
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Counts, Run
 from livedbg.adapters.ascend.stalls import Stall, StallReader
@@ -216,7 +215,7 @@ def test_the_end_of_a_run_names_the_stuck_task_and_its_core() -> None:
     rounds = exited(Rounds())
     stall = rounds.stall
     assert (rounds.run.tasks[1].since_wall_ns, rounds.run.tasks[1].since_exact) == (BEGAN, False)
-    assert (stall.exit, stall.sub_class, stall.stuck_task, stall.stuck_core) == (True, "S1:running-stalled", 1, 8)
+    assert (stall.exit, stall.sub_class, stall.stuck_task) == (True, "S1:running-stalled", 1)
     assert (stall.orchestrator_done, stall.running) == (True, {1})
     assert exited(Rounds(), done=0).stall.orchestrator_done is False
     assert rounds.run.tasks[1].cores == {8: "?"}
@@ -227,9 +226,9 @@ def test_the_end_of_a_run_names_the_stuck_task_and_its_core() -> None:
 
 def test_task_and_core_0_are_stuck_like_any_other_and_minus_one_is_none() -> None:
     zero = exited(Rounds(), 0, 0)
-    assert (zero.stall.stuck_task, zero.stall.stuck_core, zero.cores()) == (0, 0, {0: 0})
+    assert (zero.stall.stuck_task, zero.cores()) == (0, {0: 0})
     none = exited(Rounds(), -1, -1, sub="S5:orchestrator-starvation")
-    assert (none.stall.stuck_task, none.stall.stuck_core, none.states(), none.cores()) == (None, None, {}, {})
+    assert (none.stall.stuck_task, none.states(), none.cores()) == (None, {}, {})
     assert exited(Rounds(), -1, 8).cores() == {}
     assert exited(Rounds(), 1, -1).stall.stuck_task == 1
 

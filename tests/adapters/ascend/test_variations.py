@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from ascend_replay import replay_folder
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +21,7 @@ from livedbg.analysis import VerdictState
 from livedbg.analysis.diagnosis import Diagnosis
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnose
+from tests.adapters.ascend.replay import replay_folder
 
 T = "task:ascend/"
 _RING_1 = 1 << 32

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend import log_places as ascend
+from livedbg.adapters.ascend import logs as ascend
 from livedbg.adapters.cuda import log_shapes as cuda
 from livedbg.adapters.logfiles import catalogue
 from livedbg.session import systems

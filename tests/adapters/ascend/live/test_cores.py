@@ -19,7 +19,7 @@ from livedbg.model import EdgeKind
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.view import Update
 from tests.adapters.ascend.live.conftest import Simulator
-from tests.adapters.ascend.live.test_watch import Watched, _watching
+from tests.adapters.ascend.sessions import watching
 from tests.conftest import eventually
 
 Start = Callable[..., Simulator]
@@ -115,7 +115,7 @@ async def test_a_user_sees_the_cores_of_threads_and_the_threads_of_cores(simulat
         at_work = len(named) == CORES and all(name.startswith("is") for name in named)
         return at_work and {"core:ascend/3", "task:ascend/r0t0"} <= cores
 
-    async with _watching(target.pid) as watched:
+    async with watching(target.pid) as watched:
         update = await watched.until(all_named)
         said = roles(update.snapshot)
         assert {name: role.split(" (")[0] for name, role in said.items()} == {
@@ -126,4 +126,3 @@ async def test_a_user_sees_the_cores_of_threads_and_the_threads_of_cores(simulat
         assert {("core:ascend/3", thread.id), ("task:ascend/r0t0", "core:ascend/3")} <= runs(update.snapshot)
         target.tell("leave")
         await watched.until(lambda update: not roles(update.snapshot))
-        assert isinstance(watched, Watched)

@@ -14,9 +14,8 @@ from msgspec import structs
 
 from livedbg.adapters.ascend.job import Job
 from livedbg.adapters.ascend.live import state as progress
-from livedbg.adapters.ascend.live.scene import began_mono_ns
+from livedbg.adapters.ascend.live.scene import Unreturned, began_mono_ns
 from livedbg.adapters.ascend.live.state import Errors, LiveCore, LiveTask, Sample
-from livedbg.adapters.ascend.live.unreturned import Unreturned
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.analysis import Verdict, VerdictState
 from livedbg.analysis.diagnosis import Diagnosis
@@ -24,7 +23,7 @@ from livedbg.model import Edge, EdgeKey, EdgeKind, Frame, Process, Stack, TaskSt
 from livedbg.model.events import EdgesReplaced, ProcessSeen, StacksSeen, Stamp, ThreadsSeen, Tick
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.rulebook import diagnostician
-from tests.adapters.ascend.replay import NOW, Replay
+from tests.adapters.ascend.replay import NOW, Replay, dispatched, stall, summary, task_line
 
 DONE, RUNS, READY, WAITS = TaskState.COMPLETED, TaskState.RUNNING, TaskState.READY, TaskState.SUBMITTED
 PID, CORE_TID = 4711, 4730
@@ -179,13 +178,7 @@ def test_the_limit_of_the_watchdog_is_the_threshold() -> None:
     assert stalled and min(stalled) >= 60 and states[63] is VerdictState.STALLED
 
 
-ROUND = (
-    b"[INFO] log_stall_diagnostics: [x.cpp:274] [STALL thread=0 idle_iterations=480000] TASK ring=0 task_id=1 "
-    b"state=RUNNING fanin_refcount=1/1 kernels=[aic:-1 aiv0:2 aiv1:-1] running_on=[owner_thread=0 "
-    b"cores=[core=10(aiv0)]]\n"
-    b"[INFO] log_stall_diagnostics: [x.cpp:303] [STALL thread=0 idle_iterations=480000] SUMMARY completed=1/3 "
-    b"last_progress_iteration=0 scan_ready=0 scan_waiting=1 scan_running=1\n"
-)
+RUNNING = task_line(1, "RUNNING", "1/1", tail=" running_on=[owner_thread=0 cores=[core=10(aiv0)]]")
 
 
 def _log(watching: Watching) -> str:
@@ -199,7 +192,9 @@ def test_a_round_without_progress_is_no_stall_before_the_limit_of_the_watchdog()
     source, states = _log(watching), {}
     for second in range(1, 70):
         if second % 14 == 0:
-            watching.replay.feed(source, ROUND.replace(b"480000", str(second * 40_000).encode()))
+            turns = second * 40_000
+            lines = [stall(RUNNING, idle=turns), stall(summary("1/3", 0, 1, 1), idle=turns), ""]
+            watching.replay.feed(source, "\n".join(lines).encode())
             watching.replay.end(source)
         states[second] = watching.says(sample(*HUNG), 1.0)
     assert states[9].state is VerdictState.RUNNING
@@ -362,13 +357,8 @@ def test_V3_what_waits_for_a_core_is_behind_the_task_that_has_it_and_counted_onc
 def test_a_line_that_comes_late_does_not_bring_back_a_task_whose_slot_was_given_back() -> None:
     watching = Watching({})
     watching.take(sample(task(5, RUNS, 8), tails={0: 5}))
-    source = watching.replay.open(Path("/run/err.txt"))
-    watching.model._of_source[source] = watching.model._of_source["pid4711"]
-    watching.replay.feed(
-        source,
-        b"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 3 "
-        b"kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=9 reg_task_id=3\n",
-    )
+    source = _log(watching)
+    watching.replay.feed(source, f"{dispatched(3, 9)}\n".encode())
     watching.replay.end(source)
     watching.replay.flush()
     assert watching.snapshot.tasks[f"{T}r0t3"].state is RUNS  # so the line says

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import random
+import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from livedbg.adapters.ascend.live.slots import Slot, SlotReader
+from livedbg.adapters.ascend.live.core_threads import CoreThread
+from livedbg.adapters.ascend.live.layout import Layout, Place
+from livedbg.adapters.ascend.live.scene import Unreturned, func_at, read_unreturned
+from livedbg.adapters.ascend.live.slots import Image, Slot, SlotReader
 from livedbg.adapters.ascend.names import raw_id
+from livedbg.linux import memory
+from livedbg.linux.maps import Mapping
 from livedbg.model import TaskState
 from tests.adapters.ascend.live.conftest import Simulator
 from tests.waiting import Bound
@@ -214,3 +223,101 @@ def test_N2_slots_that_did_not_change_are_not_taken_apart_again(
     assert not target.sample().changed and taken == []
     target.tell("run 8 0.100")
     assert target.sample().changed == {100} and 0 < len(set(taken)) <= 64
+
+
+@pytest.mark.invariant("image.I1")
+def test_I1_only_what_was_the_same_twice_is_steady() -> None:
+    still, moving = ctypes.create_string_buffer(b"a" * 64), ctypes.create_string_buffer(b"b" * 64)
+    image = Image(os.getpid())
+    one, other, gone = image.take([(ctypes.addressof(still), 64), (ctypes.addressof(moving), 64), (8, 64)])
+    assert one is not None and other is not None and gone is None
+    assert not one.steady() and not other.steady()  # read once
+    moving[40] = b"c"
+    image.confirm()
+    assert one.steady() and one.steady(40, 1)
+    assert not other.steady() and not other.steady(40, 1) and not other.steady(32, 16)
+    assert other.steady(0, 40) and other.steady(41, 23)
+    assert other.data == b"b" * 64
+
+
+_MOST = 256 << 20
+_read_many = memory.read_many
+
+
+@pytest.mark.parametrize("kind", ["ringbuffer", "polling"])
+@pytest.mark.parametrize("share", [0.0001, 0.01, 0.5])
+def test_damaged_memory(
+    simulator: Callable[..., Simulator], kind: str, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = simulator(kind)
+    target.tell("many 40", "run 8 0.0", "run 9 0.1", "defer 0.1", "submit 1 2 0.3" if kind == "ringbuffer" else "turn")
+    reader = target.reader()
+    whole = reader.sample()
+    assert whole is not None and len(whole.tasks) > 39
+    dice = random.Random(f"{kind} {share}")
+    total = 0
+
+    def damaged(pid: int, ranges: Sequence[tuple[int, int]]) -> list[bytes | None]:
+        nonlocal total
+        total += sum(size for _, size in ranges)
+        assert total < _MOST
+        found: list[bytes | None] = []
+        for data in _read_many(pid, ranges):
+            bad = bytearray(data or b"")
+            for _ in range(int(len(bad) * share + dice.random())):
+                bad[dice.randrange(len(bad))] = dice.randrange(256)
+            found.append(bytes(bad) if data is not None and dice.random() > 0.01 else None)
+        return found
+
+    monkeypatch.setattr(memory, "read_many", damaged)
+    samples = 0
+    for _ in range(20):
+        total = 0
+        samples += reader.sample() is not None
+    monkeypatch.undo()
+    target.tell("reset", "submit 0 3")
+    fresh = target.reader().sample()
+    assert fresh is not None and fresh.tasks[0].kernels == (-1, 3, -1)
+    assert samples or share > 0.001
+
+
+LAYOUT = Layout(
+    0,
+    {
+        "executor.dispatched": Place(64, 32, length=24, target="dispatched", target_size=32),
+        "dispatched.function": Place(0, 8),
+        "dispatched.task": Place(16, 8),
+    },
+)
+KERNELS = (
+    Mapping(0x1000, 0x2000, "r-xp", 0, "fe:00", 1, "/tmp/kernel_2_LRyJAM", True),
+    Mapping(0x2000, 0x3000, "r-xp", 0, "fe:00", 2, "/tmp/kernel_0_KwaS38", True),
+    Mapping(0x3000, 0x4000, "r-xp", 0, "fe:00", 3, "/usr/lib/libc.so.6", False),
+)
+FIN, IDLE = 0x8000_0000, 0xFFFF_FFFF
+
+
+def test_the_record_that_the_acknowledged_number_names_is_read() -> None:
+    executor = ctypes.create_string_buffer(64 + 2 * 24 * 32)
+    for index, function, task in ((20, 0x2010, 4), (21, 0x1010, (1 << 32) | 2), (4, 0x3010, 7)):
+        struct.pack_into("<Q8xQ", executor, 64 + index * 32, function, task)
+    registers = [ctypes.create_string_buffer(0x500) for _ in range(4)]
+    for cell, number in zip(registers, (3, FIN | 2, IDLE, 8), strict=True):
+        struct.pack_into("<I", cell, 0x4C8, number)
+    cores = (10, 11, 12, 2)
+    threads = {
+        100 + core: CoreThread(core, ctypes.addressof(cell)) for core, cell in zip(cores, registers, strict=True)
+    }
+    threads[300] = CoreThread(5, 0x10)  # registers that can't be read
+    image = Image(os.getpid())
+    assert read_unreturned(image, LAYOUT, ctypes.addressof(executor), threads, KERNELS) == [
+        Unreturned(102, 2, 7, None),  # what it was given is no kernel's code
+        Unreturned(110, 10, (1 << 32) | 2, 2),
+    ]
+    bare = Layout(0, {})
+    found = read_unreturned(image, bare, ctypes.addressof(executor), threads, KERNELS)
+    assert [(one.core, one.task, one.func) for one in found] == [(2, None, None), (10, None, None)]
+
+
+def test_code_of_kernels_and_other_code() -> None:
+    assert [func_at(address, KERNELS) for address in (0x1000, 0x1FFF, 0x2000, 0x3000, 0x9000)] == [2, 2, 0, None, None]

@@ -14,14 +14,10 @@ from livedbg.model.events import ProcessSeen, Stamp, Tick
 from livedbg.model.snapshot import CounterKey, Snapshot
 from livedbg.session.rulebook import diagnostician
 from tests.adapters.ascend.live.conftest import Simulator
-from tests.adapters.ascend.replay import NOW, Replay
+from tests.adapters.ascend.replay import NOW, Replay, dispatched, timeout
 
 Start = Callable[..., Simulator]
 T = "task:ascend/"
-DISPATCHED = (
-    b"[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task %d "
-    b"kernel_id=[-1,%d,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=%d reg_task_id=3\n"
-)
 
 
 class Joined:
@@ -36,8 +32,8 @@ class Joined:
         self.view: LiveView | None = None
         self.seconds = 0.0
 
-    def log(self, *lines: bytes) -> None:
-        self.replay.feed(self.source, b"".join(lines))
+    def log(self, *lines: str) -> None:
+        self.replay.feed(self.source, "\n".join([*lines, ""]).encode())
 
     def sample(self, after_s: float = 0.5) -> Snapshot:
         """One look, so long after the last."""
@@ -97,7 +93,7 @@ def test_a_run_without_a_log(joined: Joined) -> None:
 @pytest.mark.invariant("live_view.V1")
 def test_what_the_log_knows_stays_and_memory_wins(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0")
-    joined.log(DISPATCHED % (0, 0, 8))
+    joined.log(dispatched(0, 8, "-1,0,-1"))
     state = joined.sample()
     task = state.tasks[f"{T}r0t0"]
     assert (task.state, task.facts.evidence) == (TaskState.RUNNING, "err.txt:1")  # the log has the line
@@ -105,7 +101,7 @@ def test_what_the_log_knows_stays_and_memory_wins(joined: Joined) -> None:
     state = joined.sample()
     assert state.tasks[f"{T}r0t0"].state is TaskState.COMPLETED  # no line ever says so
     assert state.tasks[f"{T}r0t1"].where == ("core:ascend/9",)
-    joined.log(DISPATCHED % (1, 1, 10))  # not what memory says
+    joined.log(dispatched(1, 10, "-1,1,-1"))  # not what memory says
     state = joined.sample()
     assert state.tasks[f"{T}r0t1"].where == ("core:ascend/9",)
 
@@ -113,12 +109,7 @@ def test_what_the_log_knows_stays_and_memory_wins(joined: Joined) -> None:
 @pytest.mark.invariant("live_view.V1")
 def test_memory_wins_where_it_contradicts_a_stall(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0", "done 0.0", "run 9 0.1")
-    stall = (
-        b"[ERROR] handle_timeout_exit: [x.cpp:1] [STALL thread=0 idle_iterations=10091] TIMEOUT_EXIT "
-        b"after_idle_iterations=10091 sub_class=S1:running-stalled completed=0/2 running=1 ready=0 waiting=1 "
-        b"orch_done=1 stuck_task_id=0 stuck_core=8\n"
-    )
-    joined.log(stall)
+    joined.log(timeout("S1:running-stalled", "0/2", 1, 0, 1, task=0, core=8))
     state = joined.sample()
     assert state.diagnostics["ascend/run-state"].entities == (f"{T}r0t1",)  # who holds it up now
 
@@ -197,10 +188,8 @@ def test_a_run_that_ends_between_two_looks_leaves_nothing_pending(joined: Joined
 def test_a_run_that_was_ended_keeps_what_the_log_says_of_its_end(joined: Joined) -> None:
     joined.simulator.tell("submit 0 0", "submit 0 1 0.0", "run 8 0.0", "error 100")
     joined.log(
-        b"[ERROR] handle_timeout_exit: [x.cpp:1] [STALL thread=0 idle_iterations=100910] TIMEOUT_EXIT "
-        b"after_idle_iterations=100910 sub_class=S1:running-stalled completed=0/2 running=1 ready=0 waiting=1 "
-        b"orch_done=1 stuck_task_id=0 stuck_core=8\n"
-        b"[ERROR] aicpu_execute: [aicpu_executor.cpp:1040] aicpu_execute: PTO2 runtime failed with rc=-100\n"
+        timeout("S1:running-stalled", "0/2", 1, 0, 1, task=0, core=8),
+        "[ERROR] aicpu_execute: [aicpu_executor.cpp:1040] aicpu_execute: PTO2 runtime failed with rc=-100",
     )
     state = joined.sample()
     assert state.diagnostics["ascend/timeout-exit"].entities == (f"{T}r0t0",)

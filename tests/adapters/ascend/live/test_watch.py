@@ -2,65 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import shutil
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.ascend.adapter import AscendAdapter
-from livedbg.adapters.logfiles import LogAdapter
-from livedbg.adapters.proc import ProcAdapter
-from livedbg.model import SourceHealth, SourceStatus, TaskState
-from livedbg.model.snapshot import CounterKey, StatusKey
-from livedbg.session.adapter import Request, TargetProcess
-from livedbg.session.session import Session
+from livedbg.model import SourceHealth, TaskState
+from livedbg.model.snapshot import CounterKey
 from livedbg.session.view import Update
 from tests.adapters.ascend.live.conftest import Simulator
+from tests.adapters.ascend.replay import dispatched
+from tests.adapters.ascend.sessions import watching
 from tests.conftest import Target
-from tests.waiting import awaited
 
 Start = Callable[..., Simulator]
 T = "task:ascend/"
 
 
-class Watched:
-    """A session on some processes."""
-
-    def __init__(self, pids: tuple[int, ...], *, gdb: str | None = None, logs: tuple[str, ...] = ()) -> None:
-        self.updates: list[Update] = []
-        targets = tuple(TargetProcess(pid) for pid in pids)
-        request = Request(host="box", processes=targets, logs=logs, gdb=gdb, stacks="none")
-        self.ascend = AscendAdapter()
-        self.session = Session(request, [ProcAdapter(), LogAdapter(), self.ascend], self.updates.append)
-
-    async def until(self, condition: Callable[[Update], bool]) -> Update:
-        return await awaited(
-            lambda: next(filter(condition, self.updates[-1:]), None),
-            told=lambda: [update.snapshot.statuses for update in self.updates[-1:]],
-        )
-
-    async def status(self, pid: int, code: str) -> SourceStatus:
-        key = StatusKey("ascend", f"process:box/{pid}", code)
-        return (await self.until(lambda update: key in update.snapshot.statuses)).snapshot.statuses[key]
-
-
-@contextlib.asynccontextmanager
-async def _watching(*pids: int, gdb: str | None = None, logs: tuple[str, ...] = ()) -> AsyncIterator[Watched]:
-    watched = Watched(pids, gdb=gdb, logs=logs)
-    running = asyncio.create_task(watched.session.run())
-    try:
-        yield watched
-    finally:
-        watched.session.stop()
-        await asyncio.wait_for(running, 60)
-
-
 async def test_a_scheduler_is_followed_while_it_works_and_when_it_dies(simulator: Start) -> None:
     target = simulator()
-    async with _watching(target.pid) as watched:
+    async with watching(target.pid) as watched:
         await watched.until(lambda update: bool(update.snapshot.processes))
         target.tell("submit 0 0", "submit 1 1 0.0", "run 8 0.0")
         await watched.until(lambda u: u.snapshot.tasks.keys() >= {f"{T}r0t0", f"{T}r1t0"})
@@ -91,7 +53,7 @@ async def test_two_schedulers_are_kept_apart(simulator: Start) -> None:
         target.tell("submit 0 0", "submit 0 1 0.0")
     first.tell("run 8 0.0")
     second.tell("run 9 0.0", "done 0.0", "run 9 0.1")
-    async with _watching(first.pid, second.pid) as watched:
+    async with watching(first.pid, second.pid) as watched:
 
         def both(update: Update) -> bool:
             return sum(task.state is TaskState.RUNNING for task in update.snapshot.tasks.values()) == 2
@@ -111,12 +73,9 @@ async def test_chips_that_share_a_log_are_told_apart(simulator: Start, tmp_path:
     lines = [f"[chip_process pid={chip.pid} dev={number}] ready" for number, chip in enumerate(chips)]
     for number, chip in enumerate(chips):
         chip.tell("submit 0 2", f"run {8 + number} 0.0", "submitted")
-        lines.append(
-            "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 0 "
-            f"kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id={8 + number} reg_task_id=1"
-        )
+        lines.append(dispatched(0, 8 + number))
     log.write_text("\n".join(lines) + "\n")
-    async with _watching(*(chip.pid for chip in chips), logs=(str(log),)) as watched:
+    async with watching(*(chip.pid for chip in chips), logs=(str(log),)) as watched:
 
         def apart(update: Update) -> bool:
             tasks, said = update.snapshot.tasks, update.snapshot.diagnostics
@@ -130,10 +89,7 @@ async def test_chips_that_share_a_log_are_told_apart(simulator: Start, tmp_path:
         await watched.until(apart)
 
 
-DISPATCHED = (
-    "[DEBUG] prepare_subtask_to_core: [scheduler_dispatch.cpp:205] Thread 0: Dispatched idle aiv0 task 0 "
-    "kernel_id=[-1,2,-1] block_idx=0/total_blocks=1 to core_offset=1 core_id=8 reg_task_id=1\n"
-)
+DISPATCHED = dispatched(0, 8) + "\n"
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -152,7 +108,7 @@ async def test_the_log_of_a_process_and_its_memory_are_one_job(
         tasks = update.snapshot.tasks
         return f"{T}r0t1" in tasks and (not early or _from_the_log(update))
 
-    async with _watching(target.pid, logs=(str(log),) if named else ()) as watched:
+    async with watching(target.pid, logs=(str(log),) if named else ()) as watched:
         await watched.until(read)
         if not early:
             with log.open("a") as file:
@@ -173,7 +129,7 @@ async def test_the_log_of_another_run_is_another_job(simulator: Start, tmp_path:
     target = simulator("ringbuffer", f"2>{log}")
     target.tell("submit 0 2", "run 8 0.0", "submitted")
     log.write_text(DISPATCHED)
-    async with _watching(target.pid, logs=(str(old),)) as watched:
+    async with watching(target.pid, logs=(str(old),)) as watched:
         update = await watched.until(lambda u: len(u.snapshot.tasks) > 1)
     jobs = {name.rpartition("/")[2]: name.rpartition("/")[0] for name in update.snapshot.tasks}
     assert jobs.keys() == {"r0t0", "r0t7"}
@@ -183,7 +139,7 @@ async def test_the_log_of_another_run_is_another_job(simulator: Start, tmp_path:
 async def test_fields_that_are_missing_are_named(simulator: Start) -> None:
     target = simulator("lacks")
     target.tell("submit 0 2", "submit 0 0 0.0")
-    async with _watching(target.pid) as watched:
+    async with watching(target.pid) as watched:
         said = await watched.status(target.pid, "live-fields")
         assert said.health is SourceHealth.DEGRADED
         assert "sched_ctx_.core_exec_states_ (which core runs what)" in said.sentence
@@ -192,19 +148,19 @@ async def test_fields_that_are_missing_are_named(simulator: Start) -> None:
     assert update.snapshot.tasks[f"{T}r0t1"].fanin_left == 1
 
 
-@pytest.mark.parametrize(("kind", "code", "words"), [("no_types", "live-layout", "the scheduler's types")])
-async def test_a_library_without_debug_information(simulator: Start, kind: str, code: str, words: str) -> None:
-    target = simulator(kind)
-    async with _watching(target.pid) as watched:
-        said = await watched.status(target.pid, code)
-    assert said.health is SourceHealth.FAILED and words in said.sentence and "-g" in said.remedy
+async def test_a_library_without_debug_information(simulator: Start) -> None:
+    target = simulator("no_types")
+    async with watching(target.pid) as watched:
+        said = await watched.status(target.pid, "live-layout")
+    assert said.health is SourceHealth.FAILED
+    assert "the scheduler's types" in said.sentence and "-g" in said.remedy
 
 
 async def test_a_stripped_library(simulator: Start, spawn: Callable[..., Target], tmp_path: Path) -> None:
     program = tmp_path / "aicpu_sim_Ab12Cd"
     shutil.copy(simulator("stripped").program, program)
     target = spawn([program])
-    async with _watching(target.pid) as watched:
+    async with watching(target.pid) as watched:
         said = await watched.status(target.pid, "live-stripped")
     assert said.sentence.startswith("aicpu_sim_Ab12Cd of process")
     assert "no symbols" in said.sentence and "not stripped" in said.remedy
@@ -212,7 +168,7 @@ async def test_a_stripped_library(simulator: Start, spawn: Callable[..., Target]
 
 async def test_another_program_is_left_alone(simulator: Start) -> None:
     target = simulator("bare")
-    async with _watching(target.pid) as watched:
+    async with watching(target.pid) as watched:
         await watched.until(lambda _: bool(watched.ascend._live._finder._keys))  # it has looked through its files
         await watched.until(lambda u: bool(u.snapshot.threads))
         assert not [s for s in watched.updates[-1].snapshot.statuses.values() if s.code.startswith("live")]
@@ -221,6 +177,6 @@ async def test_another_program_is_left_alone(simulator: Start) -> None:
 async def test_without_a_gdb_that_is_said(simulator: Start) -> None:
     target = simulator()
     target.tell("submit 0 2")
-    async with _watching(target.pid, gdb="/nowhere/gdb") as watched:
+    async with watching(target.pid, gdb="/nowhere/gdb") as watched:
         said = await watched.status(target.pid, "live-no-gdb")
     assert "there is none" in said.sentence and "install gdb" in said.remedy
