@@ -12,35 +12,30 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-from livedbg.adapters.iree.dispatch_graph import DispatchGraph, Dumped, dumped_beside, graph_beside
-from livedbg.linux.maps import maps_mention
-from livedbg.logs.decoder import LogDecoder
-from livedbg.model import Process
-from livedbg.session.adapter import Context, Request, processes_seen
-from livedbg.session.pacing import SEARCH_S, Searches
-from livedbg.session.polling import PolledAdapter
-from livedbg.session.publisher import Statuses
-
-if TYPE_CHECKING:
-    from livedbg.adapters.iree.live.watch import LiveWatch
-import math
-from collections import Counter
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.iree.dispatch_graph import Behind, behind
+from livedbg.adapters.iree.dispatch_graph import Behind, DispatchGraph, Dumped, behind, dumped_beside, graph_beside
 from livedbg.adapters.iree.facts import DispatchFacts
 from livedbg.adapters.iree.traced import Header, TracedTensor, header, tensor
-from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
+from livedbg.linux.maps import maps_mention
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Process, Severity, Task, TaskState, ids
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
-from livedbg.session.publisher import Publisher
+from livedbg.session.adapter import Context, Request, processes_seen
+from livedbg.session.pacing import SEARCH_S, Searches
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.wording import many
+
+if TYPE_CHECKING:
+    from livedbg.adapters.iree.live.watch import LiveWatch
 
 MADE_NAN: Final = "made-nan"
 """Code of the diagnostic of the first dispatch that made NaN."""
