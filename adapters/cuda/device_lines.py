@@ -106,8 +106,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "Warp Block Not Present": Fault(34, "A block was needed (by its cluster, at a barrier) that is gone.", _CLUSTER),
     "Warp User Stack Overflow": Fault(35, "A thread used more stack than it has.", _STACK),
 }
-
-
 """The debugger's name -> what it means."""
 
 _BY_NAME: Final = {name.lower(): fault for name, fault in FAULTS.items()}
@@ -261,12 +259,8 @@ class DeviceException:
         done, self._open = self._open, None
         if done is None:
             return []
-        done.key = self._key(done)
+        done.key = (done.kernel, done.where or done.attributes.get("device", ""))
         return [done]
-
-    def _key(self, statement: Statement) -> tuple[str, ...]:
-        """Return what distinguishes it from others of its kind."""
-        raise NotImplementedError
 
 
 class CoreDump(DeviceException):
@@ -293,9 +287,6 @@ class CoreDump(DeviceException):
             self._more(self._open, text)
         return []
 
-    def _key(self, statement: Statement) -> tuple[str, ...]:
-        return (statement.kernel, statement.attributes.get("device", ""))
-
     def _more(self, statement: Statement, text: str) -> None:
         detail, frame = _DETAIL.match(text), _DUMP_FRAME.match(text)
         if detail is not None:
@@ -314,12 +305,10 @@ class DeviceStops(DeviceException):
         signal, exception = _SIGNAL.search(line), _EXCEPTION.search(line)
         if exception is not None or signal is not None:
             name = (exception or signal or {"name": ""})["name"].strip(" .")
-            if self._open is not None and self._open.what == name:
-                if signal is not None:
-                    self._open.attributes["number"] = signal["number"]
-                return []
-            done = self.end()
-            self._open = Statement("device-exception", name, Severity.CRITICAL, hit=name)
+            done = []
+            if self._open is None or self._open.what != name:
+                done = self.end()
+                self._open = Statement("device-exception", name, Severity.CRITICAL, hit=name)
             if signal is not None:
                 self._open.attributes["number"] = signal["number"]
             return done
@@ -342,6 +331,3 @@ class DeviceStops(DeviceException):
             self._open.frames = (Frame(frame["function"], frame["file"], where, DEVICE, address=address),)
             return self.end()
         return []
-
-    def _key(self, statement: Statement) -> tuple[str, ...]:
-        return (statement.kernel, statement.where)
