@@ -30,7 +30,7 @@ from livedbg.adapters.iree.live.image import Image, Runtime, runtime_in
 from livedbg.adapters.iree.live.libraries import Code, Dispatch, Libraries, Library, code_mappings, read_code
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point, Semaphore, find_operations, find_semaphores
 from livedbg.adapters.iree.live.recordings import Command, Recording, read_progress, read_recordings
-from livedbg.adapters.iree.live.waits import Waits, is_own_name, waits_of
+from livedbg.adapters.iree.live.waits import Waits, is_own, waits_of
 from livedbg.linux import memory
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
 from livedbg.linux.procfs import parse_schedstat, read_file, read_stat, thread_ids
@@ -233,7 +233,7 @@ class Reader:
 
     def _is_own(self, tid: int) -> bool:
         try:
-            return is_own_name(read_stat(self._pid, tid).name)
+            return is_own(read_stat(self._pid, tid).name)
         except OSError:
             return False  # it has ended
 
