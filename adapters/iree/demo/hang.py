@@ -33,11 +33,8 @@ def main(folder: Path) -> None:
         )
     module = folder / "gated.vmfb"
     with as_file(files("livedbg.adapters.iree.demo").joinpath("gated.mlir")) as source:
-        subprocess.run(
-            [str(compiler), source.name, *target_flags("local-task", "", ()), "-o", str(module)],
-            check=True,
-            cwd=source.parent,
-        )
+        command = [str(compiler), source.name, *target_flags("local-task", "", ()), "-o", str(module)]
+        subprocess.run(command, check=True, cwd=source.parent)
     program = Path(runtime.origin).parents[1] / "_runtime_libs" / "iree-run-module"
     words = [f"--module={module}", "--device=local-task", "--function=main", "--task_topology_group_count=2", *_INPUTS]
     os.execv(program, [str(program), *words])

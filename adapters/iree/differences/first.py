@@ -96,9 +96,8 @@ def compare_traces(
         runs: which run of each.
         mates: the other side's name of each dispatch (F1); None if they have the same names.
     """
-    here, there = (
-        [call for call in trace.calls if call.run == run] for trace, run in zip((one, other), runs, strict=True)
-    )
+    here = [call for call in one.calls if call.run == runs[0]]
+    there = [call for call in other.calls if call.run == runs[1]]
     waiting: dict[str, list[Call]] = {}
     for call in there:
         waiting.setdefault(call.name, []).append(call)
