@@ -1,4 +1,4 @@
-"""Looks at a process as tasks, semaphores and edges; who will signal what is waited for, and what nobody will signal."""
+"""Looks at a process as tasks, semaphores and edges; who signals what is waited for, and what nobody will signal."""
 
 from __future__ import annotations
 
