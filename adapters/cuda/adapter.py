@@ -152,27 +152,22 @@ class CudaAdapter(PolledAdapter):
         lines = await asyncio.to_thread(self._log.read)
         fresh = [line for line in lines if line.since_boot_ns >= self._since_ns]
         if fresh:
-            self._report(context, self._decoder, _source(context), fresh)
+            self._report(context, fresh)
         return _POLL_S
 
-    @staticmethod
-    def _report(context: Context, decoder: SignatureDecoder, source: LogSource, lines: Sequence[KernelLine]) -> None:
-        stamp = context.stamp()
+    def _report(self, context: Context, lines: Sequence[KernelLine]) -> None:
+        source, stamp = _source(context), context.stamp()
         booted_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
         records: list[LogRecord] = []
         events: list[Event] = []
         for line in lines:
-            record = LogRecord(
-                source=source.id,
-                text=line.text,
-                severity=Severity.CRITICAL,
-                wall_ns=booted_ns + line.since_boot_ns,
-            )
-            fresh, links = decoder.feed(record, stamp)
+            at_ns = booted_ns + line.since_boot_ns
+            record = LogRecord(source=source.id, text=line.text, severity=Severity.CRITICAL, wall_ns=at_ns)
+            fresh, links = self._decoder.feed(record, stamp)
             events += fresh
             records.append(structs.replace(record, links=links))
         context.emit(LogSourceSeen(source=source, **stamp), LogsSeen(records=tuple(records), **stamp))
-        context.emit(*events, *decoder.flush(stamp))
+        context.emit(*events, *self._decoder.flush(stamp))
 
 
 def _source(context: Context) -> LogSource:

@@ -9,7 +9,6 @@ version in a folder of /opt/nvidia (their installation guides).
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import re
 import shutil
@@ -18,7 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
-from livedbg.linux.access import Capability
+from livedbg.linux.access import Capability, can_load
 from livedbg.linux.descriptors import fd_links
 
 _HOMES: Final = ("CUDA_HOME", "CUDA_PATH")
@@ -67,11 +66,7 @@ def uses_gpu(pids: Iterable[int]) -> bool:
 
 def checks() -> list[Capability]:
     """Return the capabilities: NVML and CUDA's tools; without an NVIDIA driver, nothing counts as missing."""
-    try:
-        ctypes.CDLL("libnvidia-ml.so.1")
-        library = True
-    except OSError:
-        library = False
+    library = can_load("libnvidia-ml.so.1")
     needed = library or _DRIVER.exists()
     return [_nvml(library, needed), _tools(needed)]
 

@@ -1,4 +1,4 @@
-"""Parse GPU faults in the output of the driver, device code and cuda-gdb: asserts, core dumps, exceptions.
+"""Parse GPU faults in the output of the driver, device code and cuda-gdb: asserts, core dumps, exceptions, its log.
 
 Sources: the assert of CUDA's device code (crt/common_functions.h prints
 `FILE:LINE: FUNCTION: block: [x,y,z], thread: [x,y,z] Assertion `TEXT` failed.`); PyTorch
@@ -6,15 +6,20 @@ c10/cuda/CUDADeviceAssertionHost.cpp (`GPU assertion failure message = …`); th
 (CUDA_COREDUMP_SHOW_PROGRESS, `[06:43:15.209195] coredump: …`) and cuda-gdb's words, both from the cuda-gdb manual.
 CUDA exceptions (CUDA_EXCEPTION_N): cuda-gdb manual, "GPU Error Reporting"; gdb/cuda/cuda-exceptions.c in cuda-gdb's
 source. Exceptions of old versions have numbers of their own.
+
+The driver's error log (CUDA 12.9 and later, environment variable CUDA_LOG_FILE): CUDA C++ Programming Guide, "Error Log
+Management": `[TIME][THREAD][CUDA][LEVEL] MESSAGE`; the guides of 13.0 and 13.1 have the function in a fifth bracket.
+The cause is in a line of its own, before `Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel` of the same
+thread.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple
 
-from livedbg.adapters.cuda.statement import DEVICE, Point, Statement, kernel_name, place_of
+from livedbg.adapters.cuda.statement import DEVICE, Point, Statement, by_name, by_number, kernel_name, place_of
 from livedbg.model import Frame, Severity
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.patterns import lazy_re
@@ -106,8 +111,6 @@ FAULTS: Final[Mapping[str, Fault]] = {
     "Warp Block Not Present": Fault(34, "A block was needed (by its cluster, at a barrier) that is gone.", _CLUSTER),
     "Warp User Stack Overflow": Fault(35, "A thread used more stack than it has.", _STACK),
 }
-
-
 """The debugger's name -> what it means."""
 
 _BY_NAME: Final = {name.lower(): fault for name, fault in FAULTS.items()}
@@ -261,12 +264,8 @@ class DeviceException:
         done, self._open = self._open, None
         if done is None:
             return []
-        done.key = self._key(done)
+        done.key = (done.kernel, done.where or done.attributes.get("device", ""))
         return [done]
-
-    def _key(self, statement: Statement) -> tuple[str, ...]:
-        """Return what distinguishes it from others of its kind."""
-        raise NotImplementedError
 
 
 class CoreDump(DeviceException):
@@ -293,9 +292,6 @@ class CoreDump(DeviceException):
             self._more(self._open, text)
         return []
 
-    def _key(self, statement: Statement) -> tuple[str, ...]:
-        return (statement.kernel, statement.attributes.get("device", ""))
-
     def _more(self, statement: Statement, text: str) -> None:
         detail, frame = _DETAIL.match(text), _DUMP_FRAME.match(text)
         if detail is not None:
@@ -314,12 +310,10 @@ class DeviceStops(DeviceException):
         signal, exception = _SIGNAL.search(line), _EXCEPTION.search(line)
         if exception is not None or signal is not None:
             name = (exception or signal or {"name": ""})["name"].strip(" .")
-            if self._open is not None and self._open.what == name:
-                if signal is not None:
-                    self._open.attributes["number"] = signal["number"]
-                return []
-            done = self.end()
-            self._open = Statement("device-exception", name, Severity.CRITICAL, hit=name)
+            done = []
+            if self._open is None or self._open.what != name:
+                done = self.end()
+                self._open = Statement("device-exception", name, Severity.CRITICAL, hit=name)
             if signal is not None:
                 self._open.attributes["number"] = signal["number"]
             return done
@@ -343,5 +337,71 @@ class DeviceStops(DeviceException):
             return self.end()
         return []
 
-    def _key(self, statement: Statement) -> tuple[str, ...]:
-        return (statement.kernel, statement.where)
+
+_DRIVER_LINE: Final = lazy_re(
+    r"\[[\d:.]+\]\[(?P<thread>\d{1,20})\]\[CUDA\]\[(?P<level>[A-Z])\](?:\[(?P<function>\w+)\])? ?(?P<text>.*)"
+)
+_RETURNING: Final = lazy_re(r"Returning (?P<number>\d{1,9}) \((?P<name>\w+)\) from (?P<call>\w+)")
+_NUMBERS: Final = lazy_re(r"0x[0-9a-fA-F]+|\d+")
+_THREADS: Final = 1_000  # whose last words are kept
+
+
+class DriverLog:
+    """The lines of one driver log, in order."""
+
+    opened: ClassVar[bool] = False  # what is open has no place of its own
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}  # by thread: what is wrong, before the call returns
+
+    def line(self, line: str) -> list[Statement]:
+        """Process a line; return completed statements."""
+        match = _DRIVER_LINE.search(line)
+        if match is None or match["level"] not in "EW":
+            return []
+        thread, text = match["thread"], match["text"].strip()
+        returning = _RETURNING.match(text)
+        if returning is None:
+            if match["function"]:
+                return [_error(None, "", match["function"], text)]
+            done = self._of_thread(thread)
+            if len(self._said) < _THREADS:
+                self._said[thread] = text
+            return done
+        said = self._said.pop(thread, "")
+        return [_error(int(returning["number"]), returning["name"], returning["call"], said)]
+
+    def end(self) -> list[Statement]:
+        """Return causes without a following return line."""
+        return [statement for thread in tuple(self._said) for statement in self._of_thread(thread)]
+
+    def _of_thread(self, thread: str) -> list[Statement]:
+        said = self._said.pop(thread, "")
+        return [_error(None, "", "", said)] if said else []
+
+
+def _error(number: int | None, name: str, call: str, said: str) -> Statement:
+    code = (by_number(number) if number is not None else None) or by_name(name)
+    words = code.text if code is not None else name
+    returned = (
+        f"{call} returned {name} ({number}, {words})"
+        if name
+        else f"The driver has a complaint{f' about {call}' if call else ''}"
+    )
+    attributes = {
+        "error": code.name if code is not None else name,
+        "number": str(number) if number is not None else "",
+        "call": call,
+        "said": said[:1_000],
+        "text": words,
+        "sticky": code is not None and code.sticky,
+        "of_kernel": code is not None and code.of_kernel,
+    }
+    severity = Severity.ERROR if name else Severity.WARNING
+    return Statement(
+        "api-error",
+        returned,
+        severity,
+        key=(_NUMBERS.sub("#", said),),
+        attributes={key: value for key, value in attributes.items() if value},
+    )

@@ -1,93 +1,212 @@
-"""Pass log lines to the parsers of CUDA errors, separated by process; and parse the driver's error log.
+"""Pass log lines to the parsers of CUDA errors, separated by process; and make diagnostics of them, equal ones counted.
 
-The driver's error log (CUDA 12.9 and later, environment variable CUDA_LOG_FILE): CUDA C++ Programming Guide, "Error Log
-Management": `[TIME][THREAD][CUDA][LEVEL] MESSAGE`; the guides of 13.0 and 13.1 have the function in a fifth bracket.
-The cause is in a line of its own, before `Returning 1 (CUDA_ERROR_INVALID_VALUE) from cuLaunchKernel` of the same
-thread.
+Invariants:
+    error_diagnostics.B1. Equal errors of one process (or log, or rank in a log) are one Diagnostic, with their count
+        and the range of threads and blocks, however many there are.
+    error_diagnostics.B2. At most `MOST` different errors are kept apart; all others are counted in one more for each
+        process (or log, or rank in a log).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import ClassVar, Final
+from typing import Final
 
-from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, device_assert, torch_asserts
-from livedbg.adapters.cuda.error_diagnostics import Context, ErrorCounts
+from livedbg.adapters.cuda.device_lines import CoreDump, DeviceStops, DriverLog, device_assert, torch_asserts
+from livedbg.adapters.cuda.facts import CudaFacts, cuda_facts
 from livedbg.adapters.cuda.sanitizer import Sanitizer
-from livedbg.adapters.cuda.statement import RULE, Statement, by_name, by_number
+from livedbg.adapters.cuda.statement import RULE, Point, Statement
 from livedbg.logs.tracebacks import plain_form
-from livedbg.model import Evidence, LogRecord, LogSource, Severity
-from livedbg.model.events import Event, Stamp
+from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit, LogRecord, LogSource, Severity
+from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 from livedbg.text.patterns import lazy_re
 
-_LINE: Final = lazy_re(
-    r"\[[\d:.]+\]\[(?P<thread>\d{1,20})\]\[CUDA\]\[(?P<level>[A-Z])\](?:\[(?P<function>\w+)\])? ?(?P<text>.*)"
-)
-_RETURNING: Final = lazy_re(r"Returning (?P<number>\d{1,9}) \((?P<name>\w+)\) from (?P<call>\w+)")
-_NUMBERS: Final = lazy_re(r"0x[0-9a-fA-F]+|\d+")
-_THREADS: Final = 1_000  # whose last words are kept
+MOST: Final = 500
+_ON_DEVICE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})
 
 
-class DriverLog:
-    """The lines of one driver log, in order."""
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A group of errors: those of one process, as far as a log tells.
 
-    opened: ClassVar[bool] = False  # what is open has no place of its own
+    Attributes:
+        source: id of the log.
+        owner: `rank 3` or `pid 5304` if the log has those of several, else "".
+        process: id of the process, if known.
+    """
+
+    source: str
+    owner: str = ""
+    process: str | None = None
+
+
+@dataclass(slots=True)
+class _Range:
+    """The smallest and the largest coordinate of each axis."""
+
+    low: Point
+    high: Point
+
+    def add(self, point: Point) -> None:
+        low, high = self.low, self.high
+        if low <= point <= high and low[1] <= point[1] <= high[1] and low[2] <= point[2] <= high[2]:
+            return
+        self.low = (min(low[0], point[0]), min(low[1], point[1]), min(low[2], point[2]))
+        self.high = (max(high[0], point[0]), max(high[1], point[1]), max(high[2], point[2]))
+
+    def text(self) -> str:
+        """Return `(0,0,0)`, or `(0,0,0) to (31,0,0)`."""
+        low, high = (f"({','.join(map(str, point))})" for point in (self.low, self.high))
+        return low if low == high else f"{low} to {high}"
+
+
+@dataclass(slots=True)
+class _Entry:
+    """Equal statements."""
+
+    digest: str
+    statement: Statement
+    context: Context
+    place: Evidence
+    order: int
+    count: int = 0
+    threads: _Range | None = None
+    blocks: _Range | None = None
+    last: Evidence | None = None
+    last_wall_ns: int | None = None
+    ids: tuple[str, ...] = ()
+
+
+class ErrorCounts:
+    """The errors of one session, counted."""
 
     def __init__(self) -> None:
-        self._said: dict[str, str] = {}  # by thread: what is wrong, before the call returns
+        self._entries: dict[str, _Entry] = {}
+        self._changed: dict[str, _Entry] = {}
+        self._order = 0
+        self.fresh = False
+        """Whether something was added that had not been there."""
 
-    def line(self, line: str) -> list[Statement]:
-        """Process a line; return completed statements."""
-        match = _LINE.search(line)
-        if match is None or match["level"] not in "EW":
-            return []
-        thread, text = match["thread"], match["text"].strip()
-        returning = _RETURNING.match(text)
-        if returning is None:
-            if match["function"]:
-                return [_error(None, "", match["function"], text)]
-            done = self._of_thread(thread)
-            if len(self._said) < _THREADS:
-                self._said[thread] = text
-            return done
-        said = self._said.pop(thread, "")
-        return [_error(int(returning["number"]), returning["name"], returning["call"], said)]
+    def add(self, statement: Statement, context: Context, place: Evidence) -> tuple[str, ...]:
+        """Count a statement; return the ids of its diagnostic and hit."""
+        digest = _digest(statement, context)
+        entry = self._entries.get(digest)
+        if entry is None:
+            if len(self._entries) >= MOST:
+                statement = Statement("more", "more errors than are kept apart", statement.severity)
+                digest = _digest(statement, context)
+                entry = self._entries.get(digest)
+            if entry is None:
+                self._order += 1
+                entry = _Entry(digest, statement, context, place, self._order)
+                entry.ids = (f"diagnostic:cuda/{digest}", *([f"exception:cuda/{digest}"] if statement.hit else []))
+                self._entries[digest] = entry
+                self.fresh = True
+        entry.count += 1
+        entry.last = place
+        entry.last_wall_ns = place.at_wall_ns or entry.last_wall_ns
+        entry.threads = _widened(entry.threads, statement.thread)
+        entry.blocks = _widened(entry.blocks, statement.block)
+        self._changed[entry.digest] = entry
+        return entry.ids
 
-    def end(self) -> list[Statement]:
-        """Return causes without a following return line."""
-        return [statement for thread in tuple(self._said) for statement in self._of_thread(thread)]
+    def again(self, name: str, block: Point, thread: Point, place: Evidence) -> tuple[str, ...] | None:
+        """Count a known statement (by its first id) once more: asserts come by the hundred thousand."""
+        entry = self._entries.get(name.rpartition("/")[2])
+        if entry is None or entry.threads is None or entry.blocks is None:
+            return None
+        entry.count += 1
+        entry.last = place
+        entry.threads.add(thread)
+        entry.blocks.add(block)
+        self._changed[entry.digest] = entry
+        return entry.ids
 
-    def _of_thread(self, thread: str) -> list[Statement]:
-        said = self._said.pop(thread, "")
-        return [_error(None, "", "", said)] if said else []
+    def collect(self, stamp: Stamp) -> list[Event]:
+        """Return the changes since the last call."""
+        self.fresh = False
+        changed, self._changed = self._changed, {}
+        events: list[Event] = []
+        for entry in changed.values():
+            events.append(DiagnosticSeen(diagnostic=_diagnostic(entry), **stamp))
+            if entry.statement.hit:
+                events.append(ExceptionSeen(hit=_hit(entry), **stamp))
+        return events
 
 
-def _error(number: int | None, name: str, call: str, said: str) -> Statement:
-    code = (by_number(number) if number is not None else None) or by_name(name)
-    words = code.text if code is not None else name
-    returned = (
-        f"{call} returned {name} ({number}, {words})"
-        if name
-        else f"The driver has a complaint{f' about {call}' if call else ''}"
-    )
-    attributes = {
-        "error": code.name if code is not None else name,
-        "number": str(number) if number is not None else "",
-        "call": call,
-        "said": said[:1_000],
-        "text": words,
-        "sticky": code is not None and code.sticky,
-        "of_kernel": code is not None and code.of_kernel,
+def _widened(known: _Range | None, point: Point | None) -> _Range | None:
+    if point is not None:
+        known = known or _Range(point, point)
+        known.add(point)
+    return known
+
+
+def _digest(statement: Statement, context: Context) -> str:
+    parts = (context.source, context.owner, statement.code, statement.what, *statement.key)
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=6).hexdigest()
+
+
+def _facts(entry: _Entry) -> CudaFacts:
+    statement = entry.statement
+    texts = {
+        "what": statement.what,
+        "kernel": statement.kernel,
+        "thread": entry.threads.text() if entry.threads else "",
+        "block": entry.blocks.text() if entry.blocks else "",
+        "where": statement.where,
+        "host": statement.host,
+        "owner": entry.context.owner,
+        "source": entry.context.source,
+        "context": f"{entry.context.process or entry.context.source} {entry.context.owner}".strip(),
+        "process": entry.context.process or "",
+        "count": str(entry.count),
+        "order": str(entry.place.line or entry.order),
+        **statement.attributes,
     }
-    severity = Severity.ERROR if name else Severity.WARNING
-    return Statement(
-        "api-error",
-        returned,
-        severity,
-        key=(_NUMBERS.sub("#", said),),
-        attributes={key: value for key, value in attributes.items() if value},
+    return cuda_facts(texts)
+
+
+def _diagnostic(entry: _Entry) -> Diagnostic:
+    statement = entry.statement
+    again = f" ({entry.count:,} times)" if entry.count > 1 else ""
+    kernel = f" in {statement.kernel}" if statement.kernel else ""
+    on_device = statement.code in _ON_DEVICE or bool(statement.attributes.get("sticky"))
+    places = [entry.place, *([entry.last] if entry.last is not None and entry.last != entry.place else [])]
+    return Diagnostic(
+        id=entry.ids[0],
+        system="cuda",
+        code=statement.code,
+        severity=statement.severity,
+        sentence=f"{statement.what}{kernel}{again}.",
+        entities=(entry.context.process,) if entry.context.process else (),
+        facts=_facts(entry),
+        evidence=tuple(places),
+        at_wall_ns=entry.place.at_wall_ns,
+        cause=CauseClass.DEVICE if on_device else CauseClass.PROCESS,
+        writer=entry.context.owner,
+    )
+
+
+def _hit(entry: _Entry) -> ExceptionHit:
+    statement = entry.statement
+    who = "".join(
+        f", {word} {reach.text()}" for word, reach in (("block", entry.blocks), ("thread", entry.threads)) if reach
+    )
+    kernel = f" in {statement.kernel}" if statement.kernel else ""
+    where = f" at {statement.where}" if statement.where else ""
+    return ExceptionHit(
+        id=entry.ids[1],
+        type=statement.hit,
+        message=f"{statement.what}{kernel}{where}{who}",
+        process=entry.context.process,
+        stack=statement.frames,
+        at_wall_ns=entry.last_wall_ns,
+        first_wall_ns=entry.place.at_wall_ns,
+        catchpoint=f"cuda: {statement.code}",
+        count=entry.count,
     )
 
 
@@ -204,11 +323,11 @@ class CudaReader:
             if any(word in line for word in words):
                 return self._opened(stream, kind, line, place)
         waits = _WAITS.search(line)
-        if waits is not None:
-            what = "The program stopped at a device error and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION)"
-            statement = Statement("waits", what, Severity.CRITICAL, attributes={"pid": waits["pid"]})
-            return self._said(stream, statement, place)
-        return None
+        if waits is None:
+            return None
+        what = "The program stopped at a device error and waits for a debugger (CUDA_DEVICE_WAITS_ON_EXCEPTION)"
+        statement = Statement("waits", what, Severity.CRITICAL, attributes={"pid": waits["pid"]})
+        return self._add(stream, [statement], place)
 
     def _again(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...] | None:
         """Count a known assert, of another thread: only its numbers are read."""
@@ -220,8 +339,10 @@ class CudaReader:
         return self.errors.again(name, (x, y, z), (tx, ty, tz), place)
 
     def _asserted(self, stream: _Stream, line: str, place: Evidence) -> tuple[str, ...] | None:
-        ids = self._said(stream, device_assert(line), place)
-        points = _POINTS.search(line)
+        statement = device_assert(line)
+        if statement is None:
+            return None
+        ids, points = self._add(stream, [statement], place), _POINTS.search(line)
         if ids and points is not None and len(stream.asserts) < _ASSERTS:
             stream.asserts[line[: points.start()], line[points.end() :]] = ids[0]
         return ids
@@ -242,9 +363,6 @@ class CudaReader:
         text = _headless(text)
         number = text.count("\n", 0, text.find("GPU assertion failure message"))
         return self._add(stream, torch_asserts(text), self._place(record, number, record.text.split("\n")[number]))
-
-    def _said(self, stream: _Stream, statement: Statement | None, place: Evidence) -> tuple[str, ...] | None:
-        return None if statement is None else self._add(stream, [statement], place)
 
     def _add(self, stream: _Stream, statements: Iterable[Statement], place: Evidence) -> tuple[str, ...]:
         return tuple(name for said in statements for name in self.errors.add(said, stream.context, place))

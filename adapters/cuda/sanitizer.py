@@ -10,17 +10,19 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from msgspec.structs import replace
+
 from livedbg.adapters.cuda.statement import (
     RULE,
     Point,
     Statement,
+    base_name,
     by_name,
     by_number,
     device_place,
     host_frame,
     kernel_name,
     place_of,
-    with_module,
 )
 from livedbg.model import Frame, Severity
 from livedbg.text.patterns import lazy_re
@@ -129,7 +131,7 @@ class Sanitizer:
                 self._host.append(frame)
             return True
         if body.startswith("in ") and self._host:
-            self._host[-1] = with_module(self._host[-1], body[3:])
+            self._host[-1] = replace(self._host[-1], module=base_name(body[3:]) or None)
             return True
         if body.startswith(("Address ", "Access ", "and is ", "and was ", "Barrier ", "Current Value")):
             if body.startswith(("Barrier error",)):

@@ -110,7 +110,7 @@ def host_frame(text: str) -> Frame | None:
     if match is None:
         return None
     found = match.groupdict()
-    frame = _frame(found, _base(found["module"]) if found["module"] else None)
+    frame = _frame(found, base_name(found["module"]) if found["module"] else None)
     return replace(frame, function=frame.function or f"0x{found['address']}", address=int(found["address"], 16))
 
 
@@ -119,11 +119,6 @@ def _frame(found: Mapping[str, str | None], module: str | None) -> Frame:
     return Frame(
         (found["function"] or "").strip(), found.get("file"), int(line) if 0 < len(line) < 10 else None, module
     )
-
-
-def with_module(frame: Frame, path: str) -> Frame:
-    """Add the module of a host frame, from the next line."""
-    return replace(frame, module=_base(path) or None)
 
 
 def kernel_name(function: str) -> str:
@@ -146,7 +141,7 @@ def kernel_name(function: str) -> str:
     return name[words:] or function
 
 
-def _base(path: str) -> str:
+def base_name(path: str) -> str:
     return path.strip().rpartition("/")[2]
 
 

@@ -12,38 +12,30 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-from livedbg.adapters.iree.dispatch_graph import DispatchGraph, Dumped, dumped_beside, graph_beside
-from livedbg.linux.maps import maps_mention
-from livedbg.logs.decoder import LogDecoder
-from livedbg.model import Process
-from livedbg.session.adapter import Context, Request, processes_seen
-from livedbg.session.pacing import SEARCH_S, Searches
-from livedbg.session.polling import PolledAdapter
-from livedbg.session.publisher import Statuses
-
-if TYPE_CHECKING:
-    from livedbg.adapters.iree.live.watch import LiveWatch
-import math
-from collections import Counter
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.iree.dispatch_graph import Behind, behind
-from livedbg.adapters.iree.facts import DispatchFacts
+from livedbg.adapters.iree.dispatch_graph import Behind, DispatchGraph, Dumped, behind, dumped_beside, graph_beside
+from livedbg.adapters.iree.facts import MADE_NAN, DispatchFacts, iree_task
 from livedbg.adapters.iree.traced import Header, TracedTensor, header, tensor
-from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
+from livedbg.linux.maps import maps_mention
+from livedbg.logs.decoder import LogDecoder
+from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Process, Severity, Task, TaskState, ids
 from livedbg.model.events import DiagnosticSeen, Event, Stamp, TasksSeen
-from livedbg.session.publisher import Publisher
+from livedbg.session.adapter import Context, Request, processes_seen
+from livedbg.session.pacing import SEARCH_S, Searches
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.wording import many
 
-MADE_NAN: Final = "made-nan"
-"""Code of the diagnostic of the first dispatch that made NaN."""
+if TYPE_CHECKING:
+    from livedbg.adapters.iree.live.watch import LiveWatch
 
 _TOLD: Final = 8  # tensors of a block that are shown
 
@@ -189,17 +181,11 @@ class TraceDecoder(LogDecoder):
 
 def _task(one: _Open, state: TaskState, outputs: str = "") -> Task:
     source = one.source or Dumped("")
-    return Task(
-        id=one.name,
-        system="iree",
-        name=one.name.rpartition("/")[2],
-        kernel=one.dispatch,
-        state=state,
-        since_wall_ns=one.since_wall_ns if state is TaskState.RUNNING else None,
-        facts=DispatchFacts(
-            traced=one.dispatch, inputs=one.inputs, outputs=outputs, source=source.place, backend=source.backend
-        ),
+    facts = DispatchFacts(
+        traced=one.dispatch, inputs=one.inputs, outputs=outputs, source=source.place, backend=source.backend
     )
+    since_ns = one.since_wall_ns if state is TaskState.RUNNING else None
+    return iree_task(one.name, one.dispatch, state, since_wall_ns=since_ns, facts=facts)
 
 
 def _told(tensors: Sequence[TracedTensor]) -> str:
@@ -270,7 +256,7 @@ class IreeAdapter(PolledAdapter):
         return bool(request.processes or request.logs)
 
     def decoders(self, request: Request) -> Sequence[LogDecoder]:
-        return (TraceDecoder(_once(request), _sources(request)),)
+        return (TraceDecoder(*_beside(request)),)
 
     async def begin(self, context: Context) -> bool:
         if context.request.processes:
@@ -282,7 +268,7 @@ class IreeAdapter(PolledAdapter):
         if found and self._live is None:
             from livedbg.adapters.iree.live.watch import LiveWatch  # numpy, and most sessions have no such process
 
-            self._live = LiveWatch(self._statuses, _once(context.request), _sources(context.request))
+            self._live = LiveWatch(self._statuses, *_beside(context.request))
         return await self._live.look(context, found) if self._live is not None else SEARCH_S
 
     async def again(self, context: Context) -> bool:
@@ -310,11 +296,7 @@ class IreeAdapter(PolledAdapter):
         return process.id in self._with_iree
 
 
-def _once(request: Request) -> Callable[[], DispatchGraph | None]:
-    """Return a function that finds the dispatch graph next to the logs, on first use."""
-    return cache(partial(graph_beside, tuple(map(Path, request.logs))))
-
-
-def _sources(request: Request) -> Callable[[], Mapping[str, Dumped]]:
-    """Return a function that finds the dumped sources next to the logs, on first use."""
-    return cache(partial(dumped_beside, tuple(map(Path, request.logs))))
+def _beside(request: Request) -> tuple[Callable[[], DispatchGraph | None], Callable[[], Mapping[str, Dumped]]]:
+    """Return functions that find the dispatch graph and the dumped sources next to the logs, on first use."""
+    logs = tuple(map(Path, request.logs))
+    return cache(partial(graph_beside, logs)), cache(partial(dumped_beside, logs))

@@ -31,6 +31,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
+from livedbg.adapters.iree.facts import iree_task
 from livedbg.graphs.declared import DeclaredTask, Dependency, GraphReader, TaskGraph, Terms, graph_files
 from livedbg.linux import target_files
 from livedbg.linux.target_files import is_folder, is_regular
@@ -180,26 +181,15 @@ def behind(graph: DispatchGraph, running: Task, name: str, ordinal: int | None, 
         queued = known.get(dispatch) if counts.count(dispatch) == 1 else None
         named[one] = queued or ids.task("iree", "graph", f"{dispatch}@v{one}")
         if queued is None:
-            tasks.append(_declared(named[one], dispatch, running))
+            known_of = {"since_mono_ns": running.since_mono_ns, "owner": running.owner}
+            told = {"declared": "dispatches.dot"}
+            tasks.append(iree_task(named[one], dispatch, TaskState.SUBMITTED, attributes=told, **known_of))
     edges = [
         Edge(kind=EdgeKind.DEPENDS_ON, source=named[one], target=named[other], evidence=_EVIDENCE)
         for one in nodes
         for other in sorted(graph.needs.get(one, frozenset()) & named.keys())
     ]
     return Behind(tuple(tasks), tuple(edges))
-
-
-def _declared(name: str, dispatch: str, running: Task) -> Task:
-    return Task(
-        id=name,
-        system="iree",
-        name=name.rpartition("/")[2],
-        kernel=dispatch,
-        state=TaskState.SUBMITTED,
-        since_mono_ns=running.since_mono_ns,
-        owner=running.owner,
-        attributes={"declared": "dispatches.dot"},
-    )
 
 
 _NAMES: Final = "configured_*.mlir"

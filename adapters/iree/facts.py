@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import msgspec
 
-from livedbg.model import Diagnostic, Resource, Task
+from livedbg.model import Diagnostic, Resource, Task, TaskState
 from livedbg.model.facts import Facts, facts_from, facts_of, read_facts
+
+MADE_NAN: Final = "made-nan"
+"""Code of the diagnostic of the first dispatch that made NaN."""
+WORKGROUPS: Final = "workgroups"
+"""Name of the counter of workgroups that are begun, of an operation."""
 
 
 class DispatchFacts(Facts, frozen=True, kw_only=True, tag="iree.dispatch"):
@@ -61,6 +68,11 @@ class SemaphoreFacts(Facts, frozen=True, kw_only=True, tag="iree.semaphore"):
     later: int | None = None
     until: str = ""
     outsiders: tuple[str, ...] = ()
+
+
+def iree_task(name: str, kernel: str | None, state: TaskState, **more: Any) -> Task:
+    """Return a task by its id; `more` are other fields."""
+    return Task(id=name, system="iree", name=name.rpartition("/")[2], kernel=kernel, state=state, **more)
 
 
 def dispatch_facts(one: Task | Diagnostic) -> DispatchFacts:

@@ -9,35 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-from livedbg.adapters.nvfuser.model import NvfuserModel
-from livedbg.logs.decoder import LogDecoder
-from livedbg.session.adapter import Context, Request, logs_ended
-from livedbg.session.polling import PolledAdapter
-from livedbg.session.publisher import Publisher, Statuses
-from livedbg.text.sanitize import clean_line
-
-if TYPE_CHECKING:
-    from livedbg.adapters.nvfuser.log_follower import LogFollower
 import os
-from collections.abc import Iterable, Iterator
-from typing import ClassVar
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.trace import ThreadTrace, TraceReader, is_trace
 from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.adapters.nvfuser.facts import PassFacts
+from livedbg.adapters.nvfuser.model import NvfuserModel
 from livedbg.linux import target_files
-from livedbg.linux.procfs import process_exists
+from livedbg.linux.procfs import process_exists, read_environment
+from livedbg.logs.decoder import LogDecoder
 from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity, Task, TaskState, ids
 from livedbg.model.events import Event, Stamp
+from livedbg.session.adapter import Context, Request, logs_ended
 from livedbg.session.pacing import Limit, Stopwatch
+from livedbg.session.polling import PolledAdapter
+from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.patterns import lazy_re
+from livedbg.text.sanitize import clean_line
+
+if TYPE_CHECKING:
+    from livedbg.adapters.nvfuser.dumps.statement_reader import LogFollower
 
 _BLOCK: Final = 1 << 20
 _LIMIT: Final = Limit(cpu=0.01, wall=0.1, least_s=1.0)  # of searches for traces: a file system may be slow
@@ -247,7 +244,6 @@ class NvfuserDecoder(LogDecoder):
 _POLL_S: Final = 1.0
 _SLICE_S: Final = 0.5
 _LOGS_S: Final = 120.0  # how long a session that reads once waits for the logs
-_ENVIRON: Final = 1 << 20
 
 
 class NvfuserAdapter(PolledAdapter):
@@ -296,7 +292,9 @@ class NvfuserAdapter(PolledAdapter):
     async def _follow(self, context: Context, *, final: bool) -> None:
         """Continue reading the logs with nvFuser's text."""
         if self._follower is None:
-            from livedbg.adapters.nvfuser.log_follower import LogFollower  # 30 ms, and most sessions have no such log
+            from livedbg.adapters.nvfuser.dumps.statement_reader import (
+                LogFollower,
+            )  # 30 ms, and most sessions have no such log
 
             self._follower = LogFollower(self.model)
         while await asyncio.to_thread(self._follower.read, _SLICE_S, final):
@@ -319,10 +317,8 @@ class NvfuserAdapter(PolledAdapter):
 def _traces_of(pids: dict[int, None]) -> list[str]:
     found: list[str] = []
     for pid in pids:
-        with contextlib.suppress(OSError), Path(f"/proc/{pid}/environ").open("rb") as file:
-            for entry in file.read(_ENVIRON).split(b"\0"):
-                name, _, value = entry.partition(b"=")
-                if name == b"NVFUSER_TRACE" and value:
-                    path = Path(value.decode("utf-8", "surrogateescape"))
-                    found.append(str(path if path.is_absolute() else Path(f"/proc/{pid}/cwd").resolve() / path))
+        with contextlib.suppress(OSError):
+            path = read_environment(pid).get("NVFUSER_TRACE", "")
+            if path:
+                found.append(str(Path(f"/proc/{pid}/cwd").resolve() / path))
     return found

@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import PurePath
+from typing import Any
 
 from msgspec import structs
 
 from livedbg.adapters.nvfuser.dumps.failures import Failure
 from livedbg.adapters.nvfuser.facts import FusionFacts
-from livedbg.adapters.nvfuser.job import Job
-from livedbg.adapters.nvfuser.records import FusionRecord, GroupRecord, Mark
+from livedbg.adapters.nvfuser.job import NOWHERE, FusionRecord, GroupRecord, Job, Mark
 from livedbg.model import Diagnostic, Edge, EdgeKind, EdgeState, Evidence, ExceptionHit, Severity, Task, TaskState, ids
 from livedbg.model.events import Event, Stamp
 from livedbg.session.publisher import Publisher
@@ -33,54 +33,63 @@ def diagnostics(job: Job, records: Sequence[FusionRecord], scope: str, id_of: Id
                 about_it = structs.replace(about, log=_log(job, record, group.error_mark))
                 yield _failed(record, group, group.error, about_it, id_of)
         for number, (failure, mark) in enumerate(record.failures, 1):
-            yield _nameless(record, failure, mark, number, about)
+            name, sentence = f"{record.label}/error{number}", f"nvFuser threw: {failure.summary}{failure.thrown}"
+            yield _said(about, name, "failed", sentence, mark, *_evidence(failure, mark), log=mark.path)
     for number, (option, words, mark) in enumerate(job.bad_options, 1):
-        yield Diagnostic(
-            id=f"diagnostic:{scope}/option/{number}",
-            system="nvfuser",
-            code="bad-option",
-            severity=Severity.ERROR,
-            sentence=f"This nvFuser knows no option {option.option!r} in NVFUSER_{option.variable}, and throws.",
-            facts=structs.replace(about, option=option.option, variable=option.variable, available=tuple(words)),
-            evidence=(mark.evidence(f"Parsing {option.variable} failed. Invalid option: '{option.option}'"),),
-            at_wall_ns=mark.wall_ns,
-        )
+        sentence = f"This nvFuser knows no option {option.option!r} in NVFUSER_{option.variable}, and throws."
+        known: dict[str, Any] = {"option": option.option, "variable": option.variable, "available": tuple(words)}
+        proof = mark.evidence(f"Parsing {option.variable} failed. Invalid option: '{option.option}'")
+        yield _said(about, f"option/{number}", "bad-option", sentence, mark, proof, severity=Severity.ERROR, **known)
     if job.scripts:
         yield _versions(job, about)
     yield from _under_way(job, about, id_of)
 
 
+def _said(
+    about: FusionFacts,
+    name: str,
+    code: str,
+    sentence: str,
+    mark: Mark,
+    *evidence: Evidence,
+    severity: Severity = Severity.CRITICAL,
+    entities: tuple[str, ...] = (),
+    **facts: Any,
+) -> Diagnostic:
+    """Return a diagnostic; `name` ends its id, `mark` has its time, and `facts` differ from those in `about`."""
+    return Diagnostic(
+        id=f"diagnostic:{about.scope}/{name}",
+        system="nvfuser",
+        code=code,
+        severity=severity,
+        sentence=sentence,
+        entities=entities,
+        facts=structs.replace(about, **facts),
+        evidence=evidence,
+        at_wall_ns=mark.wall_ns,
+    )
+
+
 def _failed(record: FusionRecord, group: GroupRecord, failure: Failure, about: FusionFacts, id_of: IdOf) -> Diagnostic:
     fusion = f"fusion {record.number}" if record.number is not None else "a fusion"
-    expressions = group.expressions
-    what = ", ".join(
-        word
-        for word in (
-            group.scheduler,
-            many(expressions, "expression") if expressions else "",
-        )
-        if word
-    )
+    words = (group.scheduler, many(group.expressions, "expression") if group.expressions else "")
+    what = ", ".join(filter(None, words))
     did = {"compile": "was not compiled", "run": "failed as it ran"}.get(record.when, "failed")
     behind = record.segmented.behind(group.number) if record.segmented is not None else set()
-    return Diagnostic(
-        id=f"diagnostic:{about.scope}/{record.label}/g{group.number}",
-        system="nvfuser",
-        code="group-failed",
-        severity=Severity.CRITICAL,
-        sentence=f"Segmentation group {group.number}{f' ({what})' if what else ''} of {fusion} {did}: "
-        f"{failure.summary}{failure.thrown}",
+    who = f"Segmentation group {group.number}{f' ({what})' if what else ''} of {fusion}"
+    return _said(
+        about,
+        f"{record.label}/g{group.number}",
+        "group-failed",
+        f"{who} {did}: {failure.summary}{failure.thrown}",
+        group.error_mark,
+        *_evidence(failure, group.error_mark),
         entities=(id_of(record, group),),
-        facts=structs.replace(
-            about,
-            group=group.number,
-            when=record.when,
-            behind=len(behind),
-            dump=record.segmented is not None,
-            inferred=group.inferred,
-        ),
-        evidence=_evidence(failure, group.error_mark),
-        at_wall_ns=group.error_mark.wall_ns,
+        group=group.number,
+        when=record.when,
+        behind=len(behind),
+        dump=record.segmented is not None,
+        inferred=group.inferred,
     )
 
 
@@ -90,19 +99,6 @@ def _log(job: Job, record: FusionRecord, error: Mark) -> str:
     paths = {mark.path for mark in marks if mark.path}
     folders = {str(PurePath(path).parent) for path in paths}
     return error.path if len(paths) < 2 or len(folders) > 1 else folders.pop()
-
-
-def _nameless(record: FusionRecord, failure: Failure, mark: Mark, number: int, about: FusionFacts) -> Diagnostic:
-    return Diagnostic(
-        id=f"diagnostic:{about.scope}/{record.label}/error{number}",
-        system="nvfuser",
-        code="failed",
-        severity=Severity.CRITICAL,
-        sentence=f"nvFuser threw: {failure.summary}{failure.thrown}",
-        facts=structs.replace(about, log=mark.path),
-        evidence=_evidence(failure, mark),
-        at_wall_ns=mark.wall_ns,
-    )
 
 
 def _evidence(failure: Failure, mark: Mark) -> tuple[Evidence, ...]:
@@ -117,16 +113,9 @@ def _versions(job: Job, about: FusionFacts) -> Diagnostic:
     bindings = "nvfuser_direct" if script.generation == "nvfuser_direct" else "nvfuser (the bindings up to 2025)"
     versions = ", ".join(f"{name} {version}" for name, version in script.versions.items())
     devices = ", ".join(script.devices) or "no GPU"
-    return Diagnostic(
-        id=f"diagnostic:{about.scope}/versions",
-        system="nvfuser",
-        code="versions",
-        severity=Severity.INFO,
-        sentence=f"Bindings: {bindings}; {versions or 'no versions said'}; {devices}.",
-        facts=about,
-        evidence=(mark.evidence("the head of the reproduction script"),),
-        at_wall_ns=mark.wall_ns,
-    )
+    sentence = f"Bindings: {bindings}; {versions or 'no versions said'}; {devices}."
+    proof = mark.evidence("the head of the reproduction script")
+    return _said(about, "versions", "versions", sentence, mark, proof, severity=Severity.INFO)
 
 
 def _under_way(job: Job, about: FusionFacts, id_of: IdOf) -> Iterator[Diagnostic]:
@@ -139,16 +128,17 @@ def _under_way(job: Job, about: FusionFacts, id_of: IdOf) -> Iterator[Diagnostic
     doing = " and ".join(f"group {g.number} ({g.scheduler or 'scheduler not said'}) is {g.phase}" for g in active[:4])
     fusion = f"fusion {record.number}" if record.number is not None else "the fusion that was cut last"
     parts = many(len(record.groups), "group")
-    yield Diagnostic(
-        id=f"diagnostic:{about.scope}/under-way",
-        system="nvfuser",
-        code="under-way",
+    newest = max((group.mark for group in active), key=lambda mark: mark.wall_ns or 0, default=NOWHERE)
+    yield _said(
+        about,
+        "under-way",
+        "under-way",
+        f"Of {fusion} ({parts}), {doing or 'no group is under way'}, as the log says last.",
+        newest,
+        *(group.mark.evidence(group.text) for group in active[:4] if group.mark.source),
         severity=Severity.INFO if active and not failed else Severity.DEBUG,
-        sentence=f"Of {fusion} ({parts}), {doing or 'no group is under way'}, as the log says last.",
         entities=tuple(id_of(record, group) for group in active[:4]),
-        facts=structs.replace(about, active=bool(active) and not failed),
-        evidence=tuple(group.mark.evidence(group.text) for group in active[:4] if group.mark.source),
-        at_wall_ns=max((group.mark.wall_ns or 0 for group in active), default=0) or None,
+        active=bool(active) and not failed,
     )
 
 

@@ -11,7 +11,6 @@ import threading
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from livedbg.adapters.nvfuser.records import Mark
 from livedbg.model import LogSource, ids
 from livedbg.model.events import Event, Stamp
 from livedbg.text.patterns import lazy_re
@@ -43,6 +42,8 @@ class NvfuserModel:
 
     def take(self, source: LogSource, said: Said, live: bool, wall_ns: int) -> None:
         """Process a statement of a log; `live` if it was written after the log was first read."""
+        from livedbg.adapters.nvfuser.job import Mark
+
         emitter = self._emitter(source, said.prefix)
         if emitter is not None:
             path = source.path or ""

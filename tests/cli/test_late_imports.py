@@ -18,7 +18,8 @@ with contextlib.redirect_stdout(io.StringIO()):
 print(json.dumps(list(sys.modules)))
 """
 _READERS = (
-    "ascend.handlers", "ascend.job", "ascend.live.watch", "nvfuser.job", "nvfuser.log_follower", "cuda.log_reader",
+    "ascend.handlers", "ascend.job", "ascend.live.watch", "nvfuser.job", "nvfuser.dumps.statement_reader",
+    "cuda.log_reader",
 )  # fmt: skip
 
 
@@ -44,4 +45,4 @@ def test_a_log_of_a_runtime_has_its_reader(tmp_path: Path) -> None:
     log.write_text("f.cu:9: k: block: [0,0,0], thread: [0,0,0] Assertion `i < n` failed.\n")
     assert _imported("--logs", str(log)) == {"cuda.log_reader"}
     log.write_text("nvfuser: Segmented_Fusion{\n")
-    assert "nvfuser.log_follower" in _imported("--logs", str(log))
+    assert "nvfuser.dumps.statement_reader" in _imported("--logs", str(log))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import click
 
-from livedbg.adapters.cuda.cudagdb.core_dump import CoreFile, open_core, sort_cores
+from livedbg.adapters.cuda.cudagdb.core_dump import CoreFile, open_core, sample_attached, sort_cores
 from livedbg.adapters.cuda.cudagdb.device_state import compare_states
 from livedbg.adapters.cuda.cudagdb.dump_files import find_dump_pipe
 from livedbg.adapters.cuda.cudagdb.dump_request import read_dump, refuse_abort, request_dump
@@ -23,7 +22,7 @@ from livedbg.gdbmi.errors import GdbTimeout
 from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import SourceError, TouchRefused, UsageError
-from livedbg.model.events import Event, Stamper, Touched
+from livedbg.model.events import Stamper, Touched
 from livedbg.recording.recorder import Recorder
 from livedbg.session.adapter import Request
 from livedbg.session.hostinfo import host_name
@@ -80,37 +79,42 @@ def command(
     """
     if not words:
         raise UsageError("Missing a core dump or a process.", "livedbg device core_*.nvcudmp", "usage")
-    asked = [name for name, on in (("--dump", by_dump or dump_only), ("--attach", by_attach)) if on]
-    if len(asked) > 1:
-        raise UsageError("--dump and --attach exclude each other.", "use one of them", "usage")
-    if may_abort and not (by_dump or dump_only):
-        raise UsageError("--may-abort needs --dump.", "livedbg device PID --dump --may-abort", "usage")
-    if again is not None and (dump_only or not by_dump):
-        raise UsageError("--again needs --dump.", "livedbg device PID --dump --again 15", "usage")
-    if dump_only and (as_json or output is not None):
-        raise UsageError("--dump-only excludes --json and --output.", "use --dump", "usage")
-    if asked:
-        refuse_touch(Request(host=host_name(), read_only=read_only), f"{asked[0]} stops the kernels of a process")
+    way = "--attach" if by_attach else "--dump" if by_dump or dump_only else ""
+    once = dump_only or not by_dump
+    for wrong, sentence, remedy in (
+        (by_attach and (by_dump or dump_only), "--dump and --attach exclude each other.", "use one of them"),
+        (may_abort and way != "--dump", "--may-abort needs --dump.", "livedbg device PID --dump --may-abort"),
+        (once and again is not None, "--again needs --dump.", "livedbg device PID --dump --again 15"),
+        (dump_only and (as_json or output is not None), "--dump-only excludes --json and --output.", "use --dump"),
+    ):
+        if wrong:
+            raise UsageError(sentence, remedy, "usage")
+    if way:
+        refuse_touch(Request(host=host_name(), read_only=read_only), f"{way} stops the kernels of a process")
     if output is not None and output.exists():
         raise UsageError(f"{output} already exists.", "choose another name, or remove it", "usage")
-    run = _Run(Stamper(host_name()))
+    touches: list[Intrusion] = []
+    stamper = Stamper(host_name())
     try:
         with quit_on_signals():
-            if asked:
-                state = asyncio.run(_live(run, words, gdb, asked[0], dump_only, may_abort, again, timeout))
+            if way:
+                state = asyncio.run(_live(touches, words, gdb, way, dump_only, may_abort, again, timeout))
             else:
-                state = asyncio.run(_dead(*_cores(words), gdb, timeout))
+                gpu, host = _cores(words)
+                target = f"file:{gpu.path.absolute()}"
+                state = asyncio.run(open_core(find_cuda_gdb(gdb), gpu, host, target, limit_s=timeout))
     except GdbTimeout as error:
         warn(error.message, error.remedy)
         return TIME_LIMIT
     finally:
-        for touch in run.touches:
+        for touch in touches:
             measured = "at most " if touch.measured else ""
             warn(f"{touch.what}: {touch.target} paused for {measured}{touch.paused_ns / 1e9:.2f} s")
     if state is None:
         return 0
     if output is not None:
-        _record(output, [*run.events(), *events_of(state, run.stamper())], state)
+        touched = [Touched(intrusion=touch, **stamper()) for touch in touches]
+        _record(output, [*touched, *events_of(state, stamper())], state)
     click.echo(json_line(state) if as_json else state_text(state))
     return _code(state)
 
@@ -122,17 +126,6 @@ def _code(state: DeviceState) -> int:
     since_ns = [kernel.still_since_wall_ns for kernel in state.kernels if kernel.still_since_wall_ns]
     taken_ns = state.taken_wall_ns or 0
     return _STALLED if since_ns and taken_ns - min(since_ns) >= Settings().task_stall_ns else 0
-
-
-class _Run:
-    """The intrusive actions of one run."""
-
-    def __init__(self, stamper: Stamper) -> None:
-        self.stamper = stamper
-        self.touches: list[Intrusion] = []
-
-    def events(self) -> Iterator[Event]:
-        return (Touched(intrusion=touch, **self.stamper()) for touch in self.touches)
 
 
 def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
@@ -147,13 +140,8 @@ def _cores(words: tuple[str, ...]) -> tuple[CoreFile, CoreFile | None]:
     return sort_cores([Path(word).expanduser() for word in words])
 
 
-async def _dead(gpu: CoreFile, host: CoreFile | None, gdb: str | None, timeout_s: float) -> DeviceState:
-    target = f"file:{gpu.path.absolute()}"
-    return await open_core(find_cuda_gdb(gdb), gpu, host, target, limit_s=timeout_s)
-
-
 async def _live(
-    run: _Run,
+    touches: list[Intrusion],
     words: tuple[str, ...],
     gdb: str | None,
     way: str,
@@ -168,14 +156,12 @@ async def _live(
     pid = resolve(words).processes[0].pid
     target = f"process:{host_name()}/{pid}"
     if way == "--attach":
-        from livedbg.adapters.cuda.cudagdb.core_dump import sample_attached
-
         assert path is not None
-        return await sample_attached(path, pid, target, run.touches.append, timeout_s)
+        return await sample_attached(path, pid, target, touches.append, timeout_s)
     place = find_dump_pipe(pid)
     if not may_abort:
         refuse_abort(place)
-    dumped = await request_dump(place, target, run.touches.append, timeout_s)
+    dumped = await request_dump(place, target, touches.append, timeout_s)
     if path is None:
         click.echo(str(dumped.path))
         return None
@@ -183,7 +169,7 @@ async def _live(
     if again_s is None:
         return first
     await asyncio.sleep(max(0.0, again_s - (time.time_ns() - (first.taken_wall_ns or 0)) / 1e9))
-    dumped = await request_dump(find_dump_pipe(pid), target, run.touches.append, timeout_s)
+    dumped = await request_dump(find_dump_pipe(pid), target, touches.append, timeout_s)
     return compare_states(first, await read_dump(path, dumped, place, target, timeout_s))
 
 

@@ -96,7 +96,8 @@ async def open_core(
             try:
                 said = await engine.console(command, max(1.0, end_s - time.monotonic()))
             except GdbCommandError as error:
-                raise _refused(gpu, error.message) from None
+                sentence = f"cuda-gdb can't read {gpu.path}: {error.message}{_cut(gpu)}"
+                raise SourceError(sentence, _again(gpu), "bad-core") from None
             except GdbGone:
                 raise GdbGone(f"cuda-gdb ended as it opened {gpu.path}.{_cut(gpu)}", _again(gpu), "gdb-gone") from None
             except GdbTimeout:
@@ -132,10 +133,6 @@ def _written_ns(path: Path) -> int | None:
         return target_files.status(path).st_mtime_ns
     except OSError:
         return None
-
-
-def _refused(gpu: CoreFile, why: str) -> SourceError:
-    return SourceError(f"cuda-gdb can't read {gpu.path}: {why}{_cut(gpu)}", _again(gpu), "bad-core")
 
 
 def _cut(gpu: CoreFile) -> str:

@@ -28,8 +28,8 @@ from msgspec.structs import replace
 
 from livedbg.adapters.cuda.cudagdb.core_dump import is_whole, open_core, sort_cores
 from livedbg.adapters.cuda.cudagdb.dump_files import DumpPipe, is_open
-from livedbg.linux.procfs import process_exists, read_stat
-from livedbg.model import Intrusion, ThreadState
+from livedbg.linux.procfs import all_ended, process_exists
+from livedbg.model import Intrusion
 from livedbg.model.devices import DeviceState
 from livedbg.model.errors import TargetError, TargetGone, TargetUnsuitable, TouchRefused
 from livedbg.session.pacing import Limit, timed
@@ -130,7 +130,7 @@ async def _wait(
             last = (path, new[path][1])
             if steady >= _STEADY and not is_open(place.pid, path) and await asyncio.to_thread(is_whole, path):
                 return WrittenDump(path, waited_ns)
-        ended = has_ended(place.pid)
+        ended = all_ended(place.pid)
         if waited_ns > limit_s * 1e9 or (ended and (not new or steady > _STEADY)):
             raise _none(place, last if new else None, waited_ns)
         await asyncio.sleep(_LIMIT.rest_s(cost))
@@ -146,17 +146,9 @@ def _write_more(pipe: int, most: int) -> int:
         return most
 
 
-def has_ended(pid: int) -> bool:
-    """Return whether a process is gone or a zombie."""
-    try:
-        return read_stat(pid).state in (ThreadState.ZOMBIE, ThreadState.DEAD)
-    except OSError:
-        return True
-
-
 def _none(place: DumpPipe, last: tuple[Path, int] | None, waited_ns: int) -> NoDump:
     waited = duration(waited_ns)
-    if has_ended(place.pid):
+    if all_ended(place.pid):
         return NoDump(f"Process {place.pid} ended after the dump was asked for.", "", "ended-dumping")
     if last is not None:
         path = clean_line(str(last[0]))
@@ -226,6 +218,6 @@ async def read_dump(gdb: str, dumped: WrittenDump, place: DumpPipe, target: str,
     """Return the state in a dump; raise SourceError, GdbGone, GdbTimeout or ToolMissing if it can't be read."""
     core, _host = sort_cores([dumped.path])
     state = await open_core(gdb, core, None, target, source="dump on request", limit_s=limit_s, pid=place.pid)
-    if has_ended(place.pid):
+    if all_ended(place.pid):
         return replace(state, notes=(*state.notes, f"Process {place.pid} has ended after the dump."))
     return state

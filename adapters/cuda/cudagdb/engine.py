@@ -11,10 +11,11 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Final, TypeVar
 
 from livedbg.adapters.cuda.checks import find_tool
@@ -82,6 +83,7 @@ def console_rows(table: str, text: str) -> list[dict[str, str]]:
 
 
 Row = TypeVar("Row")
+Answer = TypeVar("Answer")
 _UNKNOWN: Final = lazy_re(r"undefined (mi )?command|unrecognized option|not implemented", re.IGNORECASE)
 _LEAST_S: Final = 0.05
 
@@ -139,29 +141,29 @@ class Queries:
 
     async def answer(self, command: str, what: str) -> Record | None:
         """Return the answer to an MI command, None with a note without one; raise GdbGone if the debugger has ended."""
-        if self.left_s < _LEAST_S:
-            self._too_late(what)
-            return None
         try:
-            return await self._engine.command(command, self.left_s)
-        except GdbTimeout:
-            self._too_late(what)
+            return await self._asked(self._engine.command, command, what)
         except GdbCommandError as error:
             self.notes.append(f"No {what}: {error.message}")
         return None
 
     async def console(self, command: str, what: str = "") -> str:
         """Return a console command's output; if it is refused, "", and a note if `what` names it. May raise GdbGone."""
-        if self.left_s < _LEAST_S:
-            if what:
-                self._too_late(what)
-            return ""
         try:
-            return await self._engine.console(command, self.left_s)
-        except (GdbTimeout, GdbCommandError) as error:
+            return await self._asked(self._engine.console, command, what) or ""
+        except GdbCommandError as error:
             if what:
-                self.notes.append(f"No {what}: {error.message}")
+                self.notes.append(f"No `{what}`: {error.message}")
             return ""
+
+    async def _asked(self, ask: Callable[[str, float], Awaitable[Answer]], command: str, what: str) -> Answer | None:
+        """Return the answer; None if there is none in time, with a note if `what` names it."""
+        if self.left_s >= _LEAST_S:
+            with contextlib.suppress(GdbTimeout):
+                return await ask(command, self.left_s)
+        if what:
+            self.notes.append(f"`{what}` was not answered in time.")
+        return None
 
     async def find_focus(self) -> None:
         """Query the focus of the debugger; raise GdbGone if it has ended."""
@@ -174,27 +176,19 @@ class Queries:
                 self.notes.append("The debugger's focus could not be read.")
 
     async def _table(self, table: str, asked: str) -> MiTable | list[dict[str, str]] | None:
-        if self.left_s < _LEAST_S:
-            self._too_late(f"info cuda {asked}")
-            return None
         try:
-            record = await self._engine.command(f"-cuda-info-{asked}", self.left_s)
-        except GdbTimeout:
-            self._too_late(f"info cuda {asked}")
-            return None
+            record = await self._asked(self._engine.command, f"-cuda-info-{asked}", f"info cuda {asked}")
         except GdbCommandError as error:
             if not _UNKNOWN.search(error.message):
                 self.notes.append(f"No `info cuda {asked}`: {clean_line(error.message)}")
                 return None
-            text = await self.console(f"info cuda {asked}", f"`info cuda {asked}`")
-            return console_rows(table, text)
+            return console_rows(table, await self.console(f"info cuda {asked}", f"info cuda {asked}"))
+        if record is None:
+            return None
         found = next((value for value in record.payload.values() if isinstance(value, MiTable)), None)
         if found is None:
             self.notes.append(f"The answer to `info cuda {asked}` holds no table.")
         return found
-
-    def _too_late(self, what: str) -> None:
-        self.notes.append(f"`{what}` was not answered in time.")
 
 
 def find_cuda_gdb(path: str | None = None) -> str:

@@ -14,17 +14,17 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from livedbg.adapters.cuda.checks import uses_gpu
 from livedbg.adapters.cuda.facts import GpuFacts
-from livedbg.adapters.cuda.nvml.samples import GpuSample, NvmlTrouble, Sample
 from livedbg.linux import procfs
 from livedbg.linux.access import can_load
 from livedbg.model import Edge, EdgeKind, Resource, SourceHealth, ThreadState, ids
+from livedbg.model.errors import SourceError
 from livedbg.model.events import Event, Stamp
 from livedbg.session.adapter import Context
 from livedbg.session.pacing import Cost, Limit
@@ -33,7 +33,7 @@ from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.quantities import byte_size
 
 if TYPE_CHECKING:
-    from livedbg.adapters.cuda.nvml.bindings import Nvml
+    from livedbg.adapters.cuda.nvml.bindings import GpuSample, Nvml
 
 _STEPS: Final = 4  # samples of the thread within a time limit
 _MOST: Final = 5  # time limits after which a call that gets on is given up too
@@ -114,10 +114,10 @@ class GpuEvents:
         self._host = host
         self._shown = Publisher("nvml/processes")
 
-    def changes(self, sample: Sample, pids: frozenset[int], stamp: Stamp) -> list[Event]:
+    def changes(self, gpus: Sequence[GpuSample], pids: frozenset[int], stamp: Stamp) -> list[Event]:
         """Return the events of one sample for the observed processes."""
         resources, edges, counters = [], [], dict[tuple[str, str], tuple[float, float | None]]()
-        for gpu in sample.gpus:
+        for gpu in gpus:
             resource = self._resource(gpu)
             resources.append(resource)
             counters |= {(resource.id, name): (value, None) for name, value in gpu.counters.items()}
@@ -166,7 +166,6 @@ _POLL_UNUSED_S: Final = 5.0  # while none of our processes uses a GPU
 _LIMIT: Final = Limit(wall=0.02, most_s=10.0)  # on a busy machine, where each takes long, there is one now and then
 _LIMIT_S: Final = 5.0  # for an answer
 _ONCE_S: Final = 2.0  # the same in a session that samples once
-_SOURCE: Final = "nvml"
 _TARGET: Final = "NVML"
 
 
@@ -182,7 +181,7 @@ class NvmlAdapter(PolledAdapter):
 
     def __init__(self) -> None:
         super().__init__()
-        self._statuses = Statuses(_SOURCE)
+        self._statuses = Statuses(self.name)
         self._reader = _Reader()
         self._worker: Worker | None = None
 
@@ -210,34 +209,31 @@ class NvmlAdapter(PolledAdapter):
         begun = time.monotonic()
         used = False
         try:
-            sample = await self._worker.ask(self._reader.sample, limit_s)
+            gpus = await self._worker.ask(self._reader.sample, limit_s)
         except TimeoutError:
             said = f"NVML has not answered for {limit_s:g} s: the driver or a GPU may hang."
             self._say(context, "no-answer", said, "nvidia-smi; dmesg | grep 'NVRM: Xid'")
-        except NvmlTrouble as trouble:
+        except SourceError as trouble:
             if trouble.code != "no-bindings" or await asyncio.to_thread(uses_gpu, self._pids(context)):
-                self._say(context, trouble.code, trouble.sentence, trouble.remedy)
+                self._say(context, trouble.code, trouble.message, trouble.remedy)
             if trouble.code == "no-bindings":
                 return None
         else:
             pids = self._pids(context)
-            used = any(pids & gpu.processes.keys() for gpu in sample.gpus)
-            context.emit(*self._events.changes(sample, pids, context.stamp()))
-            self._namespaces(context, sample, used)
+            used = any(pids & gpu.processes.keys() for gpu in gpus)
+            context.emit(*self._events.changes(gpus, pids, context.stamp()))
+            self._namespaces(context, used, any(gpu.processes for gpu in gpus))
         took_s = 0.0 if self._worker.busy else time.monotonic() - begun  # a sample that was given up costs no more
         poll_s = float(options.get("nvml.interval_s", _POLL_S)) if used else _POLL_UNUSED_S
         return max(poll_s, _LIMIT.rest_s(Cost(wall_s=took_s)))
 
     def _pids(self, context: Context) -> frozenset[int]:
-        found = {target.pid for target in context.request.processes}
-        for process in context.snapshot().processes.values():
-            if process.host == context.request.host and process.target and not process.exited:
-                found.add(process.pid)
-        return frozenset(found)
+        host, processes = context.request.host, context.snapshot().processes.values()
+        living = {one.pid for one in processes if one.host == host and one.target and not one.exited}
+        return frozenset(living.union(target.pid for target in context.request.processes))
 
-    def _namespaces(self, context: Context, sample: Sample, used: bool) -> None:
+    def _namespaces(self, context: Context, used: bool, listed: bool) -> None:
         """Report a foreign PID namespace: NVML uses the host's pids, so in a container ours are unknown."""
-        listed = sum(len(gpu.processes) for gpu in sample.gpus)
         if used or not listed or not uses_gpu(self._pids(context)):
             self._statuses.only(context, _TARGET, {})
             self._statuses.say(context, _TARGET, "", health=SourceHealth.OK)
@@ -255,16 +251,13 @@ class _Reader:
     def __init__(self) -> None:
         self._nvml: Nvml | None = None
 
-    def sample(self) -> Sample:
-        """Sample once; raise NvmlTrouble if NVML can't be used."""
+    def sample(self) -> Sequence[GpuSample]:
+        """Sample once; raise SourceError if NVML can't be used."""
         if self._nvml is None:
             try:
                 from livedbg.adapters.cuda.nvml.bindings import Nvml
             except ImportError:
-                raise NvmlTrouble(
-                    "no-bindings",
-                    "The GPUs' counters can't be read: nvidia-ml-py is not installed.",
-                    "pip install nvidia-ml-py",
-                ) from None
+                sentence = "The GPUs' counters can't be read: nvidia-ml-py is not installed."
+                raise SourceError(sentence, "pip install nvidia-ml-py", "no-bindings") from None
             self._nvml = Nvml()
         return self._nvml.sample()

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import pynvml
+from msgspec import Struct, field
 
-from livedbg.adapters.cuda.nvml.samples import Gpu, GpuSample, NvmlTrouble, Sample
+from livedbg.model.errors import SourceError
 from livedbg.text.sanitize import clean_line
 
 T = TypeVar("T")
@@ -37,8 +38,38 @@ _FAILURES: Final = {
 }
 
 
+class Gpu(Struct, frozen=True):
+    """Constant properties of a GPU, with its PCI address and total memory."""
+
+    index: int
+    name: str = ""
+    uuid: str = ""
+    bus: str = ""
+    memory_bytes: int | None = None
+    driver: str = ""
+
+
+class GpuSample(Struct):
+    """One GPU at one moment.
+
+    Attributes:
+        counters: by name; unreported ones are left out.
+        held_down: reasons for reduced clocks.
+        processes: pid -> bytes of its memory (None: not reported); in the PID namespace of the driver.
+        busy: pid -> percent of recent time in which its kernels ran.
+        lost: NVML's words if the GPU does not answer any more.
+    """
+
+    gpu: Gpu
+    counters: dict[str, float] = field(default_factory=dict)
+    held_down: tuple[str, ...] = ()
+    processes: dict[int, int | None] = field(default_factory=dict)
+    busy: dict[int, int] = field(default_factory=dict)
+    lost: str = ""
+
+
 class Nvml:
-    """An open NVML, or NvmlTrouble is raised. Its methods block, and belong to one thread."""
+    """An open NVML, or SourceError is raised. Its methods block, and belong to one thread."""
 
     def __init__(self) -> None:
         self._called(pynvml.nvmlInit)
@@ -46,10 +77,10 @@ class Nvml:
         self._known: dict[int, Gpu] = {}
         self._since_us: dict[int, int] = {}
 
-    def sample(self) -> Sample:
-        """Sample all GPUs; raise NvmlTrouble if NVML does not answer."""
+    def sample(self) -> list[GpuSample]:
+        """Sample all GPUs; raise SourceError if NVML does not answer."""
         count = int(self._called(pynvml.nvmlDeviceGetCount))
-        return Sample(tuple(self._gpu(index) for index in range(count)))
+        return [self._gpu(index) for index in range(count)]
 
     def _gpu(self, index: int) -> GpuSample:
         gpu = self._known.get(index, Gpu(index))
@@ -161,4 +192,4 @@ class Nvml:
             code, sentence, remedy = _FAILURES.get(
                 number, ("nvml-failed", f"NVML says: {text}", "nvidia-smi   (shows whether the driver works)")
             )
-            raise NvmlTrouble(code, f"The GPUs can't be sampled: {sentence}.", remedy) from None
+            raise SourceError(f"The GPUs can't be sampled: {sentence}.", remedy, code) from None

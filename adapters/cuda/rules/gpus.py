@@ -5,15 +5,16 @@ Utilisation alone is no progress: it is the share of time in which some kernel r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from livedbg.adapters.cuda.facts import GpuFacts
 from livedbg.adapters.cuda.rules.sentences import launched_last, unless_alive
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import EdgeKind, Evidence, Resource, Severity, Thread, ids
@@ -105,62 +106,38 @@ class GpuWaits:
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         """Yield one finding for each process and GPU."""
         for use in _uses(state.snapshot):
-            since = use.busy.changed_mono_ns
-            lasted = state.snapshot.now(ids.parse(use.gpu.id).parts[0]).mono_ns - since
+            now_ns = state.snapshot.now(ids.parse(use.gpu.id).parts[0]).mono_ns
+            lasted = now_ns - use.busy.changed_mono_ns
             lasted = min(lasted, use.waited_ns) if use.waited_ns is not None else lasted
-            if lasted < state.settings.task_stall_ns:
-                continue
-            if use.busy.value == 0:
-                yield self._idle(use, lasted, state)
-            elif use.busy.value >= _BUSY_PERCENT:
-                yield self._busy(use, lasted, state)
+            if lasted >= state.settings.task_stall_ns and not 0 < use.busy.value < _BUSY_PERCENT:
+                memory = state.snapshot.counters.get(CounterKey(use.gpu.id, "memory_utilisation_percent"))
+                quiet = memory is not None and memory.value == 0 and now_ns - memory.changed_mono_ns >= lasted
+                yield self._finding(use, lasted, state, quiet)
 
-    def _idle(self, use: _Use, lasted: int, state: RuleInput) -> Finding:
-        who = name_of(use.thread.id, state.snapshot)
-        where = call_at(use.function, use.thread.id, state)
-        does = (
-            f"has run no kernel of {name_of(use.thread.process, state.snapshot)}" if use.of_process else "has been idle"
-        )
-        sentence = (
-            f"{use.gpu.name} {does} for {duration(lasted)} while {who} waits for it in {where}: what it waits "
-            "for is not running there."
-        )
-        steps = (
-            "look for what holds the stream up: an event that nobody records (cudaStreamWaitEvent), a host "
-            "function (cudaLaunchHostFunc), or a peer that has not joined a collective",
-            f"livedbg stacks {ids.parse(use.thread.process).short} --native",
-        )
-        return self._finding(use, lasted, state, VerdictState.STALLED, (sentence, steps))
-
-    def _busy(self, use: _Use, lasted: int, state: RuleInput) -> Finding:
+    def _finding(self, use: _Use, lasted: int, state: RuleInput, quiet: bool) -> Finding:
+        """Return the finding; `quiet` if the GPU's memory was not accessed all the time."""
         snapshot = state.snapshot
-        memory = snapshot.counters.get(CounterKey(use.gpu.id, "memory_utilisation_percent"))
-        quiet = memory is not None and memory.value == 0 and self._since(memory, snapshot, use) >= lasted
-        what = (
-            "and its memory was not touched meanwhile: a kernel spins there"
-            if quiet
-            else "a kernel runs that long, or many do: whether it spins or is slow, utilisation does not say"
-        )
-        who = name_of(use.thread.id, snapshot)
+        who, process = name_of(use.thread.id, snapshot), name_of(use.thread.process, snapshot)
+        pid = ids.parse(use.thread.process).short
+        if use.busy.value == 0:
+            does = f"has run no kernel of {process}" if use.of_process else "has been idle"
+            what = ": what it waits for is not running there"
+            steps = (
+                "look for what holds the stream up: an event that nobody records (cudaStreamWaitEvent), a host "
+                "function (cudaLaunchHostFunc), or a peer that has not joined a collective",
+                f"livedbg stacks {pid} --native",
+            )
+        else:
+            does = f"has been busy with {process}" if use.of_process else "has been busy"
+            slow = ", a kernel runs that long, or many do: whether it spins or is slow, utilisation does not say"
+            what = ", and its memory was not touched meanwhile: a kernel spins there" if quiet else slow
+            steps = (
+                f"livedbg device {pid} --dump   (which kernel, and where its warps are)",
+                "livedbg launch --recipe cuda-user-coredump -- COMMAND   (what that needs, for the next time)",
+            )
         where = call_at(use.function, use.thread.id, state)
-        busy = f"busy with {name_of(use.thread.process, snapshot)}" if use.of_process else "busy"
-        sentence = f"{use.gpu.name} has been {busy} for {duration(lasted)} while {who} waits for it in {where}, {what}."
-        steps = (
-            f"livedbg device {ids.parse(use.thread.process).short} --dump   (which kernel, and where its warps are)",
-            "livedbg launch --recipe cuda-user-coredump -- COMMAND   (what that needs, for the next time)",
-        )
-        verdict = VerdictState.STALLED if quiet else VerdictState.UNKNOWN
-        return self._finding(use, lasted, state, verdict, (sentence, steps))
-
-    @staticmethod
-    def _since(counter: Counter, snapshot: Snapshot, use: _Use) -> int:
-        return snapshot.now(ids.parse(use.gpu.id).parts[0]).mono_ns - counter.changed_mono_ns
-
-    def _finding(
-        self, use: _Use, lasted: int, state: RuleInput, verdict: VerdictState, words: tuple[str, tuple[str, ...]]
-    ) -> Finding:
-        sentence, steps = words
-        snapshot = state.snapshot
+        sentence = f"{use.gpu.name} {does} for {duration(lasted)} while {who} waits for it in {where}{what}."
+        stalled = quiet or use.busy.value == 0
         kernels, launches = launched_last(use.thread.process, snapshot)
         if kernels:
             sentence += f" Launched last (newest first): {kernels}."
@@ -168,7 +145,7 @@ class GpuWaits:
         now = snapshot.now().wall_ns
         return Finding(
             rule=self.name,
-            severity=Severity.ERROR if verdict is VerdictState.STALLED else Severity.WARNING,
+            severity=Severity.ERROR if stalled else Severity.WARNING,
             sentence=sentence,
             entities=(use.thread.id, use.gpu.id),
             evidence=(
@@ -179,13 +156,13 @@ class GpuWaits:
                     at_wall_ns=now or None,
                 ),
                 thread_evidence(use.thread, state),
-                Evidence(kind="stack", source=f"stack of {name_of(use.thread.id, snapshot)}", text=use.function),
+                Evidence(kind="stack", source=f"stack of {who}", text=use.function),
                 *launches,
             ),
             next=steps,
             inferred=True,
             since_wall_ns=now - lasted,
-            state=verdict,
+            state=VerdictState.STALLED if stalled else VerdictState.UNKNOWN,
             roots=(use.gpu.id,),
         )
 
@@ -205,60 +182,44 @@ class GpuTrouble:
         """Yield one finding for each GPU and trouble."""
         for resource in state.snapshot.resources.values():
             if resource.kind == "gpu":
-                yield from self._of(resource, state)
+                yield from self._of(resource, state.snapshot)
 
-    def _of(self, gpu: Resource, state: RuleInput) -> Iterator[Finding]:
-        snapshot = state.snapshot
+    def _of(self, gpu: Resource, snapshot: Snapshot) -> Iterator[Finding]:
         users = tuple(
             edge.source
             for edge in snapshot.edges.values()
             if edge.kind is EdgeKind.RUNS_ON and edge.target == gpu.id and edge.source in snapshot.processes
         )
-        facts = facts_of(gpu.facts, GpuFacts)
-        lost = facts.lost
-        if lost:
-            found = Finding(
-                rule=self.name,
-                severity=Severity.CRITICAL,
-                sentence=f"{gpu.name} does not answer any more: {lost}.",
-                entities=(gpu.id, *users),
-                evidence=(Evidence(kind="counter", source=f"NVML, {gpu.name}", text=lost),),
-                next=("dmesg | grep 'NVRM: Xid'", "reset the GPU (nvidia-smi --gpu-reset) or reboot the node"),
-                state=VerdictState.CRASHED if "NVML says" not in lost else None,
+
+        def found(sentence: str, proof: str, *steps: str, severity: Severity = Severity.WARNING) -> Finding:
+            evidence = (Evidence(kind="counter", source=f"NVML, {gpu.name}", text=proof),)
+            entities = (gpu.id, *users)
+            return Finding(
+                rule=self.name, severity=severity, sentence=sentence, entities=entities, evidence=evidence, next=steps
             )
-            yield unless_alive(found, snapshot, decides=bool(users))
-        for counter, words, step in _ERRORS:
+
+        facts = facts_of(gpu.facts, GpuFacts)
+        if facts.lost:
+            said, steps = f"{gpu.name} does not answer any more: {facts.lost}.", _LOST_STEPS
+            lost = found(said, facts.lost, *steps, severity=Severity.CRITICAL)
+            lost = replace(lost, state=None if "NVML says" in facts.lost else VerdictState.CRASHED)
+            yield unless_alive(lost, snapshot, decides=bool(users))
+        for counter, words in _ERRORS.items():
             seen = snapshot.counters.get(CounterKey(gpu.id, counter))
             if seen is not None and seen.value > 0:
                 rose = f", {seen.changes} times more while it was watched" if seen.changes else ""
-                yield self._warning(
-                    gpu, users, f"{gpu.name} has {words.format(f'{seen.value:g}')}{rose}.", step, counter
-                )
+                yield found(f"{gpu.name} has {words.format(f'{seen.value:g}')}{rose}.", counter, _MEMORY_STEP)
         held = [word for word in facts.held_down if word != "power cap"]
         if held:
             said = f"The clocks of {gpu.name} are held down: {', '.join(held)}."
-            yield self._warning(gpu, users, said, "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", "held_down")
-
-    def _warning(self, gpu: Resource, users: tuple[str, ...], sentence: str, step: str, what: str) -> Finding:
-        return Finding(
-            rule=self.name,
-            severity=Severity.WARNING,
-            sentence=sentence,
-            entities=(gpu.id, *users),
-            evidence=(Evidence(kind="counter", source=f"NVML, {gpu.name}", text=what),),
-            next=(step,),
-        )
+            yield found(said, "held_down", "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER")
 
 
+_LOST_STEPS: Final = ("dmesg | grep 'NVRM: Xid'", "reset the GPU (nvidia-smi --gpu-reset) or reboot the node")
 _MEMORY_STEP: Final = "nvidia-smi -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT"
-_ERRORS: Final = (
-    ("uncorrected_ecc_errors", "{} uncorrected memory errors since the driver was loaded", _MEMORY_STEP),
-    ("retired_pages_pending", "memory pages that wait for a reset to be taken out of use", _MEMORY_STEP),
-    ("remapping_pending", "memory rows that wait for a reset to be remapped", _MEMORY_STEP),
-    ("remapping_failed", "memory rows that could not be remapped", _MEMORY_STEP),
-)
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (GpuWaits(), GpuTrouble())
+_ERRORS: Final = {
+    "uncorrected_ecc_errors": "{} uncorrected memory errors since the driver was loaded",
+    "retired_pages_pending": "memory pages that wait for a reset to be taken out of use",
+    "remapping_pending": "memory rows that wait for a reset to be remapped",
+    "remapping_failed": "memory rows that could not be remapped",
+}

@@ -14,7 +14,7 @@ from msgspec import Struct
 from livedbg.adapters.cuda.rules.gpus import waits_for_gpu_in
 from livedbg.adapters.cuda.rules.sentences import launched_last
 from livedbg.analysis.diagnosis import Diagnosis, Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput, Settings
+from livedbg.analysis.rules.base import RuleInput, Settings
 from livedbg.analysis.rules.places import call_at
 from livedbg.analysis.rules.words import duration, name_of, thread_evidence, waited_ns
 from livedbg.model import Evidence, Process, Severity, Thread, WaitKind, ids
@@ -264,11 +264,6 @@ def _is_idle_on_purpose(threads: Sequence[Thread], state: RuleInput) -> bool:
         return True
     blockers = (state.snapshot.resources.get(name) for thread in threads for name in state.graph.blockers_of(thread.id))
     return any(one is not None and one.listening for one in blockers)
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (LaunchesStopped(), ThreadLaunchesStopped())
 
 
 def stacks_wanted(snapshot: Snapshot, diagnosis: Diagnosis) -> Iterator[tuple[str, tuple[str, ...]]]:

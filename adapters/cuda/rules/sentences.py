@@ -7,7 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import name_of
 from livedbg.analysis.wording import with_more
-from livedbg.model import Diagnostic, Evidence, Process, Severity, ThreadState
+from livedbg.model import Diagnostic, Evidence, Severity, ThreadState
 from livedbg.model.launches import kernel_text, launch_text
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case
@@ -61,20 +61,18 @@ class CudaContext(Struct, frozen=True):
         return [error for error in found if about(error).tool != "initcheck"]  # undefined values stop nothing
 
     @property
-    def faults(self) -> list[Diagnostic]:
-        """Return reports on the host of an error that the context does not survive."""
-        return [error for error in self.reported if about(error).sticky]
-
-    @property
     def reported(self) -> list[Diagnostic]:
         """Return reports on the host."""
         return self.of(*_REPORTED)
 
     @property
     def first_faults(self) -> list[Diagnostic]:
-        """Return the first of `faults` in each log, or the following exception with its place: all are one error."""
+        """Return the first report in each log of an error that the context does not survive: all are one error.
+
+        Of it and the exception that follows from it, the one with its place.
+        """
         found: dict[str, Diagnostic] = {}
-        for fault in self.faults:
+        for fault in (error for error in self.reported if about(error).sticky):
             first = found.setdefault(about(fault).source, fault)
             if _adds_place(first, fault):
                 found[about(fault).source] = fault
@@ -124,12 +122,6 @@ def _adds_place(first: Diagnostic, later: Diagnostic) -> bool:
     one, other = about(first), about(later)
     same = not one.host and bool(other.host) and one.error == other.error
     return same and (other.uncaught or later.message.first - first.message.last <= _AGAIN)
-
-
-def process_of(error: Diagnostic) -> tuple[str, ...]:
-    """Return its process, if known."""
-    process = about(error).process
-    return (process,) if process else ()
 
 
 def alive(error: Diagnostic, snapshot: Snapshot) -> bool:
@@ -206,7 +198,8 @@ def evidence(*errors: Diagnostic) -> tuple[Evidence, ...]:
 
 def finding_on(rule: str, error: Diagnostic, severity: Severity, **more: Any) -> Finding:
     """Return a finding on an error of its process; `more` are other fields of the finding."""
-    known = {"entities": process_of(error), "evidence": evidence(error)}
+    process = about(error).process
+    known = {"entities": (process,) if process else (), "evidence": evidence(error)}
     return finding_about(rule, error, severity, **{**known, **more})
 
 
@@ -248,17 +241,10 @@ CONTEXT_LOST = "The CUDA context is lost, and {} still lives: every CUDA call in
 _OVER = (ThreadState.ZOMBIE, ThreadState.DEAD)
 
 
-def first_alive(entities: Collection[str], snapshot: Snapshot) -> Process | None:
-    """Return a living process among entities; if none of them is a known process, any living target."""
-    named = [snapshot.processes[entity] for entity in entities if entity in snapshot.processes]
-    about = named or [process for process in snapshot.processes.values() if process.target]
-    return next((process for process in about if not process.exited and process.state not in _OVER), None)
-
-
 def unless_alive(
     finding: Finding, snapshot: Snapshot, words: str = "{} still lives.", *, decides: bool = True
 ) -> Finding:
-    """Make a crash finding inconclusive if its process, or a possible one, was seen alive (L1).
+    """Make a crash finding inconclusive if its process was seen alive; any target, if no process is known (L1).
 
     Args:
         words: sentence on that process, with a place for its name.
@@ -266,7 +252,9 @@ def unless_alive(
     """
     if finding.state is not VerdictState.CRASHED:
         return finding
-    process = first_alive(finding.entities, snapshot)
+    named = [snapshot.processes[entity] for entity in finding.entities if entity in snapshot.processes]
+    processes = named or [process for process in snapshot.processes.values() if process.target]
+    process = next((one for one in processes if not one.exited and one.state not in _OVER), None)
     if process is None:
         return finding
     said = sentence_case(words.format(name_of(process.id, snapshot)))

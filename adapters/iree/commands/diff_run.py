@@ -100,7 +100,7 @@ def command(
         )
         for at, name in enumerate("AB")
     ]
-    same = (sides[0].device, sides[0].flags, sides[0].compiler) == (sides[1].device, sides[1].flags, sides[1].compiler)
+    same = sides[0].same(sides[1])
     exact = same and rtol is None and atol is None
     folder = keep or Path(tempfile.mkdtemp(prefix="livedbg-diff-run-"))
     folder.mkdir(parents=True, exist_ok=True)

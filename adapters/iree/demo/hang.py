@@ -12,13 +12,9 @@ import sys
 from importlib.resources import as_file, files
 from pathlib import Path
 
+from livedbg.adapters.iree.differences.toolchain import target_flags
 from livedbg.model.errors import UsageError
 
-_FLAGS = (
-    "--iree-hal-target-device=local",
-    "--iree-hal-local-target-device-backends=llvm-cpu",
-    "--iree-llvmcpu-target-cpu=host",
-)
 _INPUTS = ("--input=16x16xf32=1.0", "--input=16x16xf32=0.75", "--input=16x32xf32=0.1")
 
 
@@ -37,7 +33,8 @@ def main(folder: Path) -> None:
         )
     module = folder / "gated.vmfb"
     with as_file(files("livedbg.adapters.iree.demo").joinpath("gated.mlir")) as source:
-        subprocess.run([str(compiler), source.name, *_FLAGS, "-o", str(module)], check=True, cwd=source.parent)
+        command = [str(compiler), source.name, *target_flags("local-task", "", ()), "-o", str(module)]
+        subprocess.run(command, check=True, cwd=source.parent)
     program = Path(runtime.origin).parents[1] / "_runtime_libs" / "iree-run-module"
     words = [f"--module={module}", "--device=local-task", "--function=main", "--task_topology_group_count=2", *_INPUTS]
     os.execv(program, [str(program), *words])

@@ -96,7 +96,8 @@ def compare_traces(
         runs: which run of each.
         mates: the other side's name of each dispatch (F1); None if they have the same names.
     """
-    here, there = _of_run(one, runs[0]), _of_run(other, runs[1])
+    here = [call for call in one.calls if call.run == runs[0]]
+    there = [call for call in other.calls if call.run == runs[1]]
     waiting: dict[str, list[Call]] = {}
     for call in there:
         waiting.setdefault(call.name, []).append(call)
@@ -142,10 +143,6 @@ def small_differences(
     return bits.first if own == ["inherited"] else None
 
 
-def _of_run(trace: Trace, run: int) -> list[Call]:
-    return [call for call in trace.calls if call.run == run]
-
-
 def _pair(traces: tuple[Trace, Trace], calls: tuple[Call, Call], ordinal: int, tolerance: Tolerance) -> CallDifference:
     (one, other), (call, mate) = traces, calls
     inputs = _tensors(one, other, call.inputs, mate.inputs, tolerance)
@@ -166,12 +163,8 @@ def _any(differences: Sequence[Difference | None]) -> bool:
 def _tensors(
     one: Trace, other: Trace, here: Sequence[Saved], there: Sequence[Saved], tolerance: Tolerance
 ) -> list[Difference | None]:
-    return [_tensor(one, other, mine, its, tolerance) for mine, its in zip(here, there, strict=False)]
-
-
-def _tensor(one: Trace, other: Trace, mine: Saved, its: Saved, tolerance: Tolerance) -> Difference | None:
-    actual, expected = one.tensor(mine), other.tensor(its)
-    return None if actual is None or expected is None else compare(actual, expected, tolerance)
+    pairs = ((one.tensor(mine), other.tensor(its)) for mine, its in zip(here, there, strict=False))
+    return [None if mine is None or its is None else compare(mine, its, tolerance) for mine, its in pairs]
 
 
 _TOLD = 6

@@ -176,8 +176,7 @@ def _call(first: CallDifference) -> str:
 
 
 def _twice(whole: Whole) -> bool:
-    one, other = whole.request.sides
-    return (one.device, one.flags, one.compiler) == (other.device, other.flags, other.compiler)
+    return whole.request.sides[0].same(whole.request.sides[1])
 
 
 def _label(whole: Whole, side: Side) -> str:

@@ -163,6 +163,10 @@ class Side(Struct, frozen=True):
     parameters: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
 
+    def same(self, other: Side) -> bool:
+        """Return whether both compile and run alike: then only what is not deterministic differs."""
+        return (self.device, self.flags, self.compiler) == (other.device, other.flags, other.compiler)
+
 
 def target_flags(device: str, hardware: str, flags: Sequence[str]) -> list[str]:
     """Return the flags that compile for a device or its hardware; [] if the user's flags name a target."""

@@ -102,8 +102,7 @@ class Alone(Struct):
         differs: None if it could not be run alone.
         reason: why not.
         outputs: how its outputs differ.
-        modules: the `.mlir` of each side.
-        folder: of these, and of the inputs.
+        folder: of the modules and the inputs.
         commands: compile and run them by hand, in the folder.
         runs: how often each side made the call.
     """
@@ -111,7 +110,6 @@ class Alone(Struct):
     differs: bool | None = None
     reason: str = ""
     outputs: tuple[Difference | None, ...] = ()
-    modules: tuple[Path, ...] = ()
     folder: Path = Path()
     commands: tuple[str, ...] = ()
     runs: int = 1
@@ -130,7 +128,6 @@ def isolate(culprit: CallDifference, request: Request, flows: tuple[Path, Path],
         return Alone(reason="the values of its inputs could not be read")
     inputs = save_inputs(expected, culprit.calls[1], folder)
     traces: list[Trace] = []
-    modules: list[Path] = []
     commands: list[str] = []
     for side, flow, call in zip(request.sides, flows, culprit.calls, strict=True):
         source = folder / f"alone-{side.name}.mlir"
@@ -143,9 +140,8 @@ def isolate(culprit: CallDifference, request: Request, flows: tuple[Path, Path],
             return Alone(reason=f"it does not compile alone on side {side.name}: {error}")
         trace = request.run(side, binary, folder / side.name, words_for(inputs, folder), "main")
         if trace.failure:
-            return Alone(reason=f"alone it fails on side {side.name}: {trace.failure}", modules=tuple(modules))
+            return Alone(reason=f"alone it fails on side {side.name}: {trace.failure}")
         traces.append(trace)
-        modules.append(source)
         commands += by_hand(side, source, inputs)
     found = differing_runs(traces[0], traces[1], request.tolerance, request.runs)
     known = bool(found.results) and all(one is not None for one in found.results)
@@ -153,7 +149,6 @@ def isolate(culprit: CallDifference, request: Request, flows: tuple[Path, Path],
         differs=any(one is not None and one.differs for one in found.results) if known else None,
         reason="" if known else "the values of its outputs could not be read",
         outputs=tuple(found.results),
-        modules=tuple(modules),
         folder=folder,
         commands=tuple(commands),
         runs=request.runs,

@@ -11,9 +11,8 @@ from livedbg.model.errors import LivedbgError
 
 
 def main(path: str) -> int:
-    from livedbg.adapters.iree.flow.compare import compare
+    from livedbg.adapters.iree.flow.compare import compare, reduce
     from livedbg.adapters.iree.flow.isolate import isolate
-    from livedbg.adapters.iree.flow.reduce import reduce
     from livedbg.adapters.iree.flow.sanity import sanity
 
     ask = read_ask(Path(path))

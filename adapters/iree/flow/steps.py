@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from livedbg.adapters.iree.facts import dispatch_facts
 from livedbg.model import TaskState
@@ -111,27 +111,17 @@ _SHOWN: Final = 4  # running dispatches
 _LAST: Final = 3
 
 
-class _Ask(msgspec.Struct):
-    number: int
-    argv: tuple[str, ...]
-    handed: dict[str, str]
-    folder: str
-    limit_s: float | None
-
-
 def plan(ask: StepAsk) -> Sequence[str]:
     """Return the command of a step."""
     path = ask.folder / _ASK
-    path.write_bytes(
-        msgspec.json.encode(_Ask(ask.number, ask.argv, dict(ask.handed), str(ask.folder.resolve()), ask.limit_s))
-    )
+    resolved = structs.replace(ask, folder=ask.folder.resolve(), handed=dict(ask.handed))
+    path.write_bytes(msgspec.json.encode(resolved, enc_hook=str))
     return (sys.executable, "-m", "livedbg.adapters.iree.flow", str(path))
 
 
 def read_ask(path: Path) -> StepAsk:
     """Return the request of a step's program."""
-    ask = msgspec.json.Decoder(ready(_Ask)).decode(path.read_bytes())
-    return StepAsk(number=ask.number, argv=ask.argv, handed=ask.handed, folder=Path(ask.folder), limit_s=ask.limit_s)
+    return msgspec.json.decode(path.read_bytes(), type=ready(StepAsk), dec_hook=lambda kind, text: kind(text))
 
 
 def read(run: StepRun) -> StepFound:
@@ -147,16 +137,8 @@ def read(run: StepRun) -> StepFound:
         lines.append(("found" if running else "now", f"It has not ended, and is {note.doing}.{running}"))
     elif run.code:
         lines.append(("found", f"The step's program failed: {_last(run.output)}."))
-    return StepFound(
-        lines=tuple(lines),
-        hands=hands,
-        cause=note.cause,
-        wrong_value=note.wrong_value,
-        hung=note.hung,
-        failed=note.failed,
-        undone=note.undone,
-        lacks=note.lacks,
-    )
+    found = {name: getattr(note, name) for name in ("cause", "wrong_value", "hung", "failed", "undone", "lacks")}
+    return StepFound(lines=tuple(lines), hands=hands, **found)
 
 
 def _open(note: Note, lines: list[tuple[str, str]]) -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Final
 
 from msgspec import Struct, field, structs
 
-from livedbg.adapters.iree.facts import DispatchFacts, dispatch_facts
+from livedbg.adapters.iree.facts import DispatchFacts, dispatch_facts, iree_task
 from livedbg.adapters.iree.live.image import Image
 from livedbg.adapters.iree.live.libraries import Dispatch, Library
 from livedbg.adapters.iree.live.loops import Loop, OnStack
@@ -318,12 +318,10 @@ class Loose:
                 continue  # one stack (W1)
             name = self._names.task(on.dispatch.name, key[0])
             before = tasks[name].where if name in tasks else tuple(filter(None, (on.device,)))
-            tasks[name] = Task(
-                id=name,
-                system="iree",
-                name=name.rpartition("/")[2],
-                kernel=on.dispatch.name,
-                state=TaskState.RUNNING,
+            tasks[name] = iree_task(
+                name,
+                on.dispatch.name,
+                TaskState.RUNNING,
                 since_mono_ns=first,
                 where=(*before, on.thread),
                 owner=self._owner,
@@ -331,8 +329,8 @@ class Loose:
                     dispatch=on.dispatch.name,
                     by="stacks",
                     lines=lines_of([on]),
-                    source=on.dispatch.source or "",
-                    device=on.device or "",
+                    source=on.dispatch.source,
+                    device=on.device,
                 ),
             )
             yield Edge(kind=EdgeKind.RUNS_ON, source=name, target=on.thread)

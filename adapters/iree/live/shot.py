@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import struct
 from collections.abc import Collection, Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
 from msgspec import Struct, field, structs
@@ -30,10 +29,10 @@ from livedbg.adapters.iree.live.image import Image, Runtime, runtime_in
 from livedbg.adapters.iree.live.libraries import Code, Dispatch, Libraries, Library, code_mappings, read_code
 from livedbg.adapters.iree.live.operations import Driver, Operation, Point, Semaphore, find_operations, find_semaphores
 from livedbg.adapters.iree.live.recordings import Command, Recording, read_progress, read_recordings
-from livedbg.adapters.iree.live.waits import Waits, is_own_name, waits_of
+from livedbg.adapters.iree.live.waits import Waits, is_own, waits_of
 from livedbg.linux import memory
 from livedbg.linux.maps import Mapping, find_mapping, parse_maps
-from livedbg.linux.procfs import parse_schedstat, read_file, read_stat, thread_ids
+from livedbg.linux.procfs import BlockedSyscall, blocked_syscall, parse_schedstat, read_file, read_stat, thread_ids
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
@@ -233,7 +232,7 @@ class Reader:
 
     def _is_own(self, tid: int) -> bool:
         try:
-            return is_own_name(read_stat(self._pid, tid).name)
+            return is_own(read_stat(self._pid, tid).name)
         except OSError:
             return False  # it has ended
 
@@ -346,7 +345,7 @@ def _buffers(operations: dict[int, Operation], driver: Driver) -> list[int]:
 def _stack_pointer(pid: int, tid: int) -> int:
     """Return the stack pointer of a thread in a blocking system call; 0 for others."""
     try:
-        words = Path(f"/proc/{pid}/task/{tid}/syscall").read_text("ascii").split()
+        seen = blocked_syscall(pid, tid)
     except OSError:
         return 0
-    return int(words[-2], 16) if len(words) > 3 else 0
+    return seen.sp if isinstance(seen, BlockedSyscall) and seen.number >= 0 else 0

@@ -15,13 +15,13 @@ Invariants:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, structs
 
-from livedbg.adapters.iree.facts import DispatchFacts, SemaphoreFacts
+from livedbg.adapters.iree.facts import WORKGROUPS, DispatchFacts, SemaphoreFacts, iree_task
 from livedbg.adapters.iree.live.loops import Loop, OnStack
 from livedbg.adapters.iree.live.operations import Names, Operation, Point
 from livedbg.adapters.iree.live.recordings import (
@@ -56,37 +56,8 @@ class Turn(Struct, frozen=True):
     before: str = ""
 
 
-class Turns:
-    """The running dispatches of one process's operations."""
-
-    def __init__(self) -> None:
-        self._known: dict[Hashable, Turn] = {}
-
-    def keep(self, operations: Collection[Hashable]) -> None:
-        self._known = {at: turn for at, turn in self._known.items() if at in operations}
-
-    def seen(self, operation: Hashable, index: int, name: str, running: Sequence[OnStack], since_ns: int) -> Turn:
-        """Note that an operation runs one of its commands.
-
-        Args:
-            operation: its key.
-            index: number of the command.
-            name: of its dispatch.
-            running: stacks as evidence; none if it is the only command.
-            since_ns: the first scan of the operation.
-        """
-        turn = self._known.get(operation)
-        if turn is None or turn.index != index:
-            begun_ns = max(since_ns, min((on.taken_mono_ns for on in running), default=since_ns))
-            before = turn.name if turn is not None else next((on.before for on in running if on.before), "")
-            turn = self._known[operation] = Turn(index, name, begun_ns, before)
-        return turn
-
-
+_Key: TypeAlias = tuple[int, tuple[Point, ...], int]
 _OUTSIDERS: Final = 3  # threads that are named
-WORKGROUPS: Final = "workgroups"
-"""Name of the counter of workgroups that are begun, of an operation."""
-
 NO_LOOPS: Final[Mapping[str, Loop]] = MappingProxyType({})
 _MOST_COMMANDS: Final = 500
 
@@ -127,7 +98,7 @@ class View:
         self._seen: dict[int, _Seen] = {}
         self._ended: Counter[tuple[int, tuple[Point, ...]]] = Counter()  # of those that were shown
         self._loose = Loose(self._names, process.id)
-        self._turns = Turns()
+        self._turns: dict[_Key, Turn] = {}  # what the operations run
         self._shot: Shot | None = None
 
     def take(self, shot: Shot, mono_ns: int) -> None:
@@ -156,7 +127,7 @@ class View:
         points: set[Point] = set()
         shot = self._shot
         standing = {at: one for at, one in shot.operations.items() if self._seen[at].looks > 1} if shot else {}
-        active = self._active(standing, running)
+        active = self._active(shot, standing, running) if shot is not None else {}
         for one in standing.values():
             self._operation(one, active.get(one.address, ()), running=running, tasks=tasks, edges=edges)
             points.update(one.waits)
@@ -180,8 +151,9 @@ class View:
 
     def _counted(self) -> Iterator[tuple[tuple[str, str], tuple[int, int]]]:
         """Yield the begun and total workgroups of each command buffer."""
-        for one in self._shot.operations.values() if self._shot is not None else ():
-            recording = self._shot.recordings.get(one.command_buffer) if self._shot is not None else None
+        shot = self._shot
+        for one in shot.operations.values() if shot is not None else ():
+            recording = shot.recordings.get(one.command_buffer) if shot is not None else None
             done = begun(recording) if recording is not None and not one.blocked else None
             if done is not None:
                 yield (self._task(one), WORKGROUPS), done
@@ -193,7 +165,7 @@ class View:
     def _task(self, one: Operation) -> str:
         return self._names.task(one.kind, self._generation(one))
 
-    def _generation(self, one: Operation) -> tuple[int, tuple[Point, ...], int]:
+    def _generation(self, one: Operation) -> _Key:
         """Return a key that distinguishes an operation from former ones with its address and signals.
 
         Other operations share their names, so that a program that makes progress doesn't create ever more names.
@@ -209,14 +181,15 @@ class View:
         text = f"in the semaphore's list of waits: value {point.value}, it is at {value}"
         return Edge(kind=EdgeKind.WAITS_FOR, source=source, target=self._sem(point), evidence=text)
 
-    def _active(self, standing: Mapping[int, Operation], running: list[OnStack]) -> dict[int, tuple[Command, ...]]:
+    def _active(
+        self, shot: Shot, standing: Mapping[int, Operation], running: list[OnStack]
+    ) -> dict[int, tuple[Command, ...]]:
         """Map operations to the commands that may run now; () if not known (W3)."""
-        assert self._shot is not None or not standing
         found: dict[int, tuple[Command, ...]] = {}
         counted = set[int]()
         shares = Counter(one.device for one in standing.values() if not one.blocked)
         for at, one in standing.items():
-            recording = self._shot.recordings.get(one.command_buffer) if self._shot is not None else None
+            recording = shot.recordings.get(one.command_buffer)
             if recording is not None and not one.blocked:
                 found[at] = tuple(active_in(recording, running, alone=shares[one.device] == 1))
                 counted.update({at} if recording.progress is not None else ())
@@ -224,7 +197,8 @@ class View:
         for at, commands in found.items():
             if at not in counted and any(owners[command.dispatch] > 1 for command in commands):
                 found[at] = ()
-        self._turns.keep([self._generation(standing[at]) for at in found])
+        kept = {self._generation(standing[at]) for at in found}
+        self._turns = {key: turn for key, turn in self._turns.items() if key in kept}
         return found
 
     def _operation(
@@ -241,12 +215,10 @@ class View:
         recording = self._shot.recordings.get(one.command_buffer)
         unknown = recording is not None and not one.blocked and not active
         commands = one_of(recording) if recording is not None and unknown else ""
-        tasks[name] = Task(
-            id=name,
-            system="iree",
-            name=name.rpartition("/")[2],
-            kernel=None,
-            state=TaskState.SUBMITTED if one.blocked else TaskState.RUNNING,
+        tasks[name] = iree_task(
+            name,
+            None,
+            TaskState.SUBMITTED if one.blocked else TaskState.RUNNING,
             since_mono_ns=seen.since_ns,
             where=(one.device,),
             owner=self._process.id,
@@ -282,15 +254,13 @@ class View:
             facts = facts_of_command(command, progress, one.device, waits=waits)
             since_ns = seen.since_ns if waits else seen.mark_since_ns
             if not waits and progress is None:
-                turn = self._turns.seen(self._generation(one), command.index, command.dispatch.name, here, since_ns)
+                turn = self._turn(self._generation(one), command.index, command.dispatch.name, here, since_ns)
                 since_ns = turn.since_ns
-                facts = structs.replace(facts, after=turn.before or "")
-            tasks[name] = Task(
-                id=name,
-                system="iree",
-                name=name.rpartition("/")[2],
-                kernel=command.dispatch.name,
-                state=TaskState.SUBMITTED if waits else state_of(command, progress),
+                facts = structs.replace(facts, after=turn.before)
+            tasks[name] = iree_task(
+                name,
+                command.dispatch.name,
+                TaskState.SUBMITTED if waits else state_of(command, progress),
                 since_mono_ns=since_ns,
                 where=(one.device, *threads),
                 owner=self._process.id,
@@ -306,6 +276,22 @@ class View:
             else:
                 text = "the command buffer ends when its dispatches have"
                 edges.append(Edge(kind=EdgeKind.WAITS_FOR, source=operation, target=name, evidence=text))
+
+    def _turn(self, operation: _Key, index: int, name: str, running: Sequence[OnStack], since_ns: int) -> Turn:
+        """Note that an operation runs one of its commands.
+
+        Args:
+            index: number of the command.
+            name: of its dispatch.
+            running: stacks as evidence; none if it is the only command.
+            since_ns: the first scan of the operation.
+        """
+        turn = self._turns.get(operation)
+        if turn is None or turn.index != index:
+            begun_ns = max(since_ns, min((on.taken_mono_ns for on in running), default=since_ns))
+            before = turn.name if turn is not None else next((on.before for on in running if on.before), "")
+            turn = self._turns[operation] = Turn(index, name, begun_ns, before)
+        return turn
 
     def _command(self, one: Operation, command: Command) -> str:
         assert command.dispatch is not None

@@ -100,13 +100,8 @@ _INSIDE: Final = lazy_re(
 )
 
 
-def is_own(thread: Thread) -> bool:
-    """Return whether a thread is the runtime's or the driver's own."""
-    return is_own_name(thread.name)
-
-
-def is_own_name(name: str) -> bool:
-    """Return whether a thread name is one of the runtime or the driver."""
+def is_own(name: str) -> bool:
+    """Return whether a thread of that name is the runtime's or the driver's own."""
     return _OWN.match(name) is not None
 
 
@@ -143,7 +138,7 @@ def outsiders_of(process: str, stuck: Collection[str], waiting: Collection[str],
         if thread.process == process
         and not thread.exited
         and thread.id not in behind
-        and not is_own(thread)
+        and not is_own(thread.name)
         and not _inside(snapshot.stacks.get(thread.id))
     ]
     waits = _behind(waiting, snapshot)

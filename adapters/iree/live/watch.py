@@ -223,11 +223,10 @@ class LiveWatch:
                 for thread in snapshot.threads.values()
                 if thread.process in self._watched and thread.process not in moving
                 if not thread.exited and thread.id not in snapshot.stacks
-                if not is_own(thread) or (thread.state is ThreadState.RUNNING and thread.id not in idle)
+                if not is_own(thread.name) or (thread.state is ThreadState.RUNNING and thread.id not in idle)
             ]
-            idle.update(
-                thread.id for thread in missing if is_own(thread) and sleeps(_number(thread.process), thread.tid)
-            )
+            own = (thread for thread in missing if is_own(thread.name))
+            idle.update(thread.id for thread in own if sleeps(_number(thread.process), thread.tid))
             return all(thread.id in idle for thread in missing)
 
         if context.request.stacks != "none":

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
-from livedbg.adapters.iree.facts import dispatch_facts
+from livedbg.adapters.iree.facts import MADE_NAN, WORKGROUPS, dispatch_facts
 from livedbg.adapters.iree.rules.semaphores import longest_wait
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about, finding_of
 from livedbg.analysis.rules.words import duration, many, name_of, thread_evidence
 from livedbg.model import CauseClass, Evidence, Severity, Task, TaskState
 from livedbg.model.snapshot import CounterKey
 
 _SYSTEM: Final = "iree"
-_COUNTER: Final = "workgroups"
 _SHOWN: Final = 2
 _NOTED_NS: Final = 300_000_000
 _SHORT_NS: Final = 10_000_000
@@ -50,7 +49,7 @@ def _moved(task: Task, state: RuleInput) -> str:
     if facts.after and since_ns < state.settings.task_stall_ns:
         ago = f", {duration(since_ns)} ago" if since_ns >= _SHORT_NS else ""
         return f"it has come after {facts.after}{ago}"
-    counter = state.snapshot.counters.get(CounterKey(facts.operation, _COUNTER))
+    counter = state.snapshot.counters.get(CounterKey(facts.operation, WORKGROUPS))
     if counter is None or not counter.changes:
         return ""
     step_ns = (counter.changed_mono_ns - counter.first_mono_ns) / counter.changes
@@ -183,11 +182,6 @@ def _next(task: Task, state: RuleInput) -> tuple[str, ...]:
     )
 
 
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (RunningDispatch(), RunningSubmission(), MadeNaN(), TracedDispatch(), VulkanLogged())
-
-
 _NEXT: Final = (
     "livedbg launch --recipe iree-trace-tensors -- iree-compile …   (each dispatch in a submission of its own, traced)",
     "livedbg launch --recipe iree-profile -- COMMAND   (the device's own events)",
@@ -242,7 +236,6 @@ def _finding(rule: str, task: Task, state: RuleInput) -> Finding | None:
     )
 
 
-_CODE: Final = "made-nan"
 _TRACE: Final = (
     "livedbg diff-run MODULE.mlir --device local-task --device local-sync   (the dispatch alone, with its inputs)"
 )
@@ -260,7 +253,7 @@ class MadeNaN:
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         for said in state.snapshot.diagnostics.values():
-            if said.system == _SYSTEM and said.code == _CODE:
+            if said.system == _SYSTEM and said.code == MADE_NAN:
                 facts = dispatch_facts(said)
                 sentence = f"{said.sentence} Inputs: {facts.inputs}. Outputs: {facts.outputs}."
                 steps = (_TRACE, "check it for 0/0, a logarithm or root of a negative number, or a sum that overflows")

@@ -8,7 +8,7 @@ from typing import Final
 
 from livedbg.adapters.iree.facts import semaphore_facts
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.words import duration, edge_evidence, many, name_of, waited_ns
 from livedbg.model import Evidence, Resource, Severity, Thread
 from livedbg.model.snapshot import Snapshot
@@ -107,11 +107,6 @@ def _finding(rule: str, resource: Resource, waiters: Sequence[str], state: RuleI
         roots=(resource.id,) if long and not until else (),
         decides=long and not stalled and not until,  # else what is in flight decides
     )
-
-
-def rules() -> Sequence[Rule]:
-    """Return the rules of this module."""
-    return (MissingSignal(), OpenCircle())
 
 
 _SHOWN_OF_CIRCLE: Final = 6

@@ -16,7 +16,7 @@ import math
 import operator
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -152,16 +152,10 @@ def _closing(text: str, opening: int) -> int:
 
 def split_top(text: str) -> list[str]:
     """Split a list at commas outside of all brackets."""
-    found, depth, begin = [], 0, 0
-    for match in _BRACKET_OR_COMMA.finditer(text):
-        sign = match[0]
-        if sign in "([{":
-            depth += 1
-        elif sign in ")]}":
-            depth -= 1
-        elif depth <= 0:
-            found.append(text[begin : match.start()].strip())
-            begin = match.end()
+    found, begin = [], 0
+    for match in _outside_brackets(_BRACKET_OR_COMMA, text):
+        found.append(text[begin : match.start()].strip())
+        begin = match.end()
     last = text[begin:].strip()
     return [*found, last] if last else found
 
@@ -180,21 +174,20 @@ def _parsed(text: str) -> tuple[str, str | tuple[str, ...]]:
 
 @lru_cache(maxsize=64)
 def _halves(text: str) -> tuple[str, str, str]:
-    match = _outside_brackets(_BRACKET_OR_SIGN, text)
+    match = next(_outside_brackets(_BRACKET_OR_SIGN, text), None)
     return (text[: match.start()], "=", text[match.end() :]) if match is not None else (text, "", "")
 
 
-def _outside_brackets(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
-    """Return the first match of a sign outside of all brackets; the pattern matches brackets and signs."""
+def _outside_brackets(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of a sign outside of all brackets; the pattern matches brackets and signs."""
     depth = 0
     for match in pattern.finditer(text):
         if match[0] in "([{":
             depth += 1
         elif match[0] in ")]}":
             depth -= 1
-        elif not depth:
-            return match
-    return None
+        elif depth <= 0:
+            yield match
 
 
 def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
@@ -205,20 +198,12 @@ def _operation(right: str) -> tuple[str, str | tuple[str, ...]]:
         end = _closing(body, match.end() - 1)
         if not body[end + 1 :].strip():
             return match[1], body[match.end() : end]
-    spread = _binary_operation(body)
-    if spread is not None:
-        return spread
+    match = next(_outside_brackets(_BRACKET_OR_OPERATOR, body), None)
+    if match is not None:  # `A + B`, with spaces around the operator
+        return match[0], (body[: match.start()].strip(), body[match.end() :].strip())
     if body and body[0] in "-!~":
         return f"unary {body[0]}", (body[1:].strip(),)
     return "", (body,)
-
-
-def _binary_operation(body: str) -> tuple[str, tuple[str, ...]] | None:
-    """Return a binary operation: `A + B`, the operator outside of all brackets with spaces around it."""
-    match = _outside_brackets(_BRACKET_OR_OPERATOR, body)
-    if match is None:
-        return None
-    return match[0], (body[: match.start()].strip(), body[match.end() :].strip())
 
 
 Number = float | int | bool
@@ -258,7 +243,7 @@ _CALLS: Final[dict[str, Callable[..., Number]]] = {
     "float": float,
 }
 
-_C10: Final = {
+TORCH_TYPES: Final = {
     "c10::BFloat16": "__bfloat",
     "c10::Half": "__half",
     "long": "int64_t",
@@ -266,6 +251,7 @@ _C10: Final = {
     "c10::complex<float>": "std::complex<float>",
     "c10::complex<double>": "std::complex<double>",
 }
+"""The IR's name of a type in an argument list."""
 
 
 def number_of(text: str, known: Mapping[str, Number]) -> Number | None:
@@ -337,11 +323,4 @@ DTYPES: Final = {
     "std::complex<float>": Dtype("ComplexFloat", "complex64", "complex"),
     "std::complex<double>": Dtype("ComplexDouble", "complex128", "complex"),
 }
-
-
 """By the name in the IR."""
-
-
-def dtype_of_torch(name: str) -> str:
-    """Return the IR's name of a type in an argument list (`c10::BFloat16`)."""
-    return _C10.get(name, name)

@@ -163,9 +163,6 @@ class Writer:
             raise Uncovered(f"{_said(expression)}: the size {text} is not known")
         return int(value)
 
-    def _sizes(self, tensor: Tensor, expression: Expression) -> list[int]:
-        return [self._size(axis.expanded or axis.extent, expression) for axis in tensor.logical]
-
     # operations with forms of their own
 
     def reduction(self, expression: Expression) -> str:
@@ -201,13 +198,12 @@ class Writer:
         dims = [domain.root.index(axis) for axis in domain.logical]
         return f"permute({self._value(expression, 0)}, dims={dims})"
 
-    def expand(self, expression: Expression) -> str:
-        """Translate `T1 = expand( T0 )`, to the sizes of its output."""
-        return f"expand({self._value(expression, 0)}, shape={self._sizes(expression.outputs[0], expression)})"
-
-    def reshape(self, expression: Expression) -> str:
-        """Translate `T1 = reshape( T0 )`, to the sizes of its output."""
-        return f"reshape({self._value(expression, 0)}, new_shape={self._sizes(expression.outputs[0], expression)})"
+    def resized(self, expression: Expression) -> str:
+        """Translate `T1 = expand( T0 )` or `T1 = reshape( T0 )`, to the sizes of its output."""
+        name = {"expand": "shape", "reshape": "new_shape"}[expression.operation]
+        axes = expression.outputs[0].logical
+        sizes = [self._size(axis.expanded or axis.extent, expression) for axis in axes]
+        return f"{expression.operation}({self._value(expression, 0)}, {name}={sizes})"
 
     def full(self, expression: Expression) -> str:
         """Translate `full({8, 16}, float(3))`."""
@@ -217,8 +213,7 @@ class Writer:
 
     def iota(self, expression: Expression) -> str:
         """Translate `iota(16, 0, 2, int64_t)`."""
-        values = [self._value(expression, number) for number in range(3)]
-        length, start, step = values
+        length, start, step = (self._value(expression, number) for number in range(3))
         return f"iota(length={length}, start={start}, step={step}, dtype={_dtype(expression.outputs[0], expression)})"
 
     def select(self, expression: Expression) -> str:
@@ -262,8 +257,8 @@ _SPECIAL: Final[dict[str, Callable[[Writer, Expression], str]]] = {
     "broadcast": Writer.broadcast,
     "squeeze": Writer.squeeze,
     "Set.Permute": Writer.permute,
-    "expand": Writer.expand,
-    "reshape": Writer.reshape,
+    "expand": Writer.resized,
+    "reshape": Writer.resized,
     "full": Writer.full,
     "iota": Writer.iota,
     "select": Writer.select,

@@ -11,7 +11,7 @@ from typing import Final
 from livedbg.adapters.nvfuser.dumps.failures import Failure, groups_in, parts_of
 from livedbg.adapters.nvfuser.dumps.scan import Scanner
 from livedbg.adapters.nvfuser.dumps.segments import SegmentedFusion
-from livedbg.adapters.nvfuser.dumps.statement_reader import Said, read_statements
+from livedbg.adapters.nvfuser.dumps.statement_reader import read_statements
 from livedbg.adapters.nvfuser.dumps.statements import (
     Arguments,
     Definition,
@@ -20,6 +20,7 @@ from livedbg.adapters.nvfuser.dumps.statements import (
     Kernel,
     Script,
     Segmented,
+    Statement,
     Whole,
 )
 from livedbg.logs.clock import SourceClock
@@ -98,13 +99,12 @@ def gather(path: Path) -> Material:
     if not found.files:
         raise SourceError(f"{path} holds no log that can be read.", "give a log, a folder of logs, or a recording")
     for file in found.files:
-        reader = _Gatherer(material, file.path.name)
+        gatherers: dict[str, _Gatherer] = {}
         try:
             for said in read_statements(file.path):
-                reader.take(said)
+                gatherers.setdefault(said.prefix, _Gatherer(material, file.path.name)).take(said.statement)
         except SourceError as error:
             material.problems.append(error.message)
-        reader.close()
     _pair_up(material)
     return material
 
@@ -114,57 +114,45 @@ def _groups_of(part: Failure) -> list[int]:
     return [part.group] if part.group is not None else sorted(groups_in(part))
 
 
-class _Gatherer:
-    """Sorts one log's statements."""
-
-    def __init__(self, material: Material, name: str) -> None:
-        self._material = material
-        self._name = name
-        self._of: dict[str, _State] = {}
-
-    def take(self, said: Said) -> None:
-        state = self._of.setdefault(said.prefix, _State())
-        statement = said.statement
-        where = f"{self._name}:{statement.line}" if statement.line is not None else self._name
-        material = self._material
-        match statement:
-            case Script():
-                state.script = statement
-                material.scripts = [*material.scripts[-_KEPT:], (statement, where)]
-            case Whole():
-                state.whole = statement
-            case Domains():
-                state.domains = statement
-            case Segmented():
-                state.cut = Cut(statement.fusion, where, state.whole, state.domains, state.script)
-                state.whole = state.domains = None
-                material.cuts = [*material.cuts[-_KEPT:], state.cut]
-            case Kernel():
-                if state.cut is not None and state.cut.number is None:
-                    state.cut.number = statement.fusion
-            case Arguments():
-                if statement.group is not None and state.cut is not None:
-                    state.cut.arguments[statement.group] = statement
-            case Definition():
-                if statement.group is not None:
-                    state.definitions[statement.group] = statement.text
-                    if state.cut is not None:
-                        state.cut.definitions[statement.group] = statement.text
-            case Failed():
-                material.errors = [*material.errors[-_KEPT:], Found(statement.failure, where, state.cut)]
-
-    def close(self) -> None:
-        for state in self._of.values():
-            self._material.definitions.update(state.definitions)
-
-
 @dataclass(slots=True)
-class _State:
+class _Gatherer:
+    """Sorts the statements of one log (and rank in it): which belong together."""
+
+    material: Material
+    name: str
     script: Script | None = None
     whole: Whole | None = None
     domains: Domains | None = None
     cut: Cut | None = None
-    definitions: dict[int, str] = field(default_factory=dict)
+
+    def take(self, statement: Statement) -> None:
+        where = f"{self.name}:{statement.line}" if statement.line is not None else self.name
+        material = self.material
+        match statement:
+            case Script():
+                self.script = statement
+                material.scripts = [*material.scripts[-_KEPT:], (statement, where)]
+            case Whole():
+                self.whole = statement
+            case Domains():
+                self.domains = statement
+            case Segmented():
+                self.cut = Cut(statement.fusion, where, self.whole, self.domains, self.script)
+                self.whole = self.domains = None
+                material.cuts = [*material.cuts[-_KEPT:], self.cut]
+            case Kernel():
+                if self.cut is not None and self.cut.number is None:
+                    self.cut.number = statement.fusion
+            case Arguments():
+                if statement.group is not None and self.cut is not None:
+                    self.cut.arguments[statement.group] = statement
+            case Definition():
+                if statement.group is not None:
+                    material.definitions[statement.group] = statement.text
+                    if self.cut is not None:
+                        self.cut.definitions[statement.group] = statement.text
+            case Failed():
+                material.errors = [*material.errors[-_KEPT:], Found(statement.failure, where, self.cut)]
 
 
 def _pair_up(material: Material) -> None:
@@ -180,18 +168,14 @@ def _pair_up(material: Material) -> None:
 
 
 def _recording(path: Path, material: Material) -> None:
-    gatherers: dict[str, _Gatherer] = {}
-    scanners: dict[tuple[str, str], Scanner] = {}
+    of: dict[tuple[str, str], tuple[Scanner, _Gatherer]] = {}
     for source, writer, text, number in _lines(path, material):
-        gatherer = gatherers.setdefault(source, _Gatherer(material, PurePath(source).name))
-        scanner = scanners.setdefault((source, writer), Scanner())
+        scanner, gatherer = of.setdefault((source, writer), (Scanner(), _Gatherer(material, PurePath(source).name)))
         for statement in scanner.feed(text, number):
-            gatherer.take(Said(writer, statement))
-    for (source, writer), scanner in scanners.items():
+            gatherer.take(statement)
+    for scanner, gatherer in of.values():
         for statement in scanner.finish():
-            gatherers[source].take(Said(writer, statement))
-    for gatherer in gatherers.values():
-        gatherer.close()
+            gatherer.take(statement)
     _pair_up(material)
 
 

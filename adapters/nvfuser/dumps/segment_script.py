@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from livedbg.adapters.nvfuser.dumps.ir import DTYPES, Number, Tensor, dtype_of_torch, number_of
+from livedbg.adapters.nvfuser.dumps.ir import DTYPES, TORCH_TYPES, Number, Tensor, number_of
 from livedbg.adapters.nvfuser.dumps.operations import Uncovered, Writer, literal
 from livedbg.adapters.nvfuser.dumps.reproduction_sources import Cut
 from livedbg.adapters.nvfuser.dumps.script_run import ScriptInput, inputs_of
@@ -46,7 +46,7 @@ def build_segment(cut: Cut, number: int) -> Built:
     if not group.complete:
         built.uncovered = "the dump of this group is cut off"
         return built
-    sizes = _Sizes(cut, group, built)
+    sizes = _Sizes(cut, built)
     writer = Writer(sizes.known, cut.domains.tensors if cut.domains is not None else {})
     inputs: list[str] = []
     try:
@@ -95,13 +95,13 @@ def _from_definition(cut: Cut, group: Group, built: Built) -> Built:
             for word in re.findall(r"-?\d{1,18}", (re.search(r"shape=\[([^\]]{0,2000})\]", about) or ["", ""])[1])
         ]
         dtype = (re.search(r"DataType\.(\w+)", about) or ["", "Float"])[1]
-        known = next((size for size, kind in launched if _fits(size, kind, shape, dtype)), None)
-        if known is not None:
-            launched.remove(next(one for one in launched if _fits(*one, shape, dtype)))
+        known = next((one for one in launched if _fits(*one, shape, dtype)), None)
         tensors += 1
-        if known is None and -1 in shape:
+        if known is not None:
+            launched.remove(known)
+        elif -1 in shape:
             built.notes.append(f"the sizes of tensor {tensors} of the inputs aren't said: {_DEFAULT} each")
-        size = known if known is not None else tuple(_DEFAULT if one < 0 else one for one in shape)
+        size = known[0] if known is not None else tuple(_DEFAULT if one < 0 else one for one in shape)
         torch = next((d.torch for d in DTYPES.values() if d.bindings == dtype), "float32")
         inputs.append(f"torch.testing.make_tensor({size}, dtype=torch.{torch}, device='cuda:0')")
     body = text.rstrip("\n").split("\n")
@@ -117,7 +117,7 @@ def _fits(size: tuple[int, ...], kind: str, shape: list[int], dtype: str) -> boo
 
 def _listed(cut: Cut, group: Group, built: Built) -> list[tuple[tuple[int, ...], str]]:
     """Return (size, type) of the group's input tensors in the dump."""
-    sizes = _Sizes(cut, group, built)
+    sizes = _Sizes(cut, built)
     try:
         return [(sizes.size(tensor), tensor.dtype) for tensor in group.inputs]
     except Uncovered:
@@ -163,20 +163,20 @@ def head_of(cut: Cut) -> Iterator[str]:
 class _Sizes:
     """Sizes in the segmented fusion: from the script's inputs, and from launch arguments."""
 
-    def __init__(self, cut: Cut, group: Group, built: Built) -> None:
+    def __init__(self, cut: Cut, built: Built) -> None:
         self.known: dict[str, Number] = {}
         self._built = built
         self._sources: dict[int, ScriptInput] = {}
         self._defined: dict[int, str] = {}
         self._domains = cut.domains.tensors if cut.domains is not None else {}
-        self._launched = _launched(cut.arguments.get(group.number))
         self._from_script(cut)
         for group_number, said in cut.arguments.items():
             self._from_arguments(cut.fusion.groups.get(group_number), said)
 
     def _from_script(self, cut: Cut) -> None:
-        made = inputs_of(cut.script.text) if cut.script is not None else []
-        defined = _definitions(cut.script.text) if cut.script is not None else []
+        text = cut.script.text if cut.script is not None else ""
+        made = inputs_of(text)
+        defined = [match[2] for match in _DEFINED.finditer(text) if match[1] == "tensor"]
         whole = cut.whole.inputs if cut.whole is not None else []
         if len(made) != len(whole):
             return
@@ -287,11 +287,6 @@ class _Sizes:
         return literal(value)
 
 
-def _definitions(text: str) -> list[str]:
-    """Return the arguments of each `define_tensor` of a script, on one line each, as nvFuser prints them."""
-    return [match[2] for match in _DEFINED.finditer(text) if match[1] == "tensor"]
-
-
 def _flag(domain: Domain | None, tensor: Tensor, place: int) -> bool:
     """Return whether an axis is contiguous with the next one, as far as printed."""
     if domain is None or len(domain.contiguity) != len(domain.allocation or domain.logical):
@@ -310,7 +305,7 @@ def _launched(said: Arguments | None) -> list[tuple[tuple[int, ...], str]]:
         match = _SHAPE.search(line)
         if match is not None:
             size = tuple(int(word) for word in match[1].replace(" ", "").split(",") if 0 < len(word) < 19)
-            found.append((size, dtype_of_torch(match[2])))
+            found.append((size, TORCH_TYPES.get(match[2], match[2])))
     return found
 
 

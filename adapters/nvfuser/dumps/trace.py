@@ -41,7 +41,6 @@ class ThreadTrace(Struct):
         open: its open passes, outermost first.
         last_us: time of its newest event.
         last: pass of that event.
-        unmatched: ends without a beginning (the file's beginning is missing).
     """
 
     pid: int
@@ -50,7 +49,6 @@ class ThreadTrace(Struct):
     last_us: int = 0
     last: str = ""
     events: int = 0
-    unmatched: int = 0
 
 
 def is_trace(head: bytes) -> bool:
@@ -65,15 +63,12 @@ class TraceReader:
         threads: by (pid, tid).
         ended: the process ended the trace at its exit.
         last_us: time of the newest event.
-        dropped: number of threads beyond the limit.
     """
 
     def __init__(self) -> None:
         self.threads: dict[tuple[int, int], ThreadTrace] = {}
         self.ended = False
-        self.events = 0
         self.last_us = 0
-        self.dropped = 0
         self._rest = b""
         self._names: dict[bytes, str] = {}
 
@@ -88,7 +83,6 @@ class TraceReader:
         self._rest = piece[cut:]
 
     def _take(self, raw: bytes, kind: bytes, pid: int, tid: int, at_us: int) -> None:
-        self.events += 1
         self.last_us = max(self.last_us, at_us)
         if kind == b"I":
             self.ended = raw == b"TRACE_END"
@@ -101,7 +95,6 @@ class TraceReader:
         thread = self.threads.get((pid, tid))
         if thread is None:
             if len(self.threads) >= _THREADS:
-                self.dropped += 1
                 return
             thread = self.threads[pid, tid] = ThreadTrace(pid, tid)
         thread.events += 1
@@ -114,4 +107,3 @@ class TraceReader:
             if thread.open[number].name == name:
                 del thread.open[number:]
                 return
-        thread.unmatched += 1

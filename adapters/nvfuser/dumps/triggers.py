@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-FAILURES: Final = (b"Error from segmentation group", b"INTERNAL ASSERT FAILED at", b"Exception raised from ")
-"""Those of errors."""
-
 TRIGGERS: Final = (
     b"Segmented_Fusion{",
     b"Re-written complete fusion:{",
@@ -22,6 +19,7 @@ TRIGGERS: Final = (
     b"from nvfuser",
     b"def nvfuser_",
     b"Python definition for segmented group",
-    *FAILURES,
+    b"Error from segmentation group",
+    b"INTERNAL ASSERT FAILED at",
+    b"Exception raised from ",
 )
-"""All of them."""

@@ -1,18 +1,22 @@
-"""The kernel's log, played back: /dev/kmsg gives the same lines, one a read."""
+"""The kernel's log, played back (/dev/kmsg gives the same lines, one a read), and beside the logs of a job."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from livedbg.adapters.cuda.adapter import CudaAdapter, KernelLog
 from livedbg.adapters.proc import ProcAdapter
+from livedbg.analysis.diagnosis import VerdictState
+from livedbg.commands.signals import started
 from livedbg.session.adapter import Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.conftest import Target, eventually, seen_when
+from tests.logs.reading import verdict as diagnosed
 from tests.waiting import WALL_S
 
 
@@ -22,6 +26,15 @@ def record(pid: int, number: int, since_boot_s: float, rest: str = "Ch 00000008"
     return (
         f"3,1234,{microseconds},-;NVRM: Xid (PCI:0000:01:00): {number}, pid={pid}, name=train, {rest}\n SUBSYSTEM=pci\n"
     )
+
+
+@contextmanager
+def watching(target: Target, log: Path) -> Iterator[LiveView]:
+    """A session that watches a process and that log."""
+    options = {"cuda.kernel-log": str(log)}
+    request = Request(host="box", processes=(TargetProcess(pid=target.pid),), stacks="none", options=options)
+    with started(LiveView(request, adapters=[ProcAdapter(), CudaAdapter()])) as view:
+        yield view
 
 
 def test_only_what_is_of_gpus_and_only_once(tmp_path: Path) -> None:
@@ -57,15 +70,9 @@ def test_a_pipe_without_anything_new_does_not_block(tmp_path: Path) -> None:
 
 def test_a_log_that_may_not_be_read_is_told(spawn: Callable[..., Target], tmp_path: Path) -> None:
     target = spawn([sys.executable, "-c", "print('READY', flush=True); input()"])
-    options = {"cuda.kernel-log": str(tmp_path)}  # a folder can't be read
-    request = Request(host="box", processes=(TargetProcess(pid=target.pid),), stacks="none", options=options)
-    view = LiveView(request, adapters=[ProcAdapter(), CudaAdapter()])
-    view.start()
-    try:
+    with watching(target, tmp_path) as view:  # a folder can't be read
         said = "can't be read (Is a directory): Xids are known from named logs only."
         eventually(lambda: any(said in found.sentence for found in view.latest().diagnosis.findings.values()))
-    finally:
-        view.stop()
 
 
 def test_an_xid_of_the_process_that_is_looked_at(spawn: Callable[..., Target], tmp_path: Path) -> None:
@@ -73,15 +80,7 @@ def test_an_xid_of_the_process_that_is_looked_at(spawn: Callable[..., Target], t
     target = spawn([sys.executable, "-c", "print('READY', flush=True); input()"])
     path = tmp_path / "kmsg"
     path.write_text(record(target.pid, 79, 0.001))
-    request = Request(
-        host="box",
-        processes=(TargetProcess(pid=target.pid),),
-        stacks="none",
-        options={"cuda.kernel-log": str(path)},
-    )
-    view = LiveView(request, adapters=[ProcAdapter(), CudaAdapter()])
-    view.start()
-    try:
+    with watching(target, path) as view:
         assert view.wait_settled(WALL_S)
         with path.open("a") as file:
             now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
@@ -99,5 +98,22 @@ def test_an_xid_of_the_process_that_is_looked_at(spawn: Callable[..., Target], t
         assert len(update.snapshot.diagnostics) == 1
         target.kill()
         eventually(lambda: view.latest().diagnosis.verdict.state == "crashed")
-    finally:
-        view.stop()
+
+
+GONE = (
+    "Feb 14 05:03:43 gpu-1 kernel: NVRM: The NVIDIA GPU 0000:b3:00.0\n                              NVRM: (PCI ID: "
+    "10de:2941) installed in this system has\n                              NVRM: fallen off the bus and is not "
+    "responding to commands.\nFeb 14 05:03:43 gpu-1 kernel: nvidia 0000:b3:00.0: probe with driver nvidia failed\n"
+)
+
+
+def test_what_a_host_had_is_a_crash_alone_and_unknown_beside_the_log_of_a_job() -> None:
+    assert diagnosed(GONE).state is VerdictState.CRASHED
+    assert diagnosed(GONE, "step 1\nstep 2\n").state is VerdictState.UNKNOWN
+
+
+def test_a_gpu_that_is_gone_is_why_a_kernel_failed() -> None:
+    failed = 'Traceback (most recent call last):\n  File "t.py", line 7, in f\n    x.item()\nRuntimeError: CUDA error: '
+    found = diagnosed(GONE, f"{failed}unspecified launch failure\n")
+    assert found.state is VerdictState.CRASHED
+    assert found.sentence.startswith("GPU 0000:b3:00.0 has fallen off the bus")

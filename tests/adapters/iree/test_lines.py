@@ -1,18 +1,24 @@
-"""Lines of dispatches: only of an image whose code is that in memory."""
+"""Lines of dispatches, only of an image whose code is that in memory; samples of workers."""
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import struct
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from livedbg.adapters.iree.live import watch
-from livedbg.adapters.iree.live.libraries import Library
+from livedbg.adapters.iree.live import loops, watch
+from livedbg.adapters.iree.live.libraries import Libraries, Library
+from livedbg.adapters.iree.live.loops import Loops
 from livedbg.adapters.iree.live.watch import Lines
 from livedbg.linux.maps import Mapping
+from livedbg.session.adapter import Context
 
 CODE = bytes(range(64))
 
@@ -43,3 +49,15 @@ def test_I1_an_image_with_other_code_than_that_in_memory_gives_no_lines(
     assert at("m.vmfb") == "m.mlir:130"
     assert at("other.vmfb") == ""
     assert at("gone.vmfb") == ""
+
+
+@pytest.mark.invariant("iree_loops.Q2")
+def test_Q2_a_thread_that_sleeps_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loops, "_FOR_S", 1e9)
+    context: Any = SimpleNamespace(request=SimpleNamespace(options={}, host="box"), emit=lambda *_: None)
+    with subprocess.Popen(["sleep", "1000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as target:
+        try:
+            look = Loops(target.pid).look(cast("Context", context), {target.pid: "thread:x"}, Libraries(target.pid).at)
+            assert asyncio.run(asyncio.wait_for(look, 100)) == {}
+        finally:
+            target.kill()

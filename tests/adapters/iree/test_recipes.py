@@ -35,6 +35,10 @@ def _find(program: str) -> str:
     return program if program.startswith("/") else f"/usr/bin/{program}"
 
 
+def _compiles(folder: Path) -> list[str | Path]:
+    return [Path(sys.executable).with_name("iree-compile"), *COMPILE, "-o", folder / "made.vmfb"]
+
+
 def _said(name: str, option: str, command: list[str | Path], folder: Path) -> tuple[int, str, str]:
     """Run a command with a recipe: its exit code, what is said of the recipe, and what the command printed."""
     recipe = recipes()[0][name]
@@ -73,51 +77,40 @@ def _said(name: str, option: str, command: list[str | Path], folder: Path) -> tu
 def test_flags_of_the_compiler_are_seen_to_act(
     compiled: Compile, name: str, option: str, file: str, tmp_path: Path
 ) -> None:
-    compiler = Path(sys.executable).with_name("iree-compile")
-    code, said, printed = _said(name, option, [compiler, *COMPILE, "-o", tmp_path / "made.vmfb"], tmp_path)
+    code, said, printed = _said(name, option, _compiles(tmp_path), tmp_path)
     assert (code, said) == (0, ""), printed[-1000:]
     assert (tmp_path / file).exists()
 
 
 def test_a_module_with_instruments_that_can_not_be_loaded_is_reported(compiled: Compile, tmp_path: Path) -> None:
-    compiler = Path(sys.executable).with_name("iree-compile")
-    command = [compiler, *COMPILE, "-o", tmp_path / "made.vmfb"]
-    code, said, _ = _said("iree-instrument", "", command, tmp_path)
+    code, said, _ = _said("iree-instrument", "", _compiles(tmp_path), tmp_path)
     assert code == 0 and "can not be loaded" in said
 
 
 def test_a_changed_source_of_a_dispatch_replaces_it(compiled: Compile, tmp_path: Path) -> None:
-    compiler, folder = Path(sys.executable).with_name("iree-compile"), tmp_path / "changed"
-    made: tuple[str | Path, ...] = ("-o", tmp_path / "made.vmfb")
-    dumped = _compile_to(compiler, "--compile-to=executable-targets", f"--iree-hal-dump-executable-sources-to={folder}")
-    assert dumped == 0 and list(folder.glob("*.mlir"))
-    code, said, printed = _said("iree-substitute", str(folder), [compiler, *COMPILE, *made], tmp_path)
+    folder, compiling = tmp_path / "changed", _compiles(tmp_path)
+    dumps = [*compiling, "--compile-to=executable-targets", f"--iree-hal-dump-executable-sources-to={folder}"]
+    dumped = subprocess.run(list(map(str, dumps)), cwd=SOURCES, capture_output=True, check=False, timeout=250)
+    assert dumped.returncode == 0 and list(folder.glob("*.mlir"))
+    code, said, printed = _said("iree-substitute", str(folder), compiling, tmp_path)
     assert (code, said) == (0, ""), printed[-1000:]
     (tmp_path / "empty").mkdir()
-    _, said, printed = _said("iree-substitute", str(tmp_path / "empty"), [compiler, *COMPILE, *made], tmp_path)
+    _, said, printed = _said("iree-substitute", str(tmp_path / "empty"), compiling, tmp_path)
     assert "had no visible effect" in said and "No file of the folder" in said, printed[-1000:]
 
 
-def _compile_to(compiler: Path, *flags: str) -> int:
-    command = [str(compiler), *COMPILE, *flags, "-o", os.devnull]
-    return subprocess.run(command, cwd=SOURCES, capture_output=True, check=False, timeout=250).returncode
-
-
 def test_a_dispatch_of_another_name_is_reported(compiled: Compile, tmp_path: Path) -> None:
-    compiler = Path(sys.executable).with_name("iree-compile")
-    command = [compiler, *COMPILE, "-o", tmp_path / "made.vmfb"]
-    _, said, printed = _said("iree-trace-dispatch", "no_such_dispatch", command, tmp_path)
+    _, said, printed = _said("iree-trace-dispatch", "no_such_dispatch", _compiles(tmp_path), tmp_path)
     assert "had no visible effect" in said and "No dispatch has that name" in said, printed[-1000:]
+
+
+def _runs(module: Path) -> list[str | Path]:
+    return [tool("iree-run-module"), f"--module={module}", "--device=local-task", *INPUTS]
 
 
 @pytest.mark.parametrize("name", ["iree-profile", "iree-replay", "iree-statistics", "iree-one-worker", "iree-abort"])
 def test_flags_of_the_runtime_are_seen_to_act(compiled: Compile, name: str, tmp_path: Path) -> None:
-    command: list[str | Path] = [
-        tool("iree-run-module"),
-        f"--module={compiled('gated')}",
-        "--device=local-task",
-        *INPUTS,
-    ]
+    command = _runs(compiled("gated"))
     code, said, printed = again(
         lambda folder: _said(name, "", command, folder), lambda seen: seen[:2] == (0, ""), tmp_path, _TRIES
     )
@@ -130,12 +123,7 @@ def test_a_flag_that_another_program_does_not_know_is_reported(compiled: Compile
 
 
 def test_a_trace_of_the_virtual_machine_is_not_in_the_wheel(compiled: Compile, tmp_path: Path) -> None:
-    command: list[str | Path] = [
-        tool("iree-run-module"),
-        f"--module={compiled('gated')}",
-        "--device=local-task",
-        *INPUTS,
-    ]
+    command = _runs(compiled("gated"))
     code, said, _ = _said("iree-vm-trace", "", command, tmp_path)
     assert code == 0 and "IREE_VM_EXECUTION_TRACING_FORCE_ENABLE" in said
 
@@ -176,7 +164,7 @@ def test_U1_only_a_library_with_one_header_that_has_the_mark_is_changed(compiled
 
 def test_a_module_with_a_sanitizer_needs_a_runtime_with_it(compiled: Compile, tmp_path: Path) -> None:
     module = compiled("gated", *SANITIZED)
-    command: list[str | Path] = [tool("iree-run-module"), f"--module={module}", "--device=local-task", *INPUTS]
+    command = _runs(module)
     recipe = recipes()[0]["iree-sanitize"]
     done = subprocess.run([str(word) for word in command], capture_output=True, check=False, timeout=100)
     (tmp_path / "err.log").write_bytes(done.stderr)

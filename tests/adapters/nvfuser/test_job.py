@@ -9,8 +9,7 @@ import pytest
 from livedbg.adapters.nvfuser.dumps.statement_reader import read_statements
 from livedbg.adapters.nvfuser.dumps.statements import Kernel, Segmented
 from livedbg.adapters.nvfuser.events import Emitter
-from livedbg.adapters.nvfuser.job import Job
-from livedbg.adapters.nvfuser.records import Mark
+from livedbg.adapters.nvfuser.job import Job, Mark
 from livedbg.model.events import Stamp
 
 _HERE = Path(__file__).parents[2] / "fixtures/nvfuser"

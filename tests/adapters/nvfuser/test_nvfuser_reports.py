@@ -271,3 +271,47 @@ def test_an_error_of_a_test_names_it(text: str, test: str, tmp_path: Path) -> No
     sentence = report(tmp_path)[1]["verdict"]["sentence"]
     assert "No clone of T3 was made" in sentence
     assert sentence.endswith(test) and (", in test" in sentence) is bool(test)
+
+
+TRACE = 'Traceback (most recent call last):\n  File "/w/bench.py", line 41, in <module>\n    fd.execute(inputs)\n'
+FAILED = TRACE + (
+    'RuntimeError: INTERNAL ASSERT FAILED at "/b/Fuser/csrc/runtime/fusion_kernel_runtime.cpp":358, please report a '
+    "bug "
+    "with repro script to NVFuser at https://github.com/NVIDIA/Fuser/issues. Detected exception while compiling fusion "
+    "segments in parallel. Error messages from all threads are printed below.\n\nError from segmentation group 8:  "
+    'INTERNAL ASSERT FAILED at "/b/Fuser/csrc/transform_iter.cpp":546, please report a bug with repro script to '
+    "NVFuser "
+    "at https://github.com/NVIDIA/Fuser/issues. Error during replay.\n"
+)
+ALONE = TRACE + (
+    'RuntimeError: same INTERNAL ASSERT FAILED at "/b/Fuser/csrc/fusion_cache.cpp":120, please report a bug with repro '
+    "script to NVFuser at https://github.com/NVIDIA/Fuser/issues. Inputs mismatch: 2 and 3\n"
+)
+OTHER = (
+    TRACE + 'RuntimeError: INTERNAL ASSERT FAILED at "../aten/src/ATen/core/ivalue_inl.h":1910, please report a bug.\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        (
+            FAILED,
+            "Segmentation group 8 of a fusion was not compiled: Error during replay (at csrc/transform_iter.cpp:546)",
+        ),
+        (ALONE, "nvFuser threw: Inputs mismatch: 2 and 3 (at csrc/fusion_cache.cpp:120)"),
+        (OTHER, "Crashed"),
+    ],
+)
+def test_the_error_of_nvfuser_leads_not_the_exception_that_carries_it(tmp_path: Path, text: str, begins: str) -> None:
+    (tmp_path / "run.log").write_text(text)
+    verdict = report(tmp_path)[1]["verdict"]
+    assert verdict["state"] == "crashed" and verdict["sentence"].startswith(begins)
+
+
+def test_a_sentence_has_no_extents_of_iteration_domains(tmp_path: Path) -> None:
+    text = ALONE.replace(
+        "Inputs mismatch: 2 and 3", "No mapping for T7_l[ iS1{( ceilDiv(( 1 * 597 ), 1) )}, iV4{4} ] dim: 2"
+    )
+    (tmp_path / "run.log").write_text(text)
+    assert "No mapping for T7_l[ iS1, iV4{4} ] dim: 2" in report(tmp_path)[1]["verdict"]["sentence"]

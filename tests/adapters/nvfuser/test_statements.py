@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.nvfuser.dumps.statement_reader import StatementReader, read_statements
+from livedbg.adapters.nvfuser.dumps.failures import FailureReader, begins
+from livedbg.adapters.nvfuser.dumps.segments import parse_segments
+from livedbg.adapters.nvfuser.dumps.statement_reader import LogFollower, StatementReader, read_statements
 from livedbg.adapters.nvfuser.dumps.statements import (
     Arguments,
     BadOption,
@@ -17,6 +20,9 @@ from livedbg.adapters.nvfuser.dumps.statements import (
     Script,
     Segmented,
 )
+from livedbg.adapters.nvfuser.model import NvfuserModel
+from livedbg.model import LogSource
+from livedbg.model.events import Stamper, TasksSeen
 
 _HERE = Path(__file__).parents[2] / "fixtures/nvfuser"
 
@@ -206,3 +212,54 @@ def test_what_an_error_says_in_words(text: str, said: list[str], tmp_path: Path)
     log.write_text(text)
     failures = [one.statement for one in read_statements(log) if isinstance(one.statement, Failed)]
     assert [failed.failure.summary for failed in failures] == said
+
+
+def test_a_number_that_no_expression_can_have_costs_itself_and_not_the_dump() -> None:
+    huge = "9" * 5000
+    lines = [
+        "Segmented_Fusion Dump: -- Re-written complete fusion:{",
+        "groups:",
+        f"pointwise{{0, {huge}, 1}}",
+        "reduction{2, 3}",
+        "edges:",
+    ]
+    with_damage = parse_segments(lines)
+    without = parse_segments([line.replace(f" {huge},", "") for line in lines])
+    assert with_damage == without
+
+
+def test_what_pytest_compared_with_a_pattern_was_caught() -> None:
+    assertion = 'extent > 0 INTERNAL ASSERT FAILED at "/opt/nvfuser/csrc/resize.cpp":31, please report a bug.'
+    assert begins(f"RuntimeError: {assertion}")
+    assert not begins(f"E            Input: '{assertion}")
+    assert not begins(f"E   Actual message: '{assertion}")
+
+
+@pytest.mark.parametrize(("folder", "ours"), [("jit/codegen/cuda", True), ("jit/runtime", False), ("autograd", False)])
+def test_its_own_folder_within_pytorch_is_nvfuser_s(folder: str, ours: bool) -> None:
+    place = f"../torch/csrc/{folder}/fill.cpp"
+    assertion = f'n == m INTERNAL ASSERT FAILED at "{place}":31, please report a bug to PyTorch. No tank'
+    reader = FailureReader(f"RuntimeError: {assertion}", 1, [])
+    reader.feed(f"Exception raised from fill at {place}:31 (most recent call first):", 2)
+    failure = reader.end()
+    assert (failure is not None and failure.ours) is ours
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_log_that_takes_longer_than_one_look_is_read_to_its_end(tmp_path: Path, packed: bool) -> None:
+    data = b"".join(
+        (_HERE / "compile_error.log").read_bytes().replace(b"_f0_", b"_f%d_" % number) for number in range(40)
+    )
+    path = tmp_path / ("run.log.gz" if packed else "run.log")
+    path.write_bytes(gzip.compress(data, 1) if packed else data)
+    model = NvfuserModel()
+    model.want(LogSource(id="log:h/run", name=path.name, path=str(path)))
+    follower = LogFollower(model)
+    looks = 1
+    while follower.read(0.0, True):
+        looks += 1
+        assert looks < 10_000
+    assert looks > 1 and not follower.problems
+    seen = [event for event in model.collect(Stamper("h")()) if isinstance(event, TasksSeen)]
+    tasks = {task.id for event in seen for task in event.tasks}
+    assert {f"task:nvfuser/f{number}/g1" for number in range(40)} <= tasks

@@ -7,7 +7,8 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ from livedbg.adapters.cuda.cudagdb.dump_files import find_dump_pipe
 from livedbg.adapters.cuda.cudagdb.dump_request import send_request
 from livedbg.adapters.proc import ProcAdapter
 from livedbg.analysis.rules.base import Settings
+from livedbg.commands.signals import started
 from livedbg.model.errors import SourceError, TargetUnsuitable
 from livedbg.model.intents import DumpDevice, Refresh
 from livedbg.session.adapter import Request, TargetProcess
@@ -64,6 +66,20 @@ def job(spawn: Spawn, folder: Path, core: Path, *words: str, **variables: str) -
     """A process that takes orders, working in `folder`."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("CUDA_")}
     return spawn([sys.executable, DUMPER, core, *words], env={**clean, **variables}, cwd=folder)
+
+
+@contextmanager
+def watching(target: Target, gdb: str, *, read_only: bool = False) -> Iterator[tuple[LiveView, CudaGdbAdapter]]:
+    """A session that watches a job with that cuda-gdb, and its adapter."""
+    process, adapter = TargetProcess(target.pid), CudaGdbAdapter()
+    request = Request(host="box", processes=(process,), stacks="none", gdb=gdb, read_only=read_only)
+    with started(LiveView(request, adapters=[ProcAdapter(), adapter])) as view:
+        yield view, adapter
+
+
+def ready(view: LiveView) -> None:
+    """Wait until it is seen that the job takes orders."""
+    eventually(lambda: any(s.code == "dump-ready" for s in view.latest().snapshot.statuses.values()))
 
 
 @pytest.fixture
@@ -271,18 +287,13 @@ def test_the_app_s_intent_takes_a_dump_and_says_what_stands(
     spawn: Spawn, player: Play, folder: Path, gpu_core: Path
 ) -> None:
     target = job(spawn, folder, gpu_core, **ASKABLE)
-    request = Request(host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("hang"))
-    view = LiveView(request, adapters=[ProcAdapter(), CudaGdbAdapter()])
     process = f"process:box/{target.pid}"
-    view.start()
-    try:
-        eventually(lambda: any(s.code == "dump-ready" for s in view.latest().snapshot.statuses.values()))
+    with watching(target, player("hang")) as (view, _):
+        ready(view)
         assert not view.latest().snapshot.intrusions
         view.send(DumpDevice(process=process))
         eventually(lambda: process in view.latest().snapshot.devices)
         snapshot = view.latest().snapshot
-    finally:
-        view.stop()
     assert snapshot.devices[process].kernels[0].warps == 64
     assert [touch.what for touch in snapshot.intrusions] == ["gpu dump"]
 
@@ -293,15 +304,10 @@ def test_G1_no_dump_is_ordered_unasked_or_forbidden(
     spawn: Spawn, player: Play, folder: Path, gpu_core: Path, read_only: bool
 ) -> None:
     target = job(spawn, folder, gpu_core, **ASKABLE, CUDA_ENABLE_COREDUMP_ON_EXCEPTION="1")
-    request = Request(
-        host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("hang"), read_only=read_only
-    )
-    adapter, notices, looks = CudaGdbAdapter(), list[str](), list[str]()
-    view = LiveView(request, adapters=[ProcAdapter(), adapter])
-    view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
-    view.start()
-    try:
-        eventually(lambda: any(s.code == "dump-ready" for s in view.latest().snapshot.statuses.values()))
+    notices, looks = list[str](), list[str]()
+    with watching(target, player("hang"), read_only=read_only) as (view, adapter):
+        view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
+        ready(view)
         if read_only:
             view.send(DumpDevice(process=f"process:box/{target.pid}"))
             eventually(lambda: bool(notices))
@@ -313,8 +319,6 @@ def test_G1_no_dump_is_ordered_unasked_or_forbidden(
                 view.send(Refresh())
                 eventually(lambda least=number: len(looks) > least)
         assert not view.latest().snapshot.intrusions
-    finally:
-        view.stop()
     assert all("--read-only forbids" in notice for notice in notices)
     assert not list(folder.glob("*.nvcudmp"))
     pipe = os.open(folder / Path(target.words[0]).name, os.O_RDWR | os.O_NONBLOCK)
@@ -332,18 +336,13 @@ def test_G2_a_dump_that_can_t_be_read_stands_in_the_ledger(
 
     monkeypatch.setattr("livedbg.adapters.cuda.cudagdb.adapter.read_dump", unreadable)
     target = job(spawn, folder, gpu_core, **ASKABLE)
-    request = Request(host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("hang"))
     notices: list[str] = []
-    view = LiveView(request, adapters=[ProcAdapter(), CudaGdbAdapter()])
-    view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
-    view.start()
-    try:
-        eventually(lambda: any(s.code == "dump-ready" for s in view.latest().snapshot.statuses.values()))
+    with watching(target, player("hang")) as (view, _):
+        view.subscribe(lambda update: notices.append(update.notice) if update.notice else None)
+        ready(view)
         view.send(DumpDevice(process=f"process:box/{target.pid}"))
         eventually(lambda: notices == ["This dump can't be read."])
         eventually(lambda: [touch.what for touch in view.latest().snapshot.intrusions] == ["gpu dump"])
-    finally:
-        view.stop()
 
 
 @pytest.mark.parametrize("aborts", [False, True], ids=["goes on", "aborts"])
@@ -352,17 +351,11 @@ def test_a_dump_that_the_job_writes_by_itself_is_read_without_a_touch(
 ) -> None:
     named = {"CUDA_ENABLE_COREDUMP_ON_EXCEPTION": "1", "CUDA_COREDUMP_FILE": "gpu.core"}
     target = job(spawn, folder, gpu_core, "slow", *(["abort"] if aborts else []), **named)
-    request = Request(host="box", processes=(TargetProcess(target.pid),), stacks="none", gdb=player("illegal-address"))
-    adapter = CudaGdbAdapter()
-    view = LiveView(request, adapters=[ProcAdapter(), adapter])
-    view.start()
-    try:
+    with watching(target, player("illegal-address")) as (view, adapter):
         eventually(lambda: any(adapter._watches.values()))  # what is there by then is none of its dumps
         target.stdin.write(b"\n")
         eventually(lambda: bool(view.latest().snapshot.devices))
         update = view.latest()
-    finally:
-        view.stop()
     assert not update.snapshot.intrusions
     (state,) = update.snapshot.devices.values()
     assert state.faults[0].code == 14 and state.source == "core dump"
