@@ -5,7 +5,7 @@ Invariants:
         lines away; of the texts of one signature the nearest, and of two that are as near the later one.
     beside.B2. What the sentence has already is not said again.
     beside.B3. What ends a case (the mark BELOW) is said of the failure above it; the first such line is, and if it
-        says that its case passed, none.
+        says that its case passed, none. What begins something (the mark ABOVE) is said of a failure below it only.
     beside.B5. Of further cases of the same signature (their value `case`) that failed in its log, and did not pass
         later, it is said how many and which; those that one signal ended, as often as it says, are told as one.
     beside.B4. It explains no exception: a crash in whose own lines it stands is told as one.
@@ -30,6 +30,7 @@ NEAR: Final = 12
 BESIDE: Final = "beside"
 COMPARED: Final = "compared"
 BELOW: Final = "below"
+ABOVE: Final = "above"
 _BY_SIGNAL: Final = 128
 """A shell's exit status of a program that a signal ended is larger (POSIX, 2.8.2)."""
 _NAMED: Final = 4
@@ -60,7 +61,7 @@ def _case_of(finding: Finding, beside: Sequence[Diagnostic], told: Sequence[Diag
     """Return the case that a failure was in: one that ended below it, or its own."""
     places = {(proof.log, proof.line) for proof in finding.evidence[:1]}
     own = (said for said in told if said.message.ends != BESIDE and (said.log, said.message.first) in places)
-    return next((said for said in beside if BELOW in said.message.marks), next(own, None))
+    return next((said for said in beside if said.message.values.get("case")), next(own, None))
 
 
 def _with_cases(more: Mapping[str, str], own: Diagnostic, told: Iterable[Diagnostic], times: int) -> dict[str, str]:
@@ -111,6 +112,9 @@ def _beside(finding: Finding, told: Iterable[Diagnostic], hit: ExceptionHit | No
         if BELOW in said.message.marks:
             below = said.message.first - spans[0][1]
             away = below if below >= 0 else NEAR + 1
+        elif ABOVE in said.message.marks:
+            above = spans[0][0] - said.message.last
+            away = above if above >= 0 else NEAR + 1
         else:
             away = min(max(first - at, at - last, 0) for first, last in spans for at in lines)
         if COMPARED in said.message.marks and away and not _is_in(said, hit):
