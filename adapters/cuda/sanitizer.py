@@ -68,6 +68,9 @@ _OTHERS: Final = (  # first words of other reports -> word for the tool
 _WITH_PLACE: Final = frozenset({"sanitizer", "hazard"})
 """Reports that always have a place: one without is followed by lines of another process."""
 
+_OF_KERNEL: Final = lazy_re(r"__tmp_(?:kernel_)?(?P<kernel>\w{1,400}_f\d{1,9}_c\d{1,9}_r\d{1,9}_g\d{1,9})\.cu$")
+"""nvFuser's source of one kernel (csrc/runtime/compiled_kernel.cpp): without device frames, only its name tells it."""
+
 _SAME: Final = lazy_re(r"0x[0-9a-fA-F]{1,16}|\d[\d,]*")
 
 
@@ -264,11 +267,13 @@ def _finish(statement: Statement, device: list[Frame], host: list[Frame]) -> Non
         inner, outer = frames[0], frames[-1]
         clone = _CLONE.match(inner.function)
         outer_name = clone["kernel"] if clone is not None and len(device) < 2 else outer.function
-        statement.kernel = kernel_name(outer_name)
+        own_file = _OF_KERNEL.search(outer.file or "")
+        by_file = own_file["kernel"] if own_file is not None and own_file["kernel"] not in outer_name else ""
+        statement.kernel = by_file or kernel_name(outer_name)
         known = next((frame for frame in frames if frame.file and frame.line is not None), None)
         if known is not None and known.file:
             statement.where = place_of(known.file, known.line or 0)
-        if inner is not outer and statement.code != "hazard":
+        if (inner is not outer or by_file) and statement.code != "hazard":
             statement.attributes["function"] = kernel_name(clone["function"] if clone is not None else inner.function)
     own = next((frame for frame in host if not _of_cuda(frame)), None)
     if own is not None:

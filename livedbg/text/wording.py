@@ -54,7 +54,8 @@ def with_phrases(text: str, phrases: Mapping[str, str]) -> str:
     first = _FIRST.match(text)
     begun = first[0] if first is not None else text.rstrip(".")
     more = [phrase for phrase, words in phrases.items() if (words or phrase) not in text][:_PHRASES]
-    return f"{', '.join((begun, *more))}{text[len(begun) :] or '.'}"
+    head = begun.rstrip(" :") if more else begun
+    return f"{', '.join((head, *more))}{text[len(begun) :] or '.'}"
 
 
 _STOPS: Final = lazy_re(r"(?<=[!?…])\.(?=\s|$)|:(?=\.(?:\s|$))|(?<!\.)\.(?=\.(?:\s|$))")

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (whole sentences)
 """What stands beside a failure in its log is said of it, and of no other."""
 
 from __future__ import annotations
@@ -92,18 +93,68 @@ DIED = "./run.sh: line 8:  1930 Segmentation fault      (core dumped) N=4 ./buil
         (f"{MISMATCH.format(5)}{MISMATCH.format(6)}{CASE.format('fill')}", f"{BOTH}, in test fill."),
         (
             f"{CASE.format('drain')}{MISMATCH.format(5)}{MISMATCH.format(6)}{CASE.format('fill')}",
-            f"{BOTH}, in test fill.",
+            f"{BOTH}, in test fill, and 1 more test failed: drain.",
         ),
         (f"{CASE.format('drain')}{MISMATCH.format(5)}", f"{DIFFERS}."),
         (f"{DIED}[FAIL] fill (exit 139)\n", "Crashed: SIGSEGV: Segmentation fault, in test fill."),
         (
             f"{DIED}FAIL: fill (exit code: 139)\nFAIL: drain (exit code: 1)\n",
-            "Crashed: SIGSEGV: Segmentation fault, in test fill.",
+            "Crashed: SIGSEGV: Segmentation fault, in test fill, and 1 more test failed: drain.",
         ),
         (f"{DIED}[PASS] fill\n[FAIL] drain (exit 1)\n", "Crashed: SIGSEGV: Segmentation fault."),
     ],
 )
 def test_B3_the_case_that_ends_below(text: str, said: str) -> None:
+    assert verdict(text).sentence == said
+
+
+def died(name: str, status: int = 139) -> str:
+    return f"{DIED}[FAIL] {name} (exit {status})\n"
+
+
+TWICE = "Crashed: SIGSEGV: Segmentation fault (2 times)"
+
+
+@pytest.mark.invariant("beside.B5")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (died("fill") + died("drain"), f"{TWICE}, in 2 tests: fill and drain."),
+        (
+            f"[FAIL] pump (exit 1)\n{died('fill')}{died('drain')}",
+            f"{TWICE}, in 2 tests: fill and drain, and 1 more test failed: pump.",
+        ),
+        # which of them the second end was in is not known
+        (
+            died("fill") + DIED + "[FAIL] drain (exit 1)\n",
+            f"{TWICE}, in test drain, and 1 more test failed: fill.",
+        ),
+        # it was tried again, and passed
+        (f"[FAIL] pump (exit 1)\n[PASS] pump\n{died('fill')}", "Crashed: SIGSEGV: Segmentation fault, in test fill."),
+        (
+            "".join(f"[FAIL] pump-{n} (exit 1)\n" for n in range(7)) + died("fill"),
+            "Crashed: SIGSEGV: Segmentation fault, in test fill, and 7 more tests failed: pump-0, pump-1, pump-2, pump-3, …",
+        ),
+    ],
+)
+def test_B5_further_cases_that_failed(text: str, said: str) -> None:
+    assert verdict(text).sentence == said
+
+
+WRONG = "EXEC @{}\n[FAILED] result[0]: metadata is 4xi16; expected that the view matches 4xsi16; expected that\n"
+ONE = "Result 0 (counted from 0) of fill is not the expected one: metadata is 4xi16, expected was 4xsi16"
+
+
+@pytest.mark.invariant("beside.B5")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (WRONG.format("fill"), f"{ONE}."),
+        (WRONG.format("fill") + WRONG.format("drain"), f"{ONE}, and 1 more function failed: drain."),
+        (WRONG.format("fill") + WRONG.format("fill").partition("\n")[2].replace("[0]", "[1]"), f"{ONE}."),
+    ],
+)
+def test_B5_functions_whose_results_are_wrong(text: str, said: str) -> None:
     assert verdict(text).sentence == said
 
 

@@ -235,6 +235,46 @@ def test_columns_of_numbers_alone_stay() -> None:
     assert [record.text for record in read(text)] == text.splitlines()
 
 
+STAMPS = {
+    "bare": "12:00:{:02} ",
+    "in brackets": "[12:00:{:02}] ",
+    "a bar": "12:00:{:02}.250 | ",
+    "a part": "12:00:{:02},7 ",
+}
+REPORT = [
+    "[ RUN      ] Tank.Fills",
+    "unknown file: Failure",
+    'C++ exception with description "',
+    "",
+    "    the tank is dry",
+]
+
+
+@pytest.mark.invariant("opening.T1")
+@pytest.mark.parametrize("kind", STAMPS)
+def test_T1_a_clock_before_each_line_is_no_part_of_the_message(kind: str) -> None:
+    lines = [*REPORT, "", *TRACEBACK.split("\n"), "done"]
+    text = "".join(f"{STAMPS[kind].format(n)}{line}".rstrip() + "\n" for n, line in enumerate(lines))
+    end = "to reproduce: ./tank\n"  # a line without a stamp: whoever pasted the text wrote it
+    bare = [record.text for record in read("".join(f"{line}\n" for line in lines) + end)]
+    assert [record.text for record in read(text + end)] == bare
+
+
+CLOCKS = {
+    "steps": "".join(f"12:00:{n:02} step {n}, loss 0.{n}\n" for n in range(20)),
+    "a logger": "".join(f"[12:00:{n:02}] INFO train: step {n}\n    in parts\n" for n in range(20)),
+    "a logger without parts": "".join(f"12:00:{n:02} | WARNING  | \n" for n in range(20)),
+    "checks": "".join(f"[12:00:{n:02}] /srv/tank.cc:{n}: Check failed: it is dry\n" for n in range(20)) + TRACEBACK,
+    "few": f"12:00:01 it begins\n12:00:02 \n12:00:03 \n12:00:04 \n{TRACEBACK}\n12:00:09 it ends\n",
+}
+
+
+@pytest.mark.invariant("opening.T1")
+@pytest.mark.parametrize("kind", CLOCKS)
+def test_T1_a_clock_of_a_program_s_own_messages_stays(kind: str) -> None:
+    assert shown_by(CLOCKS[kind].split("\n")) == []
+
+
 WORDS = (
     "[rank1] Some transfers have failed, and since they run beside it their later parts work on data that is not whole\n"
     "[rank1] To keep the data whole, the pump of this rank is taken down, and so are all of the others that wait for it\n"

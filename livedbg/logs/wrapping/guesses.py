@@ -46,6 +46,11 @@ _stamp = any_of(
 )
 
 
+def leveled(text: str) -> bool:
+    """Return whether a logger's level stands at the beginning of a text, or a logger's name and that."""
+    return _LEVEL.match(text) is not None
+
+
 def _stamps(row: Row, layer: Layer) -> Layer | None:
     if len(row.texts) < 2:
         return None
@@ -54,7 +59,7 @@ def _stamps(row: Row, layer: Layer) -> Layer | None:
         return None  # of syslog
     if any(map(_ONLY_CLOCK.match, row.texts)) and not longer(said, row.long or row.whole):
         return None
-    levels = sum(_LEVEL.match(text) is not None for text in said)
+    levels = sum(map(leveled, said))
     if row.sure and levels * 2 <= len(row.texts):
         return layer
     return layer if (row.long or (row.first and row.whole)) and levels * 3 <= len(row.texts) else None

@@ -11,13 +11,16 @@ lines with blanks up to the width, one such line is enough.
 4. An unknown prefix of all first lines: `Step #4: `, `0|train  | `, `train.1.x7@node07  | `. Numbers in it may differ.
 The text after it must show that it is a prefix: the beginning of a traceback, a log header, another wrapping. A
 logger's head is none (livedbg.logs.wrapping.heads).
-5. The indentation of a build's output, which an installer of packages (pip, uv) prints below an arrow
+5. A clock without a day, as a CI puts it before each line, empty ones too: `00:35:38 `, `[00:35:38] `, `12:04:18.1 | `.
+Lines behind it must show that they are those of a longer text, and few begin with a level: that is a logger's head.
+6. The indentation of a build's output, which an installer of packages (pip, uv) prints below an arrow
 (`╰─> [30 lines of output]`).
 
 Invariants:
     opening.O1. Nothing is taken off unless all of the lines agree with it.
     opening.K1. Lines are joined only where none is longer, hardly one ends just before the width, and no two in a row
         are alike.
+    opening.T1. A clock is taken off only where most lines have it in one form, and what they say is no logger's.
     opening.C1. A prefix is taken off only where no known wrapping explains the lines, all lines have it, and a line
         after it surely is a line of its own. It is kept as the writer, without a time.
 """
@@ -32,11 +35,11 @@ from typing import Final
 
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.wrapping.certain import CERTAIN
-from livedbg.logs.wrapping.guesses import GUESSES
+from livedbg.logs.wrapping.guesses import GUESSES, leveled
 from livedbg.logs.wrapping.heads import time_of
 from livedbg.logs.wrapping.peeling import Known
-from livedbg.logs.wrapping.prefixes import Layer
-from livedbg.logs.wrapping.rows import BEGINS, begins_line, may_be_host
+from livedbg.logs.wrapping.prefixes import Layer, by
+from livedbg.logs.wrapping.rows import BEGINS, begins_line, longer, may_be_host
 from livedbg.logs.writers import NO_TAG, Opened, Tag
 from livedbg.text.patterns import lazy_re
 
@@ -89,6 +92,8 @@ def shown_by(texts: Sequence[str]) -> list[Known]:
         found.append(Known("", _columns, once=True))
     elif _has_labels(texts):
         found.append(Known("", _label, once=True))
+    elif (clock := _clock_of(texts)) is not None:
+        found.append(Known("", clock, once=True))
     elif (prefix := _common_prefix(texts)) is not None:
         found.append(Known("", prefix, once=True))
     return found
@@ -179,6 +184,25 @@ def _label(text: str, clock: SourceClock) -> Opened | None:
         return None
     host = match["label"] if may_be_host(match["label"]) else ""
     return Opened(text[match.end() :], Tag(match["label"], host=host))
+
+
+_CLOCKS: Final = tuple(
+    by(rf"{opened}\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?{closed}(?: |$)")
+    for opened, closed in (("", r" {0,2}\|"), ("", ""), (r"\[", r"\]"), (r"\(", r"\)"))
+)
+
+
+def _clock_of(texts: Sequence[str]) -> Layer | None:
+    """Return a layer that takes off the clock before most lines, or None."""
+    said = [text for text in texts if text and not text.isspace()]
+    for layer in _CLOCKS:
+        inner = [opened.text for text in said if (opened := layer(text, _CLOCK)) is not None]
+        if len(inner) < max(_FEWEST, _MANY * len(said)):
+            continue
+        levels = sum(leveled(text) for text in inner)
+        if levels * 3 <= len(inner) and longer(inner, enough=True):
+            return layer
+    return None
 
 
 _PAIR: Final = 2

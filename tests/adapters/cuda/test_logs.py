@@ -262,6 +262,31 @@ static_assert(a<<<(1)) [CUDA][I] driver loaded
 """
 
 
+NAMED_BY_FILES = {
+    "a device function": (
+        "Tank::fill<float>(float*)+0x830",
+        "__tmp_kernel_pump_f3_c1_r0_g2",
+        "pump_f3_c1_r0_g2",
+        "Tank::fill<float>",
+    ),
+    "its prefix": ("void fill(float*)", "__tmp_nvfuser_pump_f0_c1_r0_g0", "nvfuser_pump_f0_c1_r0_g0", "fill"),
+    "the kernel": ("nvfuser_pump_f0_c1_r0_g0(float*)", "__tmp_kernel_pump_f0_c1_r0_g0", "nvfuser_pump_f0_c1_r0_g0", ""),
+    "another file": ("fill(float*)", "tmp_kernel_pump", "fill", ""),
+}
+
+
+@pytest.mark.parametrize("kind", NAMED_BY_FILES)
+def test_where_only_a_file_of_nvfuser_names_the_kernel(kind: str) -> None:
+    function, file, kernel, inner = NAMED_BY_FILES[kind]
+    text = (
+        "========= Invalid __local__ write of size 16 bytes\n"
+        f"=========     at {function} in /w/{file}.cu:41\n"
+        "=========     by thread (3,4,0) in block (7,0,0)\n"
+    )
+    (error,) = read(text.encode()).snapshot.diagnostics.values()
+    assert (about(error).kernel, about(error).function) == (kernel, inner)
+
+
 def test_words_alone_are_no_error() -> None:
     told = read(HARMLESS).snapshot.diagnostics.values()
     assert all(said.message.ends == "completes" for said in told)  # of the test run
