@@ -163,7 +163,7 @@ def _place_in(stack: Sequence[Frame], code: UserCode) -> str:
         inner = stack[: next(at for at, frame in enumerate(stack) if frame is own)]
         packages = (frame for frame in inner if code.inside(frame) in (Inside.PACKAGE, Inside.FRAMEWORK))
         called = next(packages, None) if own.language == "python" else None
-        called = called or next(iter(inner[-1:]), None)
+        called = called or next((frame for frame in inner[::-1] if frame.function != "??"), None)
     else:
         called = stack[call]
     return ", in ".join(place_text(frame) for frame in (own, called) if frame is not None)
