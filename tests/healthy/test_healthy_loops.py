@@ -27,7 +27,6 @@ HEALTHY: Final = {
     "on-signal": "Task-1",
     "lost-future": "waiter",  # a program that is meant to run for ever awaits one too
     "all-waits": "locks",
-    "acquired-by-hand": "left",  # nobody knows who has the locks
     "crossed-with-timeout": "left",
     "crossed-with-deadline": "left",
     "crossed-with-watchdog": "left",

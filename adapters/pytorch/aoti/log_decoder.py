@@ -118,7 +118,8 @@ def _sentence(stream: _Stream, value: Value) -> str:
 def _diagnostic(sentence: str, value: Value, proof: Evidence, writer: str) -> Diagnostic:
     code = NAN if value.bad == "NaN" else INFINITE
     digest = hashlib.blake2b(f"{proof.log}\n{writer}\n{code}".encode(), digest_size=6).hexdigest()
-    command = f"livedbg aoti --step 3{f' --set kernel={value.kernel}' if value.kernel else ''} -- CMD"
+    setting = f"--set kernel={value.kernel} " if value.kernel else ""
+    command = f"livedbg aoti --step 3 {setting}-- CMD"
     return Diagnostic(
         id=f"diagnostic:pytorch/{digest}",
         system="pytorch",
