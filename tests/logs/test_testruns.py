@@ -502,3 +502,11 @@ def test_a_section_of_pytest_is_as_wide_as_the_terminal() -> None:
     line = "_" * 240
     text = f"{line} test_fill {line}\nE   ValueError: no lid\n\n==== 1 failed in 0.31s ====\n"
     assert verdict(text).sentence.startswith("The test run failed: test_fill: ValueError: no lid.")
+
+
+def test_a_test_below_ctests_number_is_that_of_the_abort_of_a_rank() -> None:
+    abort = "Abort(7) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Recv: Message truncated, error stack:\n"
+    found = verdict(f"5: [ RUN      ] Pump.Fill/1\n5: {abort}")
+    assert found.sentence == "Rank 0 failed in PMPI_Recv: Message truncated, in test Pump.Fill/1."
+    passed = verdict(f"5: [ RUN      ] Pump.Fill/1\n5: [       OK ] Pump.Fill/1 (3 ms)\n5: {abort}")
+    assert "in test" not in passed.sentence
