@@ -20,7 +20,7 @@ from livedbg.analysis.postmortem.lines import known_lines, named_elsewhere
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after, survived, unless_survived
 from livedbg.analysis.postmortem.tested import tests_open
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import steps_of, thrown_at
+from livedbg.analysis.rules.said import in_test, steps_of, thrown_at
 from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import Inside, UserCode
@@ -83,7 +83,7 @@ class HostEnded:
         first = told[0]
         other = f"{told[1].sentence}." if len(told) == 2 else f"{many(len(told) - 1, 'more line')} of this kind."
         more = f" {other}" if len(told) > 1 else ""
-        at = thrown_at(first, state) if kind is Kind.WORKER else ""
+        at = thrown_at(first, state) if kind is Kind.WORKER else in_test(first, state) if kind is Kind.ABORTED else ""
         finding = Finding(
             rule=self.name,
             severity=Severity.CRITICAL if kind in (Kind.CAUSE, Kind.KILLED) else Severity.ERROR,

@@ -132,6 +132,8 @@ class NamedAbove(NamedTuple):
 
 _NAMED_AT: Final = lazy_re(r"\S{1,300}:\d{1,9}: (?P<type>[A-Z]\w{1,80})")
 """The last line of pytest's report of a test."""
+_ASSERTED: Final = lazy_re(r"E {3,40}(?P<said>assert [^\n]{1,300})")
+"""What pytest says of an `assert` without a message."""
 _FRAME: Final = lazy_re(r'File "(?P<file>[^"\n]{1,400})", line (?P<line>\d{1,9}), in (?P<function>\S{1,200})')
 
 
@@ -139,6 +141,9 @@ def named_above(line: str, above: Sequence[str]) -> NamedAbove:
     """Return what the nearest line above says of the exception that `line` names by a place and its class alone."""
     named = _NAMED_AT.fullmatch(line.strip())
     for at in range(len(above) - 1, -1, -1) if named is not None else ():
+        asserted = _ASSERTED.match(above[at]) if named is not None and named["type"] == "AssertionError" else None
+        if asserted is not None:
+            return NamedAbove(asserted["said"].strip())
         if named is not None and (said := above[at].partition(f"{named['type']}: ")[2].strip()):
             frames = [found for text in above[at + 1 :] if (found := _FRAME.search(text)) is not None]
             return NamedAbove(

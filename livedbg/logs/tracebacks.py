@@ -416,7 +416,7 @@ _BOX_FRAME: Final = (
 )
 _NOTEBOOK_FRAME: Final = (
     lazy_re(r"(?P<file>(?:Cell )?In ?\[\d{1,6}\]), line (?P<line>\d{1,9})(?:, in (?P<function>[\w.<>]+))?"),
-    lazy_re(r"File (?P<file>\S.{0,500}?):(?P<line>\d{1,9}),? in (?P<function>[\w.<>]+)"),
+    lazy_re(r"File (?P<file>\S.{0,500}?):(?P<line>\d{1,9})(?:,? in (?P<function>[\w.<>]+)|$)"),
     lazy_re(r"(?P<file>(?:~|/|<ipython-input)\S{0,500}) in (?P<function>[\w.<>]+)"),
 )
 _ARROW: Final = lazy_re(r"-+> (\d{1,9}) ")

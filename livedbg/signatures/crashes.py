@@ -6,7 +6,8 @@ Invariants:
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
     crashes.D3. All failed tests of a run are reported, each with its own first reason and place.
     crashes.D4. A text that ends in what its runner prints of a failed test tells of that test, which its runner would
-        name below.
+        name below. So does a piece of pytest's report without the name above it, if it has a frame, and the test's
+        function or a frame stands above what was raised; no run of tests may be around it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ _NEWLINE: Final = "\n"
 _WENT_ON: Final = "the run went on after it"
 _ENDS_TEST: Final = ("signal", "terminate", "assert")
 """Kinds of crashes that say which test they ended."""
+_RUNS: Final = ("session", "starts", "begins", "section", "passed", "test", "summary", "closing")
+"""Kinds of what a runner says of a run of tests, besides the report of one that failed."""
 _WHY: Final = 200  # characters of what failed in a test
 _NAMED: Final = 3  # tests that failed, with their reasons in one line
 _TESTS: Final = 500  # of one run that are kept
@@ -127,7 +130,9 @@ class TestRun(Struct):
         section: the test whose report is being printed, or "".
         captured: whether its report is at what it had printed: no reason of it.
         raised: by section, the lines of that test's exception.
-        placed: by section, where a plain traceback ends in the file of that test.
+        placed: by section, where a plain traceback ends in the file of that test; by "", the outermost frame of a
+            piece of a report without the test's name.
+        headed: whether a runner has said anything else: its report is no such piece.
         heading: the test that a heading of Catch2 names so far; None outside of one.
         summary: the final line that reports failed tests; "" before it.
         again: whether a run ended just before, whose tests may be listed once more.
@@ -148,6 +153,7 @@ class TestRun(Struct):
     captured: bool = False
     raised: dict[str, list[str]] = field(default_factory=dict)
     placed: dict[str, str] = field(default_factory=dict)
+    headed: bool = False
     heading: str | None = None
     summary: str = ""
     again: bool = False
@@ -224,6 +230,11 @@ class TestRun(Struct):
         if "section" in told or "chained" in told:
             self.raised.pop(self.section, None)
         self.captured = "captured" in told or (self.captured and "section" not in told)
+        self.headed = self.headed or self.over or not told.keys().isdisjoint(_RUNS)
+        if not self.headed:
+            self.next.name = self.next.name or told.get("def", "")
+            if "entry" in told and (self.next.name or self.placed or not self.raised):
+                self.placed.setdefault("", told["entry"])
         plain = bool(frames and self.section) and not self.captured and self.section not in self.raised
         if len(self.raised) >= _TESTS:
             return False
@@ -251,7 +262,9 @@ class TestRun(Struct):
         """Return whether a text is the last known of why a test fails, which its runner has not named since (D4)."""
         if (self.runs or self.next.name) and self.next.place and self.next.said:
             return "place" in told or "why" in told
-        return bool(self.section) and "reason" in told and self.raised.get(self.section) is not None
+        known = self.section or (self.placed and not self.headed)
+        reported = "reason" in told or (not self.section and "entry" in told)
+        return bool(known) and reported and self.raised.get(self.section) is not None
 
     def said(self) -> Said:
         """Return the message of the summary: the first tests with their reasons, and in further lines all others."""

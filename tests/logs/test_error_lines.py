@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from livedbg.logs.error_lines import EXPLICIT, ErrorLines, UnreadErrors
+from livedbg.logs.error_lines import EXPLICIT, ErrorLines, UnreadErrors, named_above
 from livedbg.logs.shapes import guess_severity
 from livedbg.model import LogRecord, Severity
 
@@ -146,3 +146,10 @@ def test_of_many_error_lines_all_are_counted() -> None:
     for line in range(1, 2001):
         unread.add(LogRecord(source="log:box/x", text=f"ERROR: {line}", line=line))
     assert unread.lines() == ErrorLines(1999, 2, "ERROR: 2", "ERROR: 2000")
+
+
+def test_an_assert_without_a_message_is_told_where_only_its_class_is_named() -> None:
+    assert (
+        named_above("t/test_a.py:7: AssertionError", [">   assert a == 4", "E   assert 3 == 4"]).said == "assert 3 == 4"
+    )
+    assert named_above("t/test_a.py:7: ValueError", ["E   assert 3 == 4"]).said == ""

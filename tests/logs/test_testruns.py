@@ -19,6 +19,7 @@ JEST = (
     "    Expected: 4\n\n      at Object.<anonymous> (web/b.test.js:12:22)\n\n"
     "Test Suites: 1 failed, 1 passed, 2 total\nTests:       1 failed, 3 passed, 4 total\nTime:        0.97 s\n"
 )
+PIECE = "t/test_tank.py:41:\n_ _ _ _ _ _\nsrc/tank.py:17: in fill\n    raise bad\nE   ValueError: no lid\n"
 ABORT = "terminate called after throwing an instance of 'std::bad_alloc'\n  what():  std::bad_alloc\n"
 FAILED = [
     (GTEST, "Net.Two, at /w/test_net.cpp:31: Expected equality of these values: a Which is: 3. 1 test failed."),
@@ -434,6 +435,17 @@ CUT = [  # what was pasted ends where the reason is said, before its runner name
         "Pump.Fill: Expected a.same(b) to be true, but got false.",
     ),
     ("FAILED t/test_tank.py::test_fill - ValueError: no lid\n", "t/test_tank.py::test_fill: ValueError: no lid."),
+    (
+        "    def test_fill(pump):\n>       fill(pump)\n\nt/test_tank.py:41: \n_ _ _ _ _ _ _ _\n\n    def fill(pump):\n"
+        '>       raise ValueError("no lid")\nE       ValueError: no lid\n\nsrc/tank.py:17: ValueError\n',
+        "test_fill, at t/test_tank.py:41: ValueError: no lid.",
+    ),
+    (PIECE, "t/test_tank.py:41: ValueError: no lid."),
+    (
+        "    def test_fill(pump):\n>       assert fill(pump) == 4\nE       assert 3 == 4\n\n"
+        "t/test_tank.py:41: AssertionError\n",
+        "test_fill, at t/test_tank.py:41: assert 3 == 4.",
+    ),
 ]
 
 
@@ -452,6 +464,10 @@ def test_D4_a_text_that_ends_in_what_is_printed_of_a_failed_test(text: str, said
         f"{CUT[0][0]}[==========] 2 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 2 tests.\n",
         "= XFAILURES =\n_____ test_fill _____\nE   AssertionError: 3 != 4\n\n"
         "===== 3 passed, 1 xfailed in 0.31s =====\n",
+        f"{PIECE}===== 3 passed, 1 xfailed in 0.31s =====\n",
+        f"t/test_run.py::test_inner[2] the inner run printed:\n{PIECE}PASSED   [100%]\n==== 1 passed in 0.02s ====\n",
+        f"t/test_run.py::test_inner[2] the inner run printed:\n{PIECE}",
+        PIECE + "".join(f"step {step} loss 0.{step}\n" for step in range(1, 9)),
     ],
 )
 def test_D4_not_of_one_below_which_the_run_goes_on_or_ends_well(text: str) -> None:
@@ -486,3 +502,11 @@ def test_a_section_of_pytest_is_as_wide_as_the_terminal() -> None:
     line = "_" * 240
     text = f"{line} test_fill {line}\nE   ValueError: no lid\n\n==== 1 failed in 0.31s ====\n"
     assert verdict(text).sentence.startswith("The test run failed: test_fill: ValueError: no lid.")
+
+
+def test_a_test_below_ctests_number_is_that_of_the_abort_of_a_rank() -> None:
+    abort = "Abort(7) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Recv: Message truncated, error stack:\n"
+    found = verdict(f"5: [ RUN      ] Pump.Fill/1\n5: {abort}")
+    assert found.sentence == "Rank 0 failed in PMPI_Recv: Message truncated, in test Pump.Fill/1."
+    passed = verdict(f"5: [ RUN      ] Pump.Fill/1\n5: [       OK ] Pump.Fill/1 (3 ms)\n5: {abort}")
+    assert "in test" not in passed.sentence

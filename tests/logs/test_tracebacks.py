@@ -588,3 +588,19 @@ def test_an_assert_without_a_message_is_told_by_its_condition(source: str, raise
     found = innermost_raised(text.split("\n"))
     assert found is not None
     assert found.message == message
+
+
+def test_a_frame_of_ipython_at_the_level_of_a_module_has_no_function() -> None:
+    text = (
+        "In [4]: import tank.pump\n---------------------------\n"
+        "ImportError                               Traceback (most recent call last)\nCell In[4], line 1\n"
+        "----> 1 import tank.pump\n\nFile ~/dev/tank/pump/__init__.py:31\n     29 import lid\n---> 31 import no\n\n"
+        "File /w/tank/load.py:12, in load(name)\n---> 12     raise ImportError(name)\n\nImportError: no lid\n"
+    )
+    raised = innermost_raised(text.splitlines())
+    assert raised is not None
+    assert [(frame.file, frame.line, frame.function) for frame in raised.stack] == [
+        ("/w/tank/load.py", 12, "load"),
+        ("~/dev/tank/pump/__init__.py", 31, "<module>"),
+        ("Cell In[4]", 1, "<module>"),
+    ]

@@ -52,7 +52,8 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
 def in_test(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     """Return `, in test NAME` for what was said while that test ran, or ""."""
     over = said.log and not lives(state.snapshot)  # all records are searched: not again and again beside a job
-    marks = state.once(test_marks).get((said.log, said.writer), ()) if over else ()
+    of = state.once(test_marks) if over else {}
+    marks = of.get((said.log, said.writer)) or of.get((said.log, "")) or ()  # a rank that the text itself names
     shown = (proof.line or 0 for proof in said.evidence[:1])
     test = test_at(said.message.first or said.message.last or line or next(shown, 0), marks)
     return f", in test {test}" if test else ""

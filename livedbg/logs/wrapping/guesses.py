@@ -117,6 +117,7 @@ def _journals(row: Row, layer: Layer) -> Layer | None:
 # ranks, hosts, containers, pods
 
 _OF_TEST: Final = ("Test command: ", "Test timeout computed to be: ")
+_OF_RUN: Final = ("[ RUN      ] ", "[==========] Running ")
 _NUMBERED: Final = lazy_re(r"[-_]\d{1,4}$")
 _MADE: Final = lazy_re(r"-[a-z0-9]{5,10}-[a-z0-9]{5}$")
 _hosts_prefix = by(r"(?P<host>[A-Za-z][\w.-]{0,62}):(?: |$)")
@@ -130,6 +131,8 @@ def _labels(row: Row, layer: Layer) -> Layer | None:
     labels = [int(one.tag.writer.rpartition(" ")[2]) for one in row.inner]
     if any(one.text.startswith(_OF_TEST) for one in row.inner):
         return lambda text, clock: _bare(layer(text, clock))  # CTest's numbers of tests
+    if set(labels).isdisjoint({0}) and len(set(labels)) == 1 and any(one.text.startswith(_OF_RUN) for one in row.inner):
+        return _numbered(layer)  # so are they of what a test prints, whose beginning was not copied
     if len(labels) < 2:
         judged = row.alone
     elif all(before < after for before, after in pairwise(labels)):
