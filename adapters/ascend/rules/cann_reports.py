@@ -7,6 +7,7 @@ Invariants:
         (livedbg.analysis.postmortem.causes makes them notes).
     cann_rule.C4. A core's fault comes before what the run's own log says of its end, which follows from it: a core that
         failed does not answer. Not so if CANN ended the operation for its time: a core that waited then looks alike.
+    cann_rule.C5. The number that HCCL gives a rank within a group is not said to be the rank of the job.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ _LONGEST: Final = 220  # characters of a text that is quoted
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
 _OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task failed
+_WORLD: Final = "hccl_world_group"
+_OF_HOST: Final = "%"
+"""Stands in a group's name that HCCL made of its first host's address and interface: it may be that of all ranks."""
 _EVERYWHERE: Final = frozenset({"main", "test", "run"})
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
@@ -274,7 +278,7 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
     connects = facts.socket or facts.role or _block("EI0006", facts)
     return {
         "operation": facts.operation or "a collective operation",
-        "whom": f"rank {facts.remote}" if facts.remote.isdecimal() else "another rank (HCCL does not know which)",
+        "whom": _whom(facts),
         "waits": "" if connects else facts.tag or _block("EI0002", facts),
         "connects": connects or facts.remote,
         "waited": f"{facts.waited} s" if facts.waited.isdecimal() else facts.waited,
@@ -282,6 +286,17 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
         "returned": f"{facts.api or 'a call'} returned {code} ({words})" if code else "",
         "look": "connect" if connects else "ranks",
     }
+
+
+def _whom(facts: ReportFacts) -> str:
+    """Return `rank 3`; `member 3 of group dp_1 (8 ranks)` where HCCL numbers the ranks within a group (C5)."""
+    if not facts.remote.isdecimal():
+        return "another rank (HCCL does not know which)"
+    numbered_alike = facts.member == facts.rank or not (facts.member and facts.rank)
+    if facts.group == _WORLD or (numbered_alike and (not facts.group or _OF_HOST in facts.group)):
+        return f"rank {facts.remote}"
+    size = f" ({facts.size} ranks)" if facts.size else ""
+    return f"member {facts.remote} of {f'group {facts.group}' if facts.group else 'its group'}{size}"
 
 
 def _block(name: str, facts: ReportFacts) -> str:
