@@ -28,6 +28,7 @@ from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import many, name_of
+from livedbg.analysis.user_code import Inside
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
@@ -193,8 +194,10 @@ def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
 
 
 def _place(hit: ExceptionHit | None, state: RuleInput) -> str:
-    """Return `, raised at step (train.py:14)`, the user's own line."""
+    """Return `, raised at step (train.py:14)`, the user's own line; of a traceback that is cut off no library's."""
     frame = state.code.frame_of(hit.stack) if hit is not None else None
+    if frame is not None and hit is not None and hit.message == CUT_OFF and state.code.inside(frame) is not Inside.USER:
+        return ""
     return f", raised at {place_text(frame)}" if frame is not None else ""
 
 

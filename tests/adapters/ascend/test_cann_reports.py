@@ -281,6 +281,23 @@ def test_the_call_that_failed_is_named_by_its_line() -> None:
     assert judged.sentence.startswith("The call rtStreamSynchronize failed with 507018: the AICPU's task failed")
 
 
+def test_a_traceback_that_is_cut_gives_no_library_s_frame_as_the_place() -> None:
+    report = (
+        "EH9999: Inner Error!\n        rtMemcpyAsync execute failed, reason=[vector core exception][FUNC:A]\n"
+        "EH9999: [PID: 61] 2026-03-01-08:00:00.000.001 asynchronized memcpy failed, runtime result = 507035[FUNC:B]\n\n"
+    )
+    stack = "- C++ Call Stack:\n---\nmindspore/ccsrc/runtime/device/fill_address.cc:88 CopyIt\n\n"
+    cut = (
+        'Traceback (most recent call last):\n  File "/usr/lib/python3.9/site-packages/serve/queue.py", line 5, in run\n'
+        "    await call(\n"
+    )
+    assert verdict(report + cut).sentence.startswith("Process 61: a kernel on a vector core failed. ")
+    assert "failed, noticed at fill_address.cc:88. " in verdict(report + stack + cut).sentence
+    own = cut.replace("/usr/lib/python3.9/site-packages", "/home/me")
+    assert "raised at run (queue.py:5)" in verdict(report + stack + own).sentence
+    assert reports(seen("[ERROR] built mindspore/ccsrc/runtime/fill.cc:88 Copy\n")) == []
+
+
 def test_a_code_that_masks_the_cause_says_so() -> None:
     judged = verdict(text("masked"))
     assert judged.state is VerdictState.CRASHED
