@@ -97,6 +97,7 @@ class StallFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.stall"):
         drained: all cores have ended since.
         idle_s: time without progress; None if not known.
         orch_done: the orchestrator had submitted all; None if no line says it.
+        core: the one that a task runs on which is not named.
         load: load of the machine, as text.
     """
 
@@ -107,6 +108,7 @@ class StallFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.stall"):
     drained: bool = False
     idle_s: float | None = None
     orch_done: bool | None = None
+    core: int | None = None
     load: str = ""
 
 

@@ -93,6 +93,7 @@ _EXACT: Final = {
     b"[PID: ": rb"(?<=\d: )\[PID: \d",  # in a message of any module: `E10007: [PID: 441] …`
     b"[ERROR] ": rb"\[ERROR\] [A-Z_]{2,12}\(-?\d{1,10},[^,)\n]{0,100}\):",
     b"current device: ": rb"current device: -?\d{1,5}, in function \w{1,200} at \S{0,300}ggml-cann",
+    b"mindspore/ccsrc/": rb"(?<![^\n])mindspore/ccsrc/\S{1,300}\.cc:\d{1,6} \w",  # of its own C++ call stack
     b"aicpu_scheduler):": rb"aicpu_scheduler\):\S{10,40} \[(?!device_log\.)[\w.:]{1,60}\](?:\[\w{1,60}\])?\[tid:",
 }
 """Words of anybody's lines, and what must match where they begin; simpler's own lines are of device_log.cpp."""

@@ -31,7 +31,7 @@ class Stall(Struct):
         idle: idle iterations of the scheduler thread so far.
         exit: the watchdog ended the run (TIMEOUT_EXIT), it didn't only report.
         sub_class: `S1:running-stalled`, …; "" if the version prints none.
-        stuck_task: its own guess.
+        stuck_task, stuck_core: its own guess.
         anomalies: cores that are done but were not collected.
         drained: the line that shows that all cores' threads have ended since (simulator): no kernel runs any more.
     """
@@ -41,6 +41,7 @@ class Stall(Struct):
     exit: bool = False
     sub_class: str = ""
     stuck_task: int | None = None
+    stuck_core: int | None = None
     orchestrator_done: bool | None = None
     running: set[int] = field(default_factory=set)
     ready: set[int] = field(default_factory=set)
@@ -225,13 +226,14 @@ class StallReader:
         if fields.get("sub_class"):
             stall.sub_class = fields["sub_class"] or ""
             stall.orchestrator_done = fields["orch_done"] == "1"
-            task, core = number(fields, "stuck_task"), number(fields, "stuck_core")
-            if task >= 0:
+            task, core = (optional_number(fields, name) for name in ("stuck_task", "stuck_core"))
+            stall.stuck_core = core if core is not None and core >= 0 else stall.stuck_core
+            if task is not None and task >= 0:
                 stall.stuck_task = task
                 self.run.confirm_open(task)
                 stall.running.add(task)
                 self.run.set_state(self.run.task(task), TaskState.RUNNING, mark, earlier=True)
-                if core >= 0 and not any(c.running == task for c in self.run.cores.values()):
+                if core is not None and core >= 0 and not any(c.running == task for c in self.run.cores.values()):
                     self._runs_on(task, core, _subslot_of(core, self.run))
             self._conclude(stall, mark)
         return stall

@@ -20,6 +20,7 @@ from livedbg.text.commands import program_of, with_brief_commands
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.patterns import lazy_re
 from livedbg.text.quantities import byte_size
+from livedbg.text.shortening import shortened
 
 _TOKEN: Final = lazy_re(
     r"\\(?P<plain>[\[\]{}\\])|\{(?P<names>[a-z_][\w-]*(?::[a-z0-9-]+)*(?:\|[a-z_][\w-]*(?::[a-z0-9-]+)*)*)\}|(?P<sign>[\[\]{}])"
@@ -84,7 +85,7 @@ def _exit_fault(text: str) -> str:
 def _cut(most: int) -> Callable[[str], str]:
     def cut(text: str) -> str:
         line = with_brief_commands(text.strip().partition("\n")[0]).strip(" .:")
-        return line if len(line) <= most else f"{line[: most - 1]}…"
+        return shortened(line, most)
 
     return cut
 

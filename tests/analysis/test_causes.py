@@ -271,6 +271,25 @@ def test_C5_the_abort_of_one_of_several_that_timed_out(tmp_path: Path) -> None:
     assert look(tmp_path, {"job.log": text}).verdict.sentence.startswith("Ranks 3,6 timed out in all_reduce #7")
 
 
+LATER = (
+    "[rank4]:[E812 03:31:09.100000001 ProcessGroupNCCL.cpp:1743] [Rank 4] ProcessGroupNCCL's watchdog "
+    "got stuck for 480 seconds without\n"
+)
+
+
+@pytest.mark.invariant("causes.C3")
+def test_C3_stamps_go_before_the_order_of_lines_that_writers_mixed(tmp_path: Path) -> None:
+    early = (
+        f"[rank6]:[E812 03:22:41.600000001 ProcessGroupNCCL.cpp:632] [Rank 6] {TIMEOUT} 600029 milliseconds before\n"
+    )
+    for text in (LATER + early, early + LATER):
+        said = look(tmp_path, {"job.log": text}).verdict.sentence
+        assert said.startswith("Rank 6 timed out in all_reduce #7") and "Rank 4 followed" in said
+        assert "was ended" not in said
+    first = LATER.replace("03:31", "03:11")
+    assert look(tmp_path, {"job.log": early + first}).verdict.sentence.startswith("Rank 4's NCCL watchdog thread")
+
+
 FAILED = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n{}\n'
 
 

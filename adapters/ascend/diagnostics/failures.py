@@ -179,6 +179,7 @@ def _facts(job: Job, stall: Stall) -> StallFacts:
         drained=stall.drained is not None,
         idle_s=job.run.idle_s(stall.mark),
         orch_done=stall.orchestrator_done,
+        core=stall.stuck_core if stall.stuck_task is None else None,
     )
 
 

@@ -7,6 +7,7 @@ Invariants:
         (livedbg.analysis.postmortem.causes makes them notes).
     cann_rule.C4. A core's fault comes before what the run's own log says of its end, which follows from it: a core that
         failed does not answer. Not so if CANN ended the operation for its time: a core that waited then looks alike.
+    cann_rule.C5. The number that HCCL gives a rank within a group is not said to be the rank of the job.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from livedbg.analysis.postmortem.survived import unless_survived
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import many, name_of
+from livedbg.analysis.user_code import Inside
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
@@ -40,6 +42,9 @@ _LONGEST: Final = 220  # characters of a text that is quoted
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
 _OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task failed
+_WORLD: Final = "hccl_world_group"
+_OF_HOST: Final = "%"
+"""Stands in a group's name that HCCL made of its first host's address and interface: it may be that of all ranks."""
 _EVERYWHERE: Final = frozenset({"main", "test", "run"})
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
@@ -189,8 +194,10 @@ def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
 
 
 def _place(hit: ExceptionHit | None, state: RuleInput) -> str:
-    """Return `, raised at step (train.py:14)`, the user's own line."""
+    """Return `, raised at step (train.py:14)`, the user's own line; of a traceback that is cut off no library's."""
     frame = state.code.frame_of(hit.stack) if hit is not None else None
+    if frame is not None and hit is not None and hit.message == CUT_OFF and state.code.inside(frame) is not Inside.USER:
+        return ""
     return f", raised at {place_text(frame)}" if frame is not None else ""
 
 
@@ -274,7 +281,7 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
     connects = facts.socket or facts.role or _block("EI0006", facts)
     return {
         "operation": facts.operation or "a collective operation",
-        "whom": f"rank {facts.remote}" if facts.remote.isdecimal() else "another rank (HCCL does not know which)",
+        "whom": _whom(facts),
         "waits": "" if connects else facts.tag or _block("EI0002", facts),
         "connects": connects or facts.remote,
         "waited": f"{facts.waited} s" if facts.waited.isdecimal() else facts.waited,
@@ -282,6 +289,17 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
         "returned": f"{facts.api or 'a call'} returned {code} ({words})" if code else "",
         "look": "connect" if connects else "ranks",
     }
+
+
+def _whom(facts: ReportFacts) -> str:
+    """Return `rank 3`; `member 3 of group dp_1 (8 ranks)` where HCCL numbers the ranks within a group (C5)."""
+    if not facts.remote.isdecimal():
+        return "another rank (HCCL does not know which)"
+    numbered_alike = facts.member == facts.rank or not (facts.member and facts.rank)
+    if facts.group == _WORLD or (numbered_alike and (not facts.group or _OF_HOST in facts.group)):
+        return f"rank {facts.remote}"
+    size = f" ({facts.size} ranks)" if facts.size else ""
+    return f"member {facts.remote} of {f'group {facts.group}' if facts.group else 'its group'}{size}"
 
 
 def _block(name: str, facts: ReportFacts) -> str:

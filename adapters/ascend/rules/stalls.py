@@ -253,8 +253,11 @@ def _nobody_runs(job: JobDiagnostics) -> Iterator[Finding]:
         name, entities = "never-met", tuple(task.id for task in waiting[:_ENTITIES])
     elif said.sub_class.startswith("S5"):
         name, entities = "orchestrator-hangs", (job.orchestrator,)
+    if name == "nameless" and said.core is not None:
+        entities = (f"core:{job.scope}/{said.core}",)
     values = {
         "said": report.sentence,
+        "core": str(said.core) if said.core is not None else "",
         "waiting": str(len(waiting) if job.run.waiting is None else job.run.waiting),
         "names": names_of(waiting),
         "advice": said.advice,

@@ -304,9 +304,11 @@ class _Times:
         return gap_ns is not None and gap_ns > slack_ns
 
     def after(self, one: _Error, other: _Error) -> bool | None:
-        if one.log == other.log and one.line and other.line and one.line != other.line:
-            return other.line > one.line
         gap_ns = self.gap_ns(one, other)
+        if one.log == other.log and one.line and other.line and one.line != other.line:
+            if gap_ns is not None and abs(gap_ns) > _SLACK_NS and not _zones_apart(abs(gap_ns)):
+                return gap_ns > 0  # writers of one log may write out of order
+            return other.line > one.line
         return gap_ns > 0 if gap_ns else None
 
 

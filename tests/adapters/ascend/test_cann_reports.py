@@ -215,7 +215,7 @@ TELLS = [
     (
         "[2026-03-01 08:00:00.1] [error] [61] [hccl_runner.cpp:132] AllGatherHcclRunner:0 HcclCommInitRootInfo fail, "
         "error:2, rank:1, rankSize:4\n",
-        "HCCL failed: HcclCommInitRootInfo returned 2 (a pointer is null). It is rank 1 of 4 in its group.",
+        "HCCL failed: HcclCommInitRootInfo returned 2 (a pointer is null). It is member 1 of 4 in its group.",
     ),
 ]
 
@@ -248,8 +248,54 @@ def test_a_device_log_s_line_of_a_module_that_nobody_lists_is_quoted() -> None:
     assert "CANN's TSCH is: on_timeout: slot_id=1, fault_task=0" in judged.sentence
 
 
+NOTIFY = (
+    "[ERROR] 2026-03-01-08:00:00 (PID:61, Device:0, RankID:{own}) ERR00100 PTA call acl api failed.\n"
+    "EI0002: [PID: 61] 2026-03-01-08:00:00.000.001 The wait execution of the Notify register times out. Reason: The "
+    "Notify register has not received the Notify record from remote rank: [6]. base information: [streamID:[9], "
+    "taskID[3], tag[AllReduce_x]]. group information: [group:[{group}], rankSize[8], rankId[{members}]]\n"
+)
+
+
+@pytest.mark.invariant("cann_rule.C5")
+@pytest.mark.parametrize(
+    ("own", "group", "members", "whom"),
+    [
+        ("21", "group_name_35", "5 6", "member 6 of group group_name_35 (8 ranks)"),
+        ("5", "group_name_35", "5", "member 6 of group group_name_35 (8 ranks)"),
+        ("21", "10.0.0.5%eth0_60000_0", "5", "member 6 of group 10.0.0.5%eth0_60000_0 (8 ranks)"),
+        ("5", "10.0.0.5%eth0_60000_0", "5", "rank 6"),
+        ("5", "hccl_world_group", "5 6", "rank 6"),
+    ],
+)
+def test_C5_a_number_within_a_group_is_no_rank_of_the_job(own: str, group: str, members: str, whom: str) -> None:
+    judged = verdict(NOTIFY.format(own=own, group=group, members=members))
+    assert judged.sentence.startswith(f"Rank {own}: AllReduce waited for {whom} until the time-out")
+
+
 def test_a_wait_that_ended_in_time_is_no_report() -> None:
     assert reports(seen("event wait took 90 s during task execution, stream_id:9, event_id=7\n")) == []
+
+
+def test_the_call_that_failed_is_named_by_its_line() -> None:
+    judged = verdict("  [ERROR] run: rtStreamSynchronize (AICPU) failed: 507018\n")
+    assert judged.sentence.startswith("The call rtStreamSynchronize failed with 507018: the AICPU's task failed")
+
+
+def test_a_traceback_that_is_cut_gives_no_library_s_frame_as_the_place() -> None:
+    report = (
+        "EH9999: Inner Error!\n        rtMemcpyAsync execute failed, reason=[vector core exception][FUNC:A]\n"
+        "EH9999: [PID: 61] 2026-03-01-08:00:00.000.001 asynchronized memcpy failed, runtime result = 507035[FUNC:B]\n\n"
+    )
+    stack = "- C++ Call Stack:\n---\nmindspore/ccsrc/runtime/device/fill_address.cc:88 CopyIt\n\n"
+    cut = (
+        'Traceback (most recent call last):\n  File "/usr/lib/python3.9/site-packages/serve/queue.py", line 5, in run\n'
+        "    await call(\n"
+    )
+    assert verdict(report + cut).sentence.startswith("Process 61: a kernel on a vector core failed. ")
+    assert "failed, noticed at fill_address.cc:88. " in verdict(report + stack + cut).sentence
+    own = cut.replace("/usr/lib/python3.9/site-packages", "/home/me")
+    assert "raised at run (queue.py:5)" in verdict(report + stack + own).sentence
+    assert reports(seen("[ERROR] built mindspore/ccsrc/runtime/fill.cc:88 Copy\n")) == []
 
 
 def test_a_code_that_masks_the_cause_says_so() -> None:

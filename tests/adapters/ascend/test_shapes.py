@@ -14,6 +14,7 @@ from livedbg.adapters.ascend.logs import LineSplitter
 from livedbg.adapters.ascend.messages import NOWHERE
 from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
+from livedbg.analysis.diagnosis import VerdictState
 from livedbg.graphs.declared import DeclaredTask, Dependency, TaskGraph
 from livedbg.model import EdgeKind, EdgeState, TaskState
 from tests.adapters.ascend.replay import (
@@ -76,6 +77,28 @@ def test_a_line_of_the_watchdog_that_somebody_wrapped() -> None:
     assert stalled.sentence.startswith("Task r1t0 (id 4294967296) has been running on core 24. 2 tasks wait behind it.")
     lines = list(LineSplitter().split(f"{wrapped}\nrank=3 is the last\n  rank=3 and more\n  n=1, m=2"))
     assert [line.number for line in lines] == [0, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("counts", "begins"),
+    [
+        ("running=1 ready=0 waiting=4 orch_done=1 stuck_task_id=4294967299 stuck_core=5", "Task r1t3 (id 4294967299)"),
+        ("running=1 ready=0 waiting=4 orch_done=1 stuck_core=5", "A task on core 5 has not ended."),
+        ("running=1 ready=0 waiting=4 orch_done=1 stuck_task_id=-1 stuck_core=-1", "The scheduler's watchdog ended"),
+    ],
+)
+def test_the_host_s_lines_on_a_stall_without_stamps(counts: str, begins: str) -> None:
+    text = (
+        "507018 ACL_ERROR_RT_AICPU_EXCEPTION\n"
+        "PTO2 runtime failed: orch_error_code=0 sched_error_code=100 runtime_status=-100\n"
+        "PTO2 scheduler timeout sub_class=S1:running-stalled (detail=1)\n"
+        f"    completed=7/12 {counts}"
+    )
+    stalled = findings(replay_lines([text]))["ascend-stall"]
+    assert stalled.sentence.startswith(begins) and stalled.state is VerdictState.STALLED
+    assert "7 of 12 tasks are done" in stalled.sentence
+    told = "the word is `PTO2 scheduler timeout sub_class=%s completed=%d/%d`; PTO2 runtime failed: see below"
+    assert "ascend-stall" not in findings(replay_lines([told]))
 
 
 def test_periodic_rounds_without_an_exit() -> None:

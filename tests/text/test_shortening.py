@@ -1,0 +1,37 @@
+"""Tests of `livedbg.text.shortening`."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livedbg.signatures.templates import render
+from livedbg.text.shortening import shortened
+
+NAME = "mix_rows_" + "f8E4M3_times_" * 20 + "dispatch_7"
+TYPE = "tile<4, " + "wave<float, 2>, " * 12 + "last>"
+
+
+@pytest.mark.invariant("shortening.S1")
+@given(st.text(alphabet="ab /'\"…", max_size=400), st.integers(1, 200))
+def test_S1_nothing_is_longer_than_asked_for(text: str, most: int) -> None:
+    short = shortened(text, most)
+    assert len(short) <= most
+    if len(text) <= most:
+        assert short == text
+
+
+@pytest.mark.parametrize("name", [NAME, TYPE, f"/srv/build/{NAME}.mlir"])
+def test_a_long_name_in_front_does_not_hide_the_reason(name: str) -> None:
+    for text in (f"function '{name}' uses 9000 bytes of local memory; the limit is 4096", f"'{name}': no such symbol"):
+        short = render("{text:short}", {"text": text})
+        assert short.endswith(text.rpartition("'")[2]) and "…" in short and len(short) <= 160
+        assert render("{text:reason}", {"text": text}) == short
+
+
+def test_a_quoted_reason_at_the_end_keeps_its_begin() -> None:
+    text = f"the tool said '{'no room is left for the table ' * 9}'"
+    assert shortened(text, 100).startswith("the tool said 'no room is left for the table no room is left for")
+    text = f"it can't be read: {'a few more words of it, ' * 5}and isn't there at all"
+    assert shortened(text, 100).startswith("it can't be read: a few more words of it, a few more")
