@@ -26,6 +26,7 @@ from msgspec import Struct
 from livedbg.adapters.ascend.compiling import CompileDecoder
 from livedbg.adapters.ascend.decoder import AscendDecoder
 from livedbg.adapters.ascend.dumps.graphs import OtherShape, parse_graph
+from livedbg.adapters.ascend.live.sign import is_there
 from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.model import AscendModel, JobFile
 from livedbg.adapters.ascend.names import read_names
@@ -33,12 +34,11 @@ from livedbg.adapters.ascend.passes import find_dumps
 from livedbg.adapters.ascend.report_decoder import CannDecoder
 from livedbg.linux import target_files
 from livedbg.linux.last_ran import read_load
-from livedbg.linux.maps import maps_mention
 from livedbg.linux.target_files import is_folder, is_shared, without_wildcards
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model.events import CounterSeen
-from livedbg.session.adapter import Context, Request, logs_ended, processes_seen, targets_ended
-from livedbg.session.pacing import SEARCH_S, Limit, Searches, Stopwatch
+from livedbg.session.adapter import Context, Request, logs_ended
+from livedbg.session.pacing import Limit, Stopwatch
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.publisher import Statuses
 from livedbg.text.sanitize import clean_line
@@ -46,11 +46,6 @@ from livedbg.text.shell import shell_word
 
 if TYPE_CHECKING:
     from livedbg.adapters.ascend.live.watch import LiveWatch
-
-WORD: Final = "aicpu"
-"""What the name of the scheduler's library holds."""
-
-_PATIENCE_S: Final = 60.0  # with those who look at processes and logs, on a busy box
 
 SIZE_LIMIT: Final = 256 << 20
 """A larger file is not read."""
@@ -168,32 +163,6 @@ def _candidates(folders: Iterable[Path]) -> Iterator[Path]:
                 yield folder / name
 
 
-async def first_processes(context: Context, model: AscendModel) -> None:
-    """Wait for the first processes; in a session that samples once, for the logs too."""
-    await processes_seen(context)
-    if context.request.once:
-        end = time.monotonic() + _PATIENCE_S
-        while not model.settled and time.monotonic() < end:
-            await context.sleep(0.02)
-
-
-async def _scheduler_is_there(context: Context, model: AscendModel) -> bool:
-    """Wait for such a process; return False if there is none and none will come."""
-    if not context.request.processes:
-        return False
-    await first_processes(context, model)
-    searches = Searches()
-    while not targets_ended(context):
-        for process in [one for one in context.snapshot().processes.values() if not one.exited]:
-            due = searches.due(process.id, often=bool(model.jobs))
-            if due and await asyncio.to_thread(maps_mention, process.pid, WORD.encode()):
-                return True
-        if context.request.once:
-            return False
-        await context.sleep(SEARCH_S)
-    return False
-
-
 class AscendAdapter(PolledAdapter):
     """Tasks, cores and dependencies of Ascend NPU runs."""
 
@@ -257,7 +226,7 @@ class AscendAdapter(PolledAdapter):
         return LiveWatch(self.model)
 
     async def _memory(self, context: Context) -> None:
-        if await _scheduler_is_there(context, self.model):
+        if await is_there(context, self.model):
             await self._live.run(context)
 
     async def again(self, context: Context) -> bool:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
+from msgspec import Struct
+
 from livedbg.adapters.ascend.dumps.scope_stats import ScopeStats
 from livedbg.adapters.ascend.live.state import Progress
 from livedbg.adapters.ascend.messages import NOWHERE, Mark
@@ -17,7 +19,6 @@ from livedbg.adapters.ascend.names import KernelNames, Names
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import StallReader
 from livedbg.adapters.ascend.trouble import Crash, Trouble
-from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.adapters.ascend.watchdogs import LoadHistory, Timeouts
 from livedbg.graphs.declared import LostOrders, TaskGraph
 from livedbg.graphs.lost import lost_orders
@@ -30,6 +31,20 @@ _SKEW_NS: Final = 2_000_000_000
 """So far the times of a file server may be behind those of the machine that logs."""
 
 _SIGNALS: Final = {4: "SIGILL", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE", 11: "SIGSEGV"}
+
+
+class Suspicion(Struct, frozen=True):
+    """The blocking tasks of a run.
+
+    Attributes:
+        tasks: their ids; several if the log can't tell them apart.
+        certain: a log line names them.
+        reason: why they are suspected.
+    """
+
+    tasks: tuple[int, ...] = ()
+    certain: bool = False
+    reason: str = ""
 
 
 class MemoryView:

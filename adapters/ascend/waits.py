@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from msgspec import Struct
-
+from livedbg.adapters.ascend.job import Job, Suspicion
 from livedbg.adapters.ascend.names import local_of, ring_of
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.stalls import Stall
@@ -14,25 +13,8 @@ from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Trouble
 from livedbg.model import Edge, EdgeKind, EdgeState, TaskState
 
-if TYPE_CHECKING:
-    from livedbg.adapters.ascend.job import Job
-
 _MOST_EDGES: Final = 20_000
 """Edges between each that waits and each that it may wait for; 20,000 tasks and 72 cores would have over a million."""
-
-
-class Suspicion(Struct, frozen=True):
-    """The blocking tasks of a run.
-
-    Attributes:
-        tasks: their ids; several if the log can't tell them apart.
-        certain: a log line names them.
-        reason: why they are suspected.
-    """
-
-    tasks: tuple[int, ...] = ()
-    certain: bool = False
-    reason: str = ""
 
 
 def suspects(job: Job) -> Suspicion:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
+from livedbg.adapters.hosts.library_calls import library_call
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.completed import completed_in
@@ -25,7 +26,6 @@ from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.analysis.wording import with_more
-from livedbg.logs.printed_stacks import library_call
 from livedbg.model import Diagnostic, ExceptionHit, Frame, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book

@@ -17,7 +17,7 @@ from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from livedbg.adapters.nvfuser.dumps.statement_reader import Said
+    from livedbg.adapters.nvfuser.dumps.statements import Said
     from livedbg.adapters.nvfuser.events import Emitter
 
 _STREAM: Final = lazy_re(r"(?:^|[._-])?(?:std)?(?:out|err)(?:put|or)?(?=$|[._-])", re.IGNORECASE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -15,16 +14,7 @@ from livedbg.text.patterns import lazy_re
 _WRAPPED: Final = lazy_re(r"\n {4,20}(?=\S)(?!frame #)")
 "A frame of gdb goes on in the next line."
 _INLINED: Final = lazy_re(r"^.{0,400}\[inlined\] ")
-_CALLS: Final = lazy_re(
-    r"(?:P?MPIX?_[A-Z]|p?(?:nccl|cuda|cu|hip|aclrt|acl|Hccl|nvshmem|cudnn|cublas)[A-Z]|iree_\w{1,60}_wait\b)"
-)
-"""Names of the functions of libraries that a program calls; those in them only do it."""
 _FORMS: Final = ("faulthandler", "py-spy", "visual-studio")
-
-
-def library_call(frames: Sequence[Frame]) -> int | None:
-    """Return the index of the outermost function by which a known library is called, or None."""
-    return next((at for at in range(len(frames) - 1, -1, -1) if _CALLS.match(frames[at].function)), None)
 
 
 def printed_frames(text: str) -> tuple[Frame, ...]:

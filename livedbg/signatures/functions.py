@@ -89,7 +89,7 @@ def _mlir_passes(match: re.Match[str]) -> Mapping[str, str] | None:
 def _worker_trace(match: re.Match[str]) -> Mapping[str, str]:
     """Return `error` and `place` of a traceback at the beginning of the text; empty without one.
 
-    Where it is cut off above the error, its last frame is that of a caller: often of torchelastic's own handler.
+    Where it is cut off above the error, its last frame is that of a caller: often of its launcher's own handler.
     """
     if not (match["trace"] or "").startswith("Traceback"):
         return {}

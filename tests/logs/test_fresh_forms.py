@@ -272,7 +272,7 @@ UCX = """[n1:4124 :0:4301] Caught signal 11 (Segmentation fault: address not map
 
 def test_stacks_that_libraries_of_c_plus_plus_print() -> None:
     assert verdict(BACKWARD).sentence == "Crashed in Pump::step (pump.cpp:214): pump::Dry: tank 3."
-    assert verdict(UCX).sentence == "Crashed in pump_step (pump.c:483): SIGSEGV: Segmentation fault."
+    assert verdict(UCX).sentence == "Crashed in pump_step (pump.c:483): SIGSEGV: Segmentation fault at null address."
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,10 @@ def test_a_signal_without_a_place_is_of_the_rank_that_its_launcher_names() -> No
     account = (
         "prterun noticed that process rank 48 with PID 4124 on node n1 exited on\nsignal 11 (Segmentation fault).\n"
     )
-    assert verdict(caught + account).sentence == "Rank 48: Crashed: SIGSEGV: Segmentation fault, in pump_step."
+    assert (
+        verdict(caught + account).sentence
+        == "Rank 48: Crashed: SIGSEGV: Segmentation fault at null address, in pump_step."
+    )
 
 
 def test_what_nccl_wrote_of_cuda_is_said_with_its_own_error() -> None:

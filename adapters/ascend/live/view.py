@@ -17,7 +17,7 @@ from typing import Final
 
 from livedbg.adapters.ascend.diagnostics.run import statement
 from livedbg.adapters.ascend.facts import CoreFacts
-from livedbg.adapters.ascend.job import Job, MemoryView
+from livedbg.adapters.ascend.job import Job, MemoryView, Suspicion
 from livedbg.adapters.ascend.live.scene import Unreturned
 from livedbg.adapters.ascend.live.state import LiveTask, Sample
 from livedbg.adapters.ascend.messages import Mark
@@ -25,7 +25,6 @@ from livedbg.adapters.ascend.names import Names, local_of, ring_of, task_name
 from livedbg.adapters.ascend.run import Run
 from livedbg.adapters.ascend.tasks import TaskRecord
 from livedbg.adapters.ascend.trouble import Fatal
-from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.model import Diagnostic, Edge, EdgeKey, EdgeKind, EdgeState, TaskState
 from livedbg.text.quantities import duration
 

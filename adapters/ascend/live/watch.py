@@ -15,17 +15,16 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from livedbg.adapters.ascend.adapter import WORD, first_processes
-from livedbg.adapters.ascend.job import NO_MEMORY, Job, MemoryView
+from livedbg.adapters.ascend.job import NO_MEMORY, Job, MemoryView, Suspicion
 from livedbg.adapters.ascend.live.core_threads import CoreRoles
 from livedbg.adapters.ascend.live.layout import Layout, read_layout
 from livedbg.adapters.ascend.live.reader import SchedulerReader
 from livedbg.adapters.ascend.live.scene import Unreturned
+from livedbg.adapters.ascend.live.sign import WORD, first_processes
 from livedbg.adapters.ascend.live.state import LiveCore, Sample
 from livedbg.adapters.ascend.live.view import LiveView
 from livedbg.adapters.ascend.model import AscendModel
 from livedbg.adapters.ascend.names import name_kernels
-from livedbg.adapters.ascend.waits import Suspicion
 from livedbg.linux.elf import ElfError, ElfFile, read_build_id
 from livedbg.linux.elf_symbols import defined_symbols
 from livedbg.linux.mapped_files import mapped_file

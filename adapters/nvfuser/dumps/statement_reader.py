@@ -13,13 +13,13 @@ import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from ahocorasick_rs import BytesAhoCorasick
 from msgspec import Struct, field
 
 from livedbg.adapters.nvfuser.dumps.scan import LINES_BEFORE, Scanner
-from livedbg.adapters.nvfuser.dumps.statements import Statement
+from livedbg.adapters.nvfuser.dumps.statements import Said
 from livedbg.adapters.nvfuser.dumps.triggers import TRIGGERS
 from livedbg.linux import target_files
 from livedbg.logs.bytesource import Unpacked, is_packed
@@ -44,13 +44,6 @@ _PLAIN: Final = lazy_re(rb"[\n\t -~]*").fullmatch  # what `clean` leaves as it i
 _WINDOW: Final = 4 << 10  # characters that are cut into lines at once
 _PREFIXED: Final = [b"\n" + bytes([sign]) for sign in b"[(0123456789"]
 _MAY_HAVE_PREFIX: Final = lazy_re(r"[\[(\d]").match  # most lines have none, and are spared the search
-
-
-class Said(NamedTuple):
-    """A statement with its writer in a shared file (`rank 0`), or ""."""
-
-    prefix: str
-    statement: Statement
 
 
 class StatementReader:

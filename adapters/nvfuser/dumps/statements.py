@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct, field
 
@@ -164,3 +164,10 @@ class Domains(Struct):
 Statement: TypeAlias = (
     Segmented | Considered | Kernel | Arguments | Launch | Failed | BadOption | Script | Definition | Whole | Domains
 )
+
+
+class Said(NamedTuple):
+    """A statement with its writer in a shared file (`rank 0`), or ""."""
+
+    prefix: str
+    statement: Statement

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from livedbg.adapters.nvfuser.dumps import statement_reader
-from livedbg.adapters.nvfuser.dumps.statement_reader import Said, StatementReader
-from livedbg.adapters.nvfuser.dumps.statements import Domains, Segmented
+from livedbg.adapters.nvfuser.dumps.statement_reader import StatementReader
+from livedbg.adapters.nvfuser.dumps.statements import Domains, Said, Segmented
 
 _LOGS = sorted((Path(__file__).parents[2] / "fixtures" / "nvfuser").glob("*.log"))
 
