@@ -33,7 +33,7 @@ _SMALL: Final = 64
 _STEP: Final = 6
 _TURNS: Final = 4
 _DOUBTS: Final = 3
-"""So often what grows by no clear factor is measured again: the shortest times of all turns count."""
+"""So often what seems to grow too fast is measured again: the shortest times of all turns count."""
 _TURNS_NS: Final = 75_000_000
 """No turn comes after one that took so long."""
 _GROWTH: Final = 8.0
@@ -88,7 +88,7 @@ def _growing(
         linear = len(large) / len(small)
         took, longer = _times(run, (small, large), linear * _CLEARLY_LINEAR / _FACTOR)
         growth = longer / max(took, 1) * _FACTOR / linear
-        for _ in range(_DOUBTS if _GROWTH <= growth < _CLEARLY_QUADRATIC else 0):
+        for _ in range(_DOUBTS if growth >= _GROWTH else 0):
             times = _times(run, (small, large), linear * _CLEARLY_LINEAR / _FACTOR)
             took, longer = min(took, times[0]), min(longer, times[1])
             growth = longer / max(took, 1) * _FACTOR / linear
