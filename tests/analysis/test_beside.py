@@ -160,3 +160,25 @@ def test_B5_functions_whose_results_are_wrong(text: str, said: str) -> None:
 
 def test_alone_it_is_no_failure() -> None:
     assert verdict(f"{LINES}{CALLER.format(9)}{LINES}").sentence.startswith("No errors in 1 log")
+
+
+_DIFFERS = (
+    "Mismatched elements: 6 / 12 (50.0%)\nGreatest absolute difference: 0.75 at index (2, 1) (up to 1e-05 allowed)\n"
+)
+_STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
+
+
+@pytest.mark.invariant("beside.D1")
+@pytest.mark.parametrize(
+    ("before", "after", "state"),
+    [
+        (_STEPS, "", "diverged"),
+        ("", _STEPS, "unknown"),
+        ("", "==== 4 passed in 0.31s ====\n", "exited"),
+        ("", "==== 3 passed, 1 xfailed in 0.31s ====\n", "exited"),
+    ],
+)
+def test_D1_a_comparison_without_its_exception_diverges_unless_its_run_goes_on(
+    before: str, after: str, state: str
+) -> None:
+    assert verdict(before + _DIFFERS + after).state.value == state

@@ -9,7 +9,8 @@ Invariants:
     beside.B5. Of further cases of the same signature (their value `case`) that failed in its log, and did not pass
         later, it is said how many and which; those that one signal ended, as often as it says, are told as one.
     beside.B4. It explains no exception: a crash in whose own lines it stands is told as one.
-    beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines.
+    beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines, or
+        is all that is told of it. What a crash survives, such a comparison does.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
+from livedbg.analysis.postmortem.beside import COMPARED
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.exceptions import is_of_string
 from livedbg.analysis.postmortem.survived import OwnLines, goes_on_after, unless_survived
@@ -104,7 +105,9 @@ def finding_of(
     )
     if finding.state is VerdictState.UNKNOWN and goes_on_after(said.evidence, state.snapshot, own_lines):
         return replace(finding, state=None, decides=False)
-    return unless_survived(finding, state.snapshot, own_lines)
+    judged = unless_survived(finding, state.snapshot, own_lines)
+    differs = judged.state is VerdictState.CRASHED and COMPARED in said.message.marks
+    return replace(judged, state=VerdictState.DIVERGED) if differs else judged
 
 
 def finding_about(rule: str, said: Diagnostic, severity: Severity, **more: Any) -> Finding:
