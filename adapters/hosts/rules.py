@@ -268,7 +268,7 @@ def _place(said: Diagnostic) -> tuple[str, int]:
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Return whether an exception only reports that a helper process has ended, which the rule judges."""
-    if hit.catchpoint == "log: signal" and explained(hit, snapshot, lambda _text: (), lambda _said: True):
+    if hit.catchpoint == "log: signal" and explained(hit, snapshot, lambda _text: (), lambda said: said.code != _STACK):
         return True
     found = book()[0].found(f"{hit.type}: {hit.message}", "hosts")
     return any(one.said.code in (Kind.CAUSE, Kind.WORKER, Kind.LOST, Kind.SUMMARY) for one in found)
