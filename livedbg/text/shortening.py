@@ -16,7 +16,7 @@ _QUOTED: Final = lazy_re(r"(?<!\w)((['\"`])[^'\"`\n]{23})[^'\"`\n]{5,4000}([^'\"
 
 
 def shortened(text: str, most: int) -> str:
-    """Return a text of at most so many characters; `…` stands for what is left out."""
+    """Return the text, cut to at most `most` characters; `…` marks what was cut."""
     for pattern, ends in ((_WORD, r"\1…\2"), (_QUOTED, r"\1…\3")):
         if len(text) > most:
             text = pattern.sub(ends, text)

@@ -1,9 +1,9 @@
 """Tests in logs, by the lines in which their runners say that one begins, has passed or has failed.
 
 Invariants:
-    tested.P1. What stands between the beginning of a test and the line in which the same writer says that it has
-        passed failed nothing: the test wants it, or minds it not. Where another test of that runner is begun between,
-        several programs write the log, and nothing is known; so it is of a test that has not ended.
+    tested.P1. An error between the beginning of a test and the line in which the same writer says that it passed
+        failed nothing: the test expects it, or does not depend on it. If another test of the same runner begins in
+        between, several programs write the log and nothing is known. Nothing is known of a test that has not ended.
     tested.P2. In a text that begins within a test, so does what stands above the first line of its runner, if that
         says that a test has passed.
     tested.P3. What CTest prints below a failed test was that test's output: no progress of anything.
