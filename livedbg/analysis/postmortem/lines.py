@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -69,16 +69,18 @@ class KnownLine(Struct, frozen=True):
 
 
 class _Known:
-    """Cache of each log's records and known lines, kept while the records stay the same."""
+    """Cache of each log's records and known lines, kept while the records stay the same; a record is read once."""
 
     def __init__(self) -> None:
         self._all: Sequence[LogRecord] = ()
         self._records: dict[str, list[LogRecord]] = {}
         self._lines: dict[tuple[str, int | None], tuple[KnownLine, ...]] = {}
+        self._read: dict[int, tuple[LogRecord, KnownLine]] = {}  # by the identity of records, which it keeps alive
 
     def records(self, log: str, snapshot: Snapshot) -> Sequence[LogRecord]:
         if self._all is not snapshot.recent_logs:
             self._all, self._records, self._lines = snapshot.recent_logs, {}, {}
+            self._read = {id(one): self._read[id(one)] for one in self._all if id(one) in self._read}
             for record in self._all:
                 self._records.setdefault(record.source, []).append(record)
         return self._records.get(log, ())
@@ -86,8 +88,14 @@ class _Known:
     def lines(self, source: LogSource, snapshot: Snapshot) -> tuple[KnownLine, ...]:
         records, key = self.records(source.id, snapshot), (source.id, source.lines)
         if key not in self._lines:
-            self._lines[key] = _lines(records, source)
+            self._lines[key] = _lines(records, source, self._line)
         return self._lines[key]
+
+    def _line(self, record: LogRecord, number: int) -> KnownLine:
+        known = self._read.get(id(record))
+        if known is None or known[1].number != number:
+            known = self._read[id(record)] = (record, _line(record, number))
+        return known[1]
 
 
 _KNOWN: Final = _Known()
@@ -110,13 +118,15 @@ def steps_on(lines: Iterable[KnownLine]) -> bool:
     return any(step > reached.setdefault(writer, step) for writer, step in steps)
 
 
-def _lines(records: Iterable[LogRecord], source: LogSource) -> tuple[KnownLine, ...]:
+def _lines(
+    records: Iterable[LogRecord], source: LogSource, line_of: Callable[[LogRecord, int], KnownLine]
+) -> tuple[KnownLine, ...]:
     """Return the records of a log with their numbers.
 
     A big log's newest records come without numbers, which are counted from its end.
     """
     records = list(records)
-    found = sorted((_line(one, one.line) for one in records if one.line is not None), key=lambda line: line.number)
+    found = sorted((line_of(one, one.line) for one in records if one.line is not None), key=lambda line: line.number)
     severe = {one.line for one in records if one.severity.rank >= Severity.ERROR.rank}
     for at in _begun_anew(found, severe):
         found[at] = replace(found[at], anew=True)
@@ -126,7 +136,7 @@ def _lines(records: Iterable[LogRecord], source: LogSource) -> tuple[KnownLine, 
     before: list[KnownLine] = []
     for record in reversed([one for one in records if one.line is None]):
         number -= record.text.count("\n") + 1
-        before.append(_line(record, max(number, 1)))
+        before.append(line_of(record, max(number, 1)))
     return (*reversed(before), *found)
 
 
