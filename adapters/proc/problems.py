@@ -6,6 +6,8 @@ what the program waits for: CPU time of a thread may come from a garbage collect
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +17,7 @@ from livedbg.linux import target_files
 from livedbg.linux.abi import elf_machine, native_abi
 from livedbg.linux.access import Problem
 from livedbg.linux.live_environment import Libc
-from livedbg.linux.maps import parse_maps
+from livedbg.linux.maps import Mapping
 from livedbg.linux.procfs import living_task
 from livedbg.model import POLLS, UNSEEN_RUNTIME, SourceHealth, SourceStatus, ids
 from livedbg.text.patterns import lazy_re
@@ -94,22 +96,25 @@ _GO_RUNTIME: Final = UnseenRuntime(
 )
 
 
-def runtime_of(pid: int) -> UnseenRuntime | None:
+def _runtime_of(pid: int, mappings: Sequence[Mapping]) -> UnseenRuntime | None:
     """Return the opaque runtime of a process; None if there is none or the process can't be read."""
     try:
         exe = Path(f"/proc/{living_task(pid)}/exe")
         program = exe.readlink().name.removesuffix(" (deleted)")
-        paths = {mapping.path for mapping in parse_maps(pid) if mapping.path.startswith("/")}
+        file = target_files.status(exe)
     except OSError:
         return None
+    paths = {mapping.path for mapping in mappings if mapping.path.startswith("/")}
     found = [_PROGRAMS.fullmatch(program), *map(_FILES.search, paths)]
     numbers = [int(match.lastgroup.removeprefix("of_")) for match in found if match is not None and match.lastgroup]
     if numbers:
         return _RUNTIMES[min(numbers)]
-    return _GO_RUNTIME if _is_go(exe) else None
+    return _GO_RUNTIME if _is_go(exe, file.st_dev, file.st_ino, file.st_mtime_ns) else None
 
 
-def _is_go(exe: Path) -> bool:
+@lru_cache(maxsize=64)
+def _is_go(exe: Path, device: int, inode: int, changed_ns: int) -> bool:
+    """Search a program for Go's section; the other arguments only key the cache."""
     try:
         with target_files.open_binary(exe) as file:
             while file.tell() < _SEARCHED:
@@ -184,9 +189,9 @@ def machine_problem(pid: int) -> Problem | None:
     return None
 
 
-def runtime_problem(pid: int) -> Problem | None:
+def runtime_problem(pid: int, mappings: Sequence[Mapping]) -> Problem | None:
     """Return a problem if the process runs in a runtime that livedbg can't inspect."""
-    runtime = runtime_of(pid)
+    runtime = _runtime_of(pid, mappings)
     if runtime is None:
         return None
     return Problem(
@@ -198,7 +203,7 @@ def runtime_problem(pid: int) -> Problem | None:
 
 def libc_problem(pid: int, libc: Libc) -> Problem | None:
     """Return a problem if the lock layouts of its C library aren't known."""
-    if libc.layouts_known:
+    if libc.layouts_known or libc.to_come:
         return None
     return Problem(
         "unknown-libc",

@@ -5,6 +5,8 @@ Invariants:
     watch.W2. What can't be seen is left out; what can be seen is still emitted.
     watch.W3. A reused pid (another start time) counts as the end of the process. An edge of a thread that has run
         since it was emitted is a new one: the address of a lock or the number of a thread may have been reused.
+    watch.W4. What follows from the mapped files (C library, runtime) is of those that are mapped now: at first there is
+        only the loader, and a program may load a runtime late.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from livedbg.linux import procfs, target_files
 from livedbg.linux.abi import native_abi
 from livedbg.linux.access import Problem, access_problem
 from livedbg.linux.live_environment import Libc, LiveEnvironment, detect_libc
-from livedbg.linux.maps import parse_maps
+from livedbg.linux.maps import Mapping, parse_maps
 from livedbg.linux.procfs import BlockedSyscall, Stat
 from livedbg.model import Edge, EdgeKey, EdgeKind, Process, Resource, Thread, ThreadState, ids
 from livedbg.model.events import Event, ProcessExited, ProcessSeen, Stamper, ThreadsExited, ThreadsSeen
@@ -32,7 +34,10 @@ from livedbg.session.publisher import Publisher, Statuses
 from livedbg.text.sanitize import clean_line
 
 _IDENTITY_EVERY: Final = 16
-"""The command, working folder and tracer are read again every so many samples."""
+"""The command, working folder, tracer and mapped files are read again every so many samples.
+
+The mapped files are also read at each of the first samples before which the process had mapped more.
+"""
 
 _CHILDREN_EVERY: Final = 4
 _MANY: Final = 64
@@ -78,6 +83,9 @@ class ProcessWatch:
         self._identity = Identity()
         self._environment: LiveEnvironment | None = None
         self._image = ""
+        self._young = 0
+        self._mapped = 0
+        self._libc: Libc | None = None
         self._process: Process | None = None
         self._threads: dict[int, Thread] = {}
         self._waiting: dict[int, Wait] = {}
@@ -186,25 +194,37 @@ class ProcessWatch:
     def _read_identity(self, stat: Stat) -> list[Event]:
         """Read its identity at intervals; check permissions at first and after an exec."""
         image = executable(self.pid) or stat.name
-        if self._turn % _IDENTITY_EVERY and image == self._image:
-            return []
+        due = self._turn % _IDENTITY_EVERY == 0
+        if image == self._image and not (due and self._blind):
+            grew = not self._blind and stat.mapped != self._mapped and (due or self._turn < self._young)
+            events = self._read_mapped(stat) if grew else []
+            if due:
+                self._scene.groups.forget(self.pid)
+                self._identity = read_identity(self.pid, self._environment)
+            return events
         self._scene.groups.forget(self.pid)
-        if image == self._image and not self._blind:
-            self._identity = read_identity(self.pid, self._environment)
-            return []
         self._image = image
-        self._waits = self._sleeper = self._environment = None
+        self._young = self._turn + _IDENTITY_EVERY
+        self._waits = self._sleeper = self._environment = self._libc = None
         found = access_problem(self.pid) or problems.machine_problem(self.pid)
         self._blind = found is not None
-        if found is None:
-            view, libc = self._view()
-            found = problems.runtime_problem(self.pid)  # says more than the C library: a Go program has none
-            found = found or (problems.libc_problem(self.pid, libc) if view.mappings else None)
+        events = self._status_events(found) if found is not None else self._read_mapped(stat)
+        self._identity = read_identity(self.pid, self._environment)
+        return events
+
+    def _read_mapped(self, stat: Stat) -> list[Event]:
+        """Read the mapped files; if they show another C library, read all waits anew with it."""
+        self._mapped = stat.mapped
+        mappings = parse_maps(self.pid)
+        libc = detect_libc(self.pid, mappings)
+        if libc != self._libc:
+            self._libc = libc
+            view = self._view(libc, mappings)
             self._waits = WaitReader(view)
             self._sleeper = AsleepReader(view)
-            self._environment = None if self.role else LiveEnvironment(self.pid, view.mappings, libc)
-        self._identity = read_identity(self.pid, self._environment)
-        return self._status_events(found)
+            self._environment = None if self.role else LiveEnvironment(self.pid, mappings, libc)
+        found = problems.runtime_problem(self.pid, mappings)  # says more than the C library: a Go program has none
+        return self._status_events(found or (problems.libc_problem(self.pid, libc) if mappings else None))
 
     def _status_events(self, found: Problem | None) -> list[Event]:
         """Return the statuses of a new problem and of problems that have gone."""
@@ -213,13 +233,11 @@ class ProcessWatch:
         events = self._statuses.withdrawn(self.id, stamp, but=(status.code,))
         return events + self._statuses.changes(status, stamp)
 
-    def _view(self) -> tuple[ProcessView, Libc]:
-        mappings = parse_maps(self.pid)
-        libc = detect_libc(self.pid, mappings)
+    def _view(self, libc: Libc, mappings: list[Mapping]) -> ProcessView:
         abi = native_abi()
         if abi is None:
             raise AssertionError("problems.machine_problem has told so")
-        return ProcessView(self._scene, self.pid, abi, libc, self._numbers, mappings), libc
+        return ProcessView(self._scene, self.pid, abi, libc, self._numbers, mappings)
 
     def _read_waits(self, samples: list[ThreadSample]) -> dict[int, Wait]:
         if self._waits is None:

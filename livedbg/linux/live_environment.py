@@ -27,6 +27,7 @@ from livedbg.text.patterns import lazy_re
 
 _BANNER: Final = lazy_re(rb"GNU C Library [^\n]{0,80}? version (\d+)\.(\d+)")
 _GLIBC: Final = lazy_re(r"^libc(?:-2\.\d+)?\.so(?:\.6(?:\.1)?)?$")
+_LOADER: Final = lazy_re(r"^ld(?:-linux[^/]*|-2\.\d+|64)?\.so(?:\.\d)?$")
 _MUSL: Final = lazy_re(r"^(?:ld-musl-.*|libc\.musl-.*)\.so\.1$")
 
 
@@ -36,7 +37,8 @@ class Libc(Struct, frozen=True):
     Attributes:
         kind: `glibc`, `musl`, `bionic` or `unknown`.
         version: (2, 36); None if not known.
-        path: the library's file as the process sees it, or the executable if linked statically.
+        path: the library's file as the process sees it, or the executable if there is none.
+        static: it is linked into the executable, or the executable has none.
     """
 
     kind: str
@@ -48,6 +50,11 @@ class Libc(Struct, frozen=True):
     def layouts_known(self) -> bool:
         """Return whether the layouts of livedbg.linux.abi hold for its locks."""
         return self.kind == "glibc" and (self.version is None or self.version >= (2, 25))
+
+    @property
+    def to_come(self) -> bool:
+        """Return whether glibc's loader is mapped but glibc is not yet: the program's own code has not begun."""
+        return self.kind == "unknown" and not self.static
 
     @property
     def label(self) -> str:
@@ -71,7 +78,7 @@ def detect_libc(pid: int, mappings: Sequence[MappedFile]) -> Libc:
     version = _version(pid, executable, mappings) if executable else None
     if version is not None:
         return Libc("glibc", version or None, executable, static=True)
-    return Libc("unknown", path=executable, static=True)
+    return Libc("unknown", path=executable, static=not any(_LOADER.match(PurePosixPath(path).name) for path in paths))
 
 
 def _version(pid: int, path: str, mappings: Sequence[MappedFile]) -> tuple[int, ...] | None:

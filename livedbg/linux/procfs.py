@@ -66,6 +66,7 @@ class Stat(NamedTuple):
         flags: PF_ flags of the kernel (linux/sched.h).
         exit_code: wait status of a zombie; 0 if it is none or not visible to us.
         terminal: device number of the controlling terminal, as in `st_rdev`; 0 for none.
+        mapped: bytes of all its mappings (vsize).
     """
 
     name: str
@@ -79,6 +80,7 @@ class Stat(NamedTuple):
     faults: int = 0
     terminal: int = 0
     cpu: int = 0
+    mapped: int = 0
 
     @property
     def exit_status(self) -> int:
@@ -201,6 +203,7 @@ def parse_stat(data: bytes) -> Stat:
         faults=int(field[7]) + int(field[9]),
         terminal=_device(int(field[4])),
         cpu=int(field[36]) if len(field) > 36 else 0,
+        mapped=int(field[20]),
     )
 
 

@@ -84,6 +84,7 @@ def test_E1_a_launched_hang_that_is_interrupted_stays_one(program: list[str], tm
         sent = False
         try:
             for text in launching.stderr:
+                print(text)  # what it says, where the test runs out of time
                 if not sent and b" DEADLOCK " in text:
                     sent = True
                     eventually(lambda: pid_of(tmp_path / "out"))

@@ -149,7 +149,16 @@ def test_libc_of_this_process_is_known() -> None:
 def test_libc_by_its_file(path: str, kind: str, known: bool) -> None:
     line = f"7f0000001000-7f0000002000 r-xp 00000000 fe:00 12    {path}\n"
     libc = detect_libc(PID, parse_maps_text(line.encode()))
-    assert (libc.kind, libc.layouts_known) == (kind, known)
+    assert (libc.kind, libc.layouts_known, libc.to_come) == (kind, known, False)
+
+
+@pytest.mark.parametrize("loader", ["ld-linux-x86-64.so.2", "ld-linux.so.2", "ld-2.31.so", "ld64.so.2", "ld.so.1"])
+def test_a_libc_is_to_come_while_only_its_loader_is_there(loader: str) -> None:
+    lines = "".join(
+        f"7f000000{n}000-7f000000{n + 1}000 r-xp 00000000 fe:00 {n}    {path}\n"
+        for n, path in enumerate(("/nowhere/program", f"/lib64/{loader}"))
+    )
+    assert detect_libc(PID, parse_maps_text(lines.encode())).to_come
 
 
 def test_sockets_of_this_process_and_their_peers() -> None:
