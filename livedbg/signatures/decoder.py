@@ -8,7 +8,8 @@ Invariants:
         such a line (a pod, a server) are the same as in the message.
     signature_decoder.D4. A message that spans several records is found where they come near each other, from one
         writer.
-    signature_decoder.D5. An error line that is part of a message, or that adds nothing beside one (`asides`), is known.
+    signature_decoder.D5. An error line that is part of a message, that adds nothing beside one (`asides`), or that is a
+        tuner's (`quiet`), is known.
 """
 
 from __future__ import annotations
@@ -60,13 +61,14 @@ class SignatureDecoder(LogDecoder):
         self._logs[source.id] = LogTold(source)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
+        log = self._logs.get(record.source)
+        if log is None:
+            return (), ()
         for system, quiet, pattern in self._quiet:
             held = any(word in record.text for word in quiet.words)
             if held and pattern.search(record.text) is not None:
                 self._quiet_until[system, record.source] = (record.last_line or 0) + quiet.lines
-        log = self._logs.get(record.source)
-        if log is None:
-            return (), ()
+                log.use([record])
         parts = [*log.near(record, self._near), record]
         texts = [one.text for one in parts]
         begin = sum(len(text) + 1 for text in texts[:-1])
@@ -92,7 +94,7 @@ class SignatureDecoder(LogDecoder):
         return found, tuple(links)
 
     def knows(self, record: LogRecord) -> bool:
-        """Return whether a record is part of a message, or adds nothing beside an error (D5)."""
+        """Return whether a record is part of a message, a tuner's, or adds nothing beside an error (D5)."""
         log = self._logs.get(record.source)
         if log is None:
             return False

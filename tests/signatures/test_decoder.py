@@ -19,6 +19,11 @@ TOY = """
 source = "a toy"
 asides = ['^launcher: error: task \\d+ ended']
 
+[quiet]
+pattern = 'skipping this way'
+words = ["skipping this way"]
+lines = 1
+
 [defaults]
 class = "process"
 ends = "process"
@@ -109,3 +114,13 @@ def test_D5_without_an_error_beside_it_an_error_line_is_not_known() -> None:
     (record,) = _records("launcher: error: task 3 ended\n")
     toy.feed(record, STAMP)
     assert not toy.knows(record)
+
+
+@pytest.mark.invariant("signature_decoder.D5")
+def test_D5_what_a_tuner_says_of_an_attempt_is_known_and_not_the_error_behind_it() -> None:
+    records = _records("ERROR: skipping this way\nERROR: it broke: pump\nERROR: x\n")
+    toy = decoder()
+    toy.opened(LogSource(id="log:0", name="0.log"))
+    for record in records:
+        toy.feed(record, STAMP)
+    assert [toy.knows(record) for record in records] == [True, True, False]
