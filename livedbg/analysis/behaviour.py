@@ -23,7 +23,7 @@ Invariants:
         event loop that uses little CPU time progress while a thread of the job is held up (L8).
     behaviour.L8. A program is not called idle while one of its threads has waited for the threshold for something that
         nobody waits for on purpose: a lock (except the lock of a thread that accepts connections, or that sleeps in no
-        loop), a barrier, or a semaphore of Python.
+        loop), a barrier, or a semaphore of Python. A futex in a function that is called after a lock is one.
     behaviour.L9. A thread whose calls are not known does not "compute". One that progressed while it was watched
         computes only after the threshold and ten times its usual step have passed without another step.
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
@@ -757,19 +757,34 @@ def main_threads(threads: Iterable[Thread], snapshot: Snapshot) -> list[Thread]:
 
 
 def held_up(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] | None:
-    """Return a thread, and for how long it has waited for a lock, a barrier or a semaphore of Python (L8)."""
+    """Return a thread, and for how long it has waited for what nobody waits for on purpose (L8)."""
     for thread in threads:
         waited = waited_ns(thread, state.snapshot)
         if waited is None or thread.timed or waited < state.settings.thread_stall_ns:
             continue
         stack = state.snapshot.stacks.get(thread.id)
         in_lock = any(entity.startswith(_HELD) for entity in state.graph.blockers_of(thread.id))
-        in_lock = in_lock or (stack is not None and waits_for_semaphore(stack.frames))
+        in_lock = in_lock or (stack is not None and waits_for_semaphore(stack.frames)) or _locks(thread, state)
         if giver_of(thread.id, state) is not None or _ends_in_nap(thread, state):
             continue
         if in_lock and not _takes_jobs(thread, state) and not _serves(last_waited_for(thread, state), state):
             return thread, waited
     return None
+
+
+def _locks(thread: Thread, state: RuleInput) -> bool:
+    """Return whether a thread waits for a futex in a lock that is not of the C library: `absl::Mutex::LockSlow`."""
+    frames = _frames(thread, state) if thread.wait is WaitKind.FUTEX else ()
+    user = state.code.frame_of(frames)
+    inside = [*takewhile(lambda frame: frame is not user, frames), *filter(None, [user])]
+    return any(frame.language == "native" and _is_lock(frame.function) for frame in inside)
+
+
+def _is_lock(function: str) -> bool:
+    name = function.partition("(")[0].rpartition("::")[2].lower()
+    for other in ("unlock", "block", "clock"):
+        name = name.replace(other, "")
+    return "lock" in name
 
 
 def _ends_in_nap(thread: Thread, state: RuleInput) -> bool:

@@ -406,6 +406,33 @@ def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_lock(kind: str) -> N
     assert verdict(world.later(20 * SECOND)).state is VerdictState.UNKNOWN
 
 
+@pytest.mark.invariant("behaviour.L8")
+@pytest.mark.parametrize(
+    ("function", "idle"),
+    [
+        ("absl::Mutex::LockSlow(absl::MuHow)", False),
+        ("nsync::nsync_mu_lock_slow_", False),
+        ("std::sync::mutex::futex::Mutex::lock_contended", False),
+        ("Pool::take_job(Queue<std::mutex::lock>&)", True),
+        ("Channel::block_until_news", True),
+        ("spin::Lock::unlock_waiters", True),
+        ("std::__atomic_semaphore::_M_acquire", True),  # of jobs, perhaps
+    ],
+)
+def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_lock_of_its_own(function: str, idle: bool) -> None:
+    world = World()
+    listening(world, 1)
+    worker = world.thread(2, "worker", waits_in="futex wait", timed=False)
+    frames = (
+        Frame(function="syscall", module="/lib/libc.so.6", line=None, language="native"),
+        Frame(function=function, file="/app/lock.cpp", line=8, language="native", module="/app/serve"),
+        Frame(function="serve", file="/app/serve.cpp", line=80, language="native", module="/app/serve"),
+    )
+    stack = Stack(thread=worker, frames=frames, taken_mono_ns=world.now_ns, source="livedbg", layer="native")
+    world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+    assert verdict(world.later(20 * SECOND)).state is (VerdictState.RUNNING if idle else VerdictState.UNKNOWN)
+
+
 @pytest.mark.invariant("behaviour.L2")
 def test_L2_a_server_does_not_make_a_process_beside_it_idle() -> None:
     world = World()
