@@ -39,7 +39,7 @@ _TURNS_NS: Final = 75_000_000
 _GROWTH: Final = 8.0
 """Of the time, for four times the text. Linear: 4; quadratic: 16."""
 _CLEARLY_QUADRATIC: Final = 12.0
-"""What grows by less is looked at over a further size too, which one with a large bound passes."""
+"""What grows by less is looked at over a further size too, which one with a large bound passes, and noise."""
 _CLEARLY_LINEAR: Final = 6.0
 """What grows by less in the first two turns gets no more turns."""
 
@@ -75,6 +75,7 @@ def _growing(
 ) -> Superlinear | None:
     """Whether it grows by more than the text, over a factor at which it takes long enough to be measured."""
     seen: Superlinear | None = None
+    sure = False
     while size < _SMALL:  # an exponential one would never be done with four times as much
         took, longer = _times(run, [_text(pattern, make(each)) for each in (size, size + _STEP)])
         if took > _LEAST_NS // 20 and longer / took > _GROWTH * 2:
@@ -95,10 +96,11 @@ def _growing(
         if growth < _GROWTH:
             return None  # it has a large constant, or a bound
         again, seen = seen is not None, Superlinear(len(large), growth, make(12)[:120])
-        if longer > _MOST_NS and (again or growth > _CLEARLY_QUADRATIC):
+        sure = again or growth > _CLEARLY_QUADRATIC
+        if longer > _MOST_NS and sure:
             break
         size *= _FACTOR
-    return seen
+    return seen if sure else None
 
 
 def _times(run: Callable[[Any], object], texts: Sequence[Any], enough: float = 0.0) -> list[int]:
