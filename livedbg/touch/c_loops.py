@@ -152,6 +152,8 @@ def _way(loop: Node, line: int, root: Node) -> LoopWay:
         return LoopWay.POLLS
     each, taken = list(_each_round(body)), set(_taken(inside))
     pops = [one.start_point[0] for one in each if not _called(one).isdisjoint(_JOBS)]
+    head = () if loop.type == "do_statement" else map(loop.child_by_field_name, ("condition", "update", "right"))
+    each += [one for one in head if one is not None]
     here = [one for one in each if one.start_point[0] < line <= one.end_point[0] + 1]
     waits = any(not _called(one).isdisjoint(_WAITS | _JOBS | {"sem_wait"}) for one in here)
     begins = waits and _begins_with(body, line)
@@ -279,7 +281,7 @@ def _goes_on(test: Node | None, own: set[str], root: Node) -> LoopWay | None:
         return LoopWay.RESTS
     if test.type == "binary_expression" and _text(test.child_by_field_name("operator")) in _ORDERS:
         sides = [test.child_by_field_name("left"), test.child_by_field_name("right")]
-        names = [_text(side) for side in sides if side is not None and side.type == "identifier"]
+        names = [name for side in sides if side is not None for name in _summands(side)]
         calls = {_name(one.child_by_field_name("function")) for one in _nodes(test) if one.type == "call_expression"}
         of_time = not calls.isdisjoint(_CLOCKS) and calls <= _CLOCKS | _UNITS
         return LoopWay.ENDS if of_time or (calls <= _SIZES and not own.isdisjoint(names)) else None
@@ -287,6 +289,16 @@ def _goes_on(test: Node | None, own: set[str], root: Node) -> LoopWay | None:
         ways = [_goes_on(test.child_by_field_name(side), own, root) for side in ("left", "right")]
         return None if None in ways else LoopWay.RESTS if LoopWay.RESTS in ways else LoopWay.ENDS
     return LoopWay.RESTS if _is_flag(_bare(_denied(test) or test), root) else None
+
+
+def _summands(side: Node) -> Iterator[str]:
+    """Yield the variables of a sum: `i` of `i`, and of `i + 1`."""
+    side = _bare(side) or side
+    if side.type == "identifier":
+        yield _text(side)
+    elif side.type == "binary_expression" and _text(side.child_by_field_name("operator")) in ("+", "-"):
+        for one in side.named_children:
+            yield from _summands(one)
 
 
 def _takes(test: Node | None) -> bool:

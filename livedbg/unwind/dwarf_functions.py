@@ -44,6 +44,7 @@ from livedbg.unwind.libdw import (
     CALL_COLUMN,
     CALL_FILE,
     CALL_LINE,
+    FOLDER,
     LINKAGE_NAMES,
     Die,
     Libdw,
@@ -51,6 +52,7 @@ from livedbg.unwind.libdw import (
 )
 
 _MOST: Final = 4096
+_NO_FOLDER: Final = "/proc/self/"  # Bazel writes /proc/self/cwd for the folder, which is gone
 
 
 def later_variables(
@@ -133,6 +135,14 @@ class DwarfFunctions:
         """
         unit = self._unit_at(address)
         return unit.at(address) if unit is not None else []
+
+    def whole_path(self, address: int, file: str) -> str:
+        """Return the path of a source file, which may be relative to the folder that its unit was compiled in."""
+        unit = self._unit_at(address) if not file.startswith("/") else None
+        folder = self._library.text(unit.die, FOLDER) if unit is not None else None
+        if folder is None or not folder.startswith("/") or folder.startswith(_NO_FOLDER):
+            return file
+        return os.path.normpath(os.path.join(folder, file))  # noqa: PTH118 (a path of the target)
 
     def later_variables(self, address: int, places: Sequence[tuple[str | None, int | None]]) -> list[frozenset[str]]:
         """Return for each function at an address the variables that are declared behind its line: they are not set yet.

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 CALL_COLUMN, CALL_FILE, CALL_LINE = 0x57, 0x58, 0x59
+FOLDER: Final = 0x1B  # DW_AT_comp_dir
 LINKAGE_NAMES: Final = (0x6E, 0x2007)  # DW_AT_linkage_name, and what it was before DWARF 4
 _LOCATION, _DECLARED_FILE, _DECLARED_LINE = 0x02, 0x3A, 0x3B
 _OF_FRAME: Final = 0x91  # DW_OP_fbreg

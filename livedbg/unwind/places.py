@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 import drgn
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from livedbg.linux import target_files
 from livedbg.linux.elf import ElfError, ElfFile, FileBytes, SectionPlace, read_build_id
@@ -294,7 +294,7 @@ class Places:
         missing = [at for at in addresses if at not in file.places]
         names = self._symbols.at((file.key, file.tables[0]), file.tables, missing)
         for at in missing:
-            file.places[at] = self._located(file, at, names.get(at))
+            file.places[at] = tuple(_whole(file, at, one) for one in self._located(file, at, names.get(at)))
             self._count += 1
         return {at: file.places[at] for at in addresses}
 
@@ -335,6 +335,14 @@ class Places:
             _frame(location, symbol if number == last else None, inlined=number < last)
             for number, location in enumerate(locations)
         )
+
+
+def _whole(file: KnownFile, at: int, frame: WireFrame) -> WireFrame:
+    """Return a frame with the whole path of its source file, if its unit tells it."""
+    if not frame.file or file.functions is None:
+        return frame
+    whole = file.functions.whole_path(at, frame.file)
+    return frame if whole == frame.file else structs.replace(frame, file=whole)
 
 
 _Line: TypeAlias = tuple[str | None, int | None, int | None]

@@ -47,6 +47,9 @@ def way(tmp_path: Path) -> Way:
         ("for (int i = 0; i < n; ++i) {\n HERE;\n count(&i);\n}", POLLS),
         ("for (int i = 0; i < done(); ++i) {\n HERE;\n}", POLLS),
         ("for (size_t i = 0; i < xs.size(); ++i) {\n HERE;\n}", ENDS),
+        ("for (size_t i = 1; i + 1 < xs.size(); ++i) {\n HERE;\n}", ENDS),
+        ("for (int i = n; i - step > 0; i -= step) {\n HERE;\n}", ENDS),
+        ("while (head + 1 < tail) {\n HERE;\n}", POLLS),
         ("while (xs.size() < n) {\n HERE;\n}", POLLS),
         ("double e = 1; while (e > 1e-9) {\n e *= 0.9;\n HERE;\n}", ENDS),
         ("double e = 1; while (e > 1e-9) {\n e = step();\n HERE;\n}", POLLS),
@@ -109,6 +112,9 @@ def test_K1_what_a_loop_waits_for(body: str, expected: LoopWay | None, way: Way)
         ("while (true) {\n if (f()) {\n HERE;\n }\n}", NOTHING),
         ("while (true) {\n switch (f()) { case 1:\n HERE;\n }\n}", NOTHING),
         ("while (true)\n HERE;", ENDLESS),
+        ("for (int i = HERE; i < n; ++i)\n {\n if (f())\n work();\n}", ENDS),
+        ("while (!ready(HERE)) {\n work();\n}", POLLS),
+        ("for (int i = 0; i < n; ++i) {\n if (f())\n while (!ready(HERE)) work();\n}", POLLS),
     ],
 )
 def test_K2_a_line_that_each_round_comes_to(body: str, expected: LoopWay, way: Way) -> None:

@@ -83,6 +83,21 @@ def test_the_places_of_calls_are_in_the_caller(places: Places, library: Path) ->
     assert [frame.inlined for frame in deepest] == [True, True, True, False]
 
 
+@pytest.mark.parametrize(("told", "whole"), [("", True), ("-fdebug-prefix-map={here}=/proc/self/cwd", False)])
+def test_the_path_of_a_source_is_whole_where_its_unit_tells_its_folder(
+    places: Places, tmp_path: Path, told: str, whole: bool
+) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/l.cpp").write_text(SOURCE)
+    flags = ["-g", "-fPIC", "-shared", *filter(None, [told.format(here=tmp_path)]), "-o", "l.so"]
+    subprocess.run(["g++", "src/l.cpp", *flags], cwd=tmp_path, check=True, timeout=100)
+    with ElfFile(tmp_path / "l.so") as elf:
+        outer = defined_symbols(elf, ["outer"])["outer"]
+    there = places.describe(module(tmp_path / "l.so"), [outer.address], debug=True)
+    (frame,) = there[outer.address]
+    assert frame.file == (str(tmp_path / "src/l.cpp") if whole else "src/l.cpp")
+
+
 @pytest.mark.invariant("dwarf_functions.N1")
 def test_N1_where_a_unit_is_too_big_the_rest_is_as_without(
     places: Places, library: Path, monkeypatch: pytest.MonkeyPatch
