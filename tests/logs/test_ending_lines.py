@@ -583,6 +583,19 @@ def test_E11_a_thread_that_panicked_above_an_end_is_its_reason() -> None:
     assert "panicked" not in verdict(f"{panic}{STEPS}Error: the decoder stopped\n").sentence
 
 
+@pytest.mark.invariant("last_lines.E11")
+def test_E11_a_known_warning_right_above_an_error_that_ended_the_log_is_its_reason() -> None:
+    bind = "The server socket has failed to bind to [::]:29400 (errno: 98 - Address already in use)."
+    busy = f"[W socket.cpp:46] [c10d] {bind}\n"
+    ended = "[E socket.cpp:50] [c10d] The server socket has failed to listen on any local network address.\n"
+    cut = 'Traceback (most recent call last):\n  File "/x/run.py", line 8, in <module>\n    sys.exit(main())\n'
+    said = verdict(f"{STEPS}{busy}{ended}{cut}")
+    assert said.state is CRASHED
+    assert said.sentence.startswith("Port 29400 is in use: another job or an earlier start still holds it. ")
+    assert "Port" not in verdict(f"{busy}{STEPS}{ended}{cut}").sentence
+    assert verdict(f"{busy}{STEPS}").state is not CRASHED
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

@@ -65,7 +65,9 @@ _CAUSES: Final = (
         r"|\b(?:[Ss]ee|[Ll]ook at|[Cc]heck|[Rr]ead) (?:the )?(?:stack ?trace|root cause|errors?|logs?|output)\b"
         r".{0,20}\babove"
         rf"|^unknown: {CUT_OFF}"
-        r"|\b(?:stack ?trace|errors?|logs?|output) above for the root cause",
+        r"|\b(?:stack ?trace|errors?|logs?|output)(?: (?:above|below))? for (?:the )?(?:root )?cause\b"
+        r"|\b(?:due to|because of|caused by) an? (?:exception|error|failure) in (?:a|the|an?other|one of the) "
+        r"(?:(?:background|child|worker|remote|sub) ?)?(?:process(?:es)?|workers?|thread)\b",
         CauseClass.SUMMARY,
     ),
     (

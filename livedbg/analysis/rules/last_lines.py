@@ -14,7 +14,7 @@ Invariants:
         it, if one of them names what the row is of. If a decoder has understood one of them, and the log does not
         go on after that, the row says no more.
     last_lines.E11. An error right above it that a decoder has understood, and that may have ended its program, is its
-        cause.
+        cause, also if its logger calls it a warning.
     last_lines.E2. An error that is followed by a retry, or whose text says that it may be ignored, is none of these.
     last_lines.E3. An error that the log also has earlier, and goes on after, ended nothing.
     last_lines.E5. Where a launcher reports that something failed, or an exception only says that another program did,
@@ -274,10 +274,10 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
             apart = apart and told.aborted.isdisjoint(numbers)
             continue
         if not unjudged and proven and records[at].severity is Severity.WARNING:
+            found = _with_why(found, numbers, source, snapshot)
             continue  # a note, which says nothing of the end
         if not unjudged:
-            found, weak = found or (None if proven else last), None
-            found = None if proven or found is None else found._replace(why=_why(numbers, source, snapshot))
+            found, weak = _with_why(None if proven else found or last, numbers, source, snapshot), None
             break
         next_to = found is not None and _is_severe(records[at]) and _are_notes(records[at + 1 : found.at])
         said = _said(records[at], proven or next_to or (stops and _ended_alone(records, at)))
@@ -376,10 +376,13 @@ class _Accounts:
         return not self._later.isdisjoint(numbers)
 
 
-def _why(numbers: Sequence[int], source: LogSource, snapshot: Snapshot) -> str:
+def _with_why(end: _End | None, numbers: Sequence[int], source: LogSource, snapshot: Snapshot) -> _End | None:
+    """Return an error with what is known of the record right above it (E11)."""
+    if end is None or end.why:
+        return end
     own = (said for said in snapshot.diagnostics.values() if said.log == source.id and said.message.first in numbers)
-    told = (said for said in own if said.severity.rank >= Severity.ERROR.rank and not said.message.over)
-    return next((f"{said.sentence}. " for said in told), "")
+    told = (said for said in own if said.severity.rank >= Severity.ERROR.rank or said.message.warned)
+    return end._replace(why=next((f"{said.sentence}. " for said in told if not said.message.over), ""))
 
 
 def _is_row(end: _End) -> bool:
