@@ -32,7 +32,7 @@ from livedbg.model.catchpoints import Moment
 from livedbg.probes.launch_calls import Describe, failure, source_line
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample
-from livedbg.probes.tracefs import Field, pieces, text_at, values
+from livedbg.probes.tracefs import Field, bytes_in, number_in, pieces, text_at, values
 from livedbg.session.systems import declared, note_problem, systems
 from livedbg.text.demangling import demangled_type
 from livedbg.text.sanitize import clean
@@ -181,7 +181,7 @@ class CallReader:
         read = values(fields, sample.raw)
         if self.moment is Moment.CALL:
             return Call((function,), self._arguments(function, read, sample.pid))
-        type_info = _number(read, "type_info")
+        type_info = number_in(read, "type_info")
         names = self.names(sample.pid, type_info) if type_info else ()
         if not names:
             mangled = _bytes(read, "type", sample.pid).decode("ascii", "replace") if type_info else ""
@@ -189,7 +189,7 @@ class CallReader:
         return Call(names, _message(names, read, sample.pid), type_info)
 
     def _arguments(self, function: str, read: Mapping[str, int | bytes], pid: int) -> str:
-        numbers = [_number(read, f"a{number}") for number in range(len(_REGISTERS))]
+        numbers = [number_in(read, f"a{number}") for number in range(len(_REGISTERS))]
         texts = [_bytes(read, f"s{number}", pid, f"a{number}") for number in range(len(_REGISTERS))]
         known = self._known.get(function)
         if known is not None:
@@ -206,7 +206,7 @@ def _message(names: tuple[str, ...], read: Mapping[str, int | bytes], pid: int) 
         return _text(_bytes(read, "text", pid, "value"))
     if kind in _NUMBERS:
         bits = _NUMBERS[kind]
-        number = _number(read, "value") & ((1 << bits) - 1)
+        number = number_in(read, "value") & ((1 << bits) - 1)
         signed = not kind.startswith("unsigned") and number >> (bits - 1)
         return str(number - (1 << bits) if signed else number)
     message = _bytes(read, "message", pid, "message_at")
@@ -232,14 +232,8 @@ def _text(data: bytes) -> str:
     return clean(data[:_LONGEST].decode("utf-8", "replace"))
 
 
-def _number(read: Mapping[str, int | bytes], name: str) -> int:
-    value = read.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
 def _bytes(read: Mapping[str, int | bytes], name: str, pid: int, pointer: str = "") -> bytes:
-    value = read.get(name, b"")
-    return text_at(pid, _number(read, pointer), value, _LONGEST) if isinstance(value, bytes) else b""
+    return text_at(pid, number_in(read, pointer), bytes_in(read, name), _LONGEST)
 
 
 def _assertion(numbers: Sequence[int], texts: Sequence[str]) -> str:

@@ -63,8 +63,6 @@ from livedbg.cpython.trio_tasks import CONTEXT
 from livedbg.model import Edge, EdgeKey, EdgeKind, Frame, Resource, Stack, Task, TaskState, ids
 from livedbg.model.facts import RequestFacts, WaitedFacts
 
-_CELL_AT = 16
-
 
 def lost_futures(
     heap: HeapReader, tasks: Iterable[LoopTask], awaits: Mapping[int, Await], unsure: Set[int]
@@ -119,11 +117,9 @@ def _counted(heap: HeapReader, future: int, group: Iterable[LoopTask], direct: i
                     count += 1
                 elif is_pointer(slot) and heap.type_name(slot) == "cell":
                     cells.add(slot)
-    return count + sum(1 for cell in cells if heap.words(cell + _CELL_AT, 1)[0] == future)
+    return count + sum(1 for cell in cells if heap.in_cell(cell) == future)
 
 
-_METHODS: Final = frozenset({"method", "builtin_function_or_method"})
-_BOUND_AT: Final = 24
 _RUN_ONCE: Final = "BaseEventLoop._run_once"
 _RUNNERS: Final = "/asyncio/runners.py"
 _AHEAD_S: Final = 0.05  # a timer is overdue from that on
@@ -239,8 +235,7 @@ def _ended_by_timer(heap: HeapReader, timer: Timer) -> list[int]:
     """Return the futures and tasks that a timer may end."""
     found = list(timer.arguments)
     try:
-        if heap.type_name(timer.callback) in _METHODS:
-            (bound,) = heap.words(timer.callback + _BOUND_AT, 1)
+        if bound := heap.bound_to(timer.callback):
             found.append(bound)
             if is_pointer(bound) and not is_future(heap, bound):
                 found.append(heap.attributes(bound).get("_task", 0))  # asyncio.Timeout

@@ -26,7 +26,6 @@ _MOST: Final = 2_000
 _LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/trio/|/trio/_(?:core/|[^/]*\.py$)")
 _WRAPPERS: Final = lazy_re(r"AsyncContextManagerMixin\.|_make_simple_sock_method_wrapper\.|_SocketType\._")
 _LOCKS: Final = frozenset({"Lock", "StrictFIFOLock"})
-_CELL_AT: Final = 16
 _AHEAD_S: Final = 0.05  # a deadline is overdue from that on
 
 
@@ -108,10 +107,7 @@ def _is_library(frame: CoroutineFrame) -> bool:
 
 def _argument(heap: HeapReader, frame: CoroutineFrame, number: int = 0) -> int:
     """Return an argument, also if an inner function uses it (a cell)."""
-    value = frame.slots[number] if number < len(frame.slots) else 0
-    if is_pointer(value) and heap.type_name(value) == "cell":
-        return heap.words(value + _CELL_AT, 1)[0]
-    return value
+    return heap.in_cell(frame.slots[number]) if number < len(frame.slots) else 0
 
 
 def limited_tasks(
@@ -161,7 +157,7 @@ def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
 def _inside(heap: HeapReader, value: int) -> Iterable[int]:
     kind = heap.type_name(value)
     if kind == "method":
-        return heap.words(value + 24, 1)
+        return (heap.bound_to(value),)
     if kind == "dict":
         return [one for _, one in heap.dict_items(value, _MOST)]
     return heap.items(value, _MOST) or heap.attributes(value).values()
