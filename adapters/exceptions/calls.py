@@ -33,7 +33,7 @@ from livedbg.probes.launch_calls import Describe, failure, source_line
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.tracefs import Field, bytes_in, number_in, pieces, text_at, values
-from livedbg.session.systems import declared, note_problem, systems
+from livedbg.session.systems import merged, systems
 from livedbg.text.demangling import demangled_type
 from livedbg.text.sanitize import clean
 
@@ -161,12 +161,11 @@ class CallReader:
 
     Args:
         moment: meaning of the calls.
-        known: descriptions of calls of single functions, by name; for others the arguments are shown.
     """
 
-    def __init__(self, moment: Moment, known: Mapping[str, Describe]) -> None:
+    def __init__(self, moment: Moment) -> None:
         self.moment = moment
-        self._known = known
+        self._known = known_calls() if moment is Moment.CALL else {}
         self._types: Newest[int, TypeNames] = Newest(_PROCESSES)
 
     def names(self, pid: int, type_info: int) -> tuple[str, ...]:
@@ -247,11 +246,4 @@ _C_LIBRARY: Final[Mapping[str, Describe]] = {"__assert_fail": _assertion, "abort
 @cache
 def known_calls() -> Mapping[str, Describe]:
     """Return the descriptions of known functions' calls, by name."""
-    found = dict(_C_LIBRARY)
-    for system, own in declared(lambda system: system.known_calls):
-        for name, describe in own.items():
-            if name in found:
-                note_problem(system.name, f"there is another description of calls of {name}", None)
-            else:
-                found[name] = describe
-    return MappingProxyType(found)
+    return MappingProxyType(merged(_C_LIBRARY, lambda system: system.known_calls, "description of calls of"))

@@ -99,13 +99,6 @@ def _watched(heap: HeapReader, watcher: int, kind: str, called: str) -> Await:
     return Await(called or kind.removeprefix(_WATCHERS))
 
 
-def owner_of_lock(heap: HeapReader, what: Await) -> int | None:
-    """Return the greenlet that owns a gevent.RLock, None without an owner field; OSError if memory is unreadable."""
-    if what.kind != "pylock":
-        return None
-    return heap.attributes(what.address).get("_owner")
-
-
 def due_greenlets(heap: HeapReader, waiters: Waiters, hub: int, greenlets: Iterable[Greenlet]) -> set[int]:
     """Return the greenlets that could run now: queued in the hub, or with an expired timer."""
     found = set(_queued(heap, hub))
@@ -303,7 +296,8 @@ def read_all_greenlets(
         for one in group.tasks:
             try:
                 what = waited_for(heap, waiters, one, known) if not one.running else None
-                owner = owner_of_lock(heap, what) if what is not None else None
+                is_lock = what is not None and what.kind == "pylock"
+                owner = heap.attributes(what.address).get("_owner") if what is not None and is_lock else None
             except (OSError, OverflowError):
                 continue  # it goes on
             if what is not None:

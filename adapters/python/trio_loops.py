@@ -20,6 +20,7 @@ from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame, PyThread
 from livedbg.cpython.trio_tasks import TrioTask, confirmed_trio, read_trio
+from livedbg.model.reach import reachable
 from livedbg.text.patterns import lazy_re
 
 _MOST: Final = 2_000
@@ -126,18 +127,15 @@ def limited_tasks(
     for what in more.values():
         for nursery, scope in what.nurseries.items():
             ends.setdefault(nursery, ends.get(scope, set()))
-    todo = [address for address, what in more.items() if what.limited and address in known]
-    seen: set[int] = set()
-    while todo:
-        address = todo.pop()
-        if address in seen:
-            continue
-        seen.add(address)
+
+    def may_end(address: int) -> Iterator[int]:
         for value in _reach(heap, known[address]):
-            todo += ends.get(value, ())
-            todo += [value] if value in known else []
-        todo += [one for one in (awaits[address].tasks if address in awaits else ()) if one in known]
-    return frozenset(seen)
+            yield from ends.get(value, ())
+            yield value
+        yield from awaits[address].tasks if address in awaits else ()
+
+    limited = (address for address, what in more.items() if what.limited and address in known)
+    return frozenset(reachable(limited, lambda address: known.keys() & set(may_end(address))))
 
 
 def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
