@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import ClassVar, Final
 
-from livedbg.adapters.exceptions.calls import known_calls
 from livedbg.adapters.exceptions.catch_request import catchpoint_of
-from livedbg.adapters.exceptions.catchpoint import TracingCatchpoint
+from livedbg.adapters.exceptions.catchpoint import UNWIND_S, TracingCatchpoint
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch, Intent, Uncatch
 from livedbg.session.adapter import Context, Level, Request
@@ -43,19 +41,15 @@ class ExceptionsAdapter(PolledAdapter):
         return bool(request.processes)
 
     async def run(self, context: Context) -> None:
-        ends: float | None = None
+        patience_s = UNWIND_S
         try:
             await super().run(context)
         except asyncio.CancelledError:
-            ends = time.monotonic() + _LAST_STACKS_S
+            patience_s = _LAST_STACKS_S
             raise
         finally:
             all_armed = list(self._armed.values())  # at once: the session waits no longer for many than for one
-            if ends is None:
-                await asyncio.gather(*(armed.disarm() for armed in all_armed))
-            else:
-                left_s = max(0.0, ends - time.monotonic())
-                await asyncio.gather(*(armed.disarm(patience_s=left_s) for armed in all_armed))
+            await asyncio.gather(*(armed.disarm(patience_s=patience_s) for armed in all_armed))
             if self._pool is not None:
                 await self._pool.close()
 
@@ -94,6 +88,6 @@ class ExceptionsAdapter(PolledAdapter):
             return  # livedbg.adapters.exceptions.stopping
         self._count += 1
         catchpoint, patterns = catchpoint_of(intent, f"C{self._count}", "probes")
-        armed = TracingCatchpoint(catchpoint, patterns, intent, context, self._pool, known=known_calls())
+        armed = TracingCatchpoint(catchpoint, patterns, intent, context, self._pool)
         self._armed[catchpoint.id] = armed
         await armed.arm()

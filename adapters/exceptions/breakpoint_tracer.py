@@ -35,7 +35,6 @@ from livedbg.linux import memory, procfs
 from livedbg.linux.registers import CALL_ARGUMENTS
 from livedbg.model.catchpoints import Moment
 from livedbg.probes.functions import FunctionNotFound
-from livedbg.probes.launch_calls import Describe
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import BREAKPOINT, PerfEvents, Source
 from livedbg.probes.perf_records import Sample
@@ -136,7 +135,6 @@ class BreakpointTracer(Tracer):
 
     Args:
         moment: meaning of the calls.
-        known: descriptions of calls of single functions.
         wanted: returns whether a call matches, by its type; called in the tracer's thread.
         report: called in the tracer's thread with the matching calls, in time order.
         follow: include forked children.
@@ -148,7 +146,6 @@ class BreakpointTracer(Tracer):
         moment: Moment,
         functions: Sequence[str],
         *,
-        known: Mapping[str, Describe],
         wanted: Callable[[Call], bool],
         report: Callable[[Sequence[TracedCall]], None],
         follow: bool,
@@ -157,7 +154,7 @@ class BreakpointTracer(Tracer):
         self._tree = ProcessTree(pid, follow)
         self._moment = moment
         self._functions = tuple(functions)
-        self._calls = CallReader(moment, known)
+        self._calls = CallReader(moment)
         self._wanted = wanted
         self._report = report
         self._processes: dict[int, _Process] = {}

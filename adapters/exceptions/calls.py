@@ -32,8 +32,8 @@ from livedbg.model.catchpoints import Moment
 from livedbg.probes.launch_calls import Describe, failure, source_line
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample
-from livedbg.probes.tracefs import Field, pieces, text_at, values
-from livedbg.session.systems import declared, note_problem, systems
+from livedbg.probes.tracefs import Field, bytes_in, number_in, pieces, text_at, values
+from livedbg.session.systems import merged, systems
 from livedbg.text.demangling import demangled_type
 from livedbg.text.sanitize import clean
 
@@ -161,12 +161,11 @@ class CallReader:
 
     Args:
         moment: meaning of the calls.
-        known: descriptions of calls of single functions, by name; for others the arguments are shown.
     """
 
-    def __init__(self, moment: Moment, known: Mapping[str, Describe]) -> None:
+    def __init__(self, moment: Moment) -> None:
         self.moment = moment
-        self._known = known
+        self._known = known_calls() if moment is Moment.CALL else {}
         self._types: Newest[int, TypeNames] = Newest(_PROCESSES)
 
     def names(self, pid: int, type_info: int) -> tuple[str, ...]:
@@ -181,7 +180,7 @@ class CallReader:
         read = values(fields, sample.raw)
         if self.moment is Moment.CALL:
             return Call((function,), self._arguments(function, read, sample.pid))
-        type_info = _number(read, "type_info")
+        type_info = number_in(read, "type_info")
         names = self.names(sample.pid, type_info) if type_info else ()
         if not names:
             mangled = _bytes(read, "type", sample.pid).decode("ascii", "replace") if type_info else ""
@@ -189,7 +188,7 @@ class CallReader:
         return Call(names, _message(names, read, sample.pid), type_info)
 
     def _arguments(self, function: str, read: Mapping[str, int | bytes], pid: int) -> str:
-        numbers = [_number(read, f"a{number}") for number in range(len(_REGISTERS))]
+        numbers = [number_in(read, f"a{number}") for number in range(len(_REGISTERS))]
         texts = [_bytes(read, f"s{number}", pid, f"a{number}") for number in range(len(_REGISTERS))]
         known = self._known.get(function)
         if known is not None:
@@ -206,7 +205,7 @@ def _message(names: tuple[str, ...], read: Mapping[str, int | bytes], pid: int) 
         return _text(_bytes(read, "text", pid, "value"))
     if kind in _NUMBERS:
         bits = _NUMBERS[kind]
-        number = _number(read, "value") & ((1 << bits) - 1)
+        number = number_in(read, "value") & ((1 << bits) - 1)
         signed = not kind.startswith("unsigned") and number >> (bits - 1)
         return str(number - (1 << bits) if signed else number)
     message = _bytes(read, "message", pid, "message_at")
@@ -232,14 +231,8 @@ def _text(data: bytes) -> str:
     return clean(data[:_LONGEST].decode("utf-8", "replace"))
 
 
-def _number(read: Mapping[str, int | bytes], name: str) -> int:
-    value = read.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
 def _bytes(read: Mapping[str, int | bytes], name: str, pid: int, pointer: str = "") -> bytes:
-    value = read.get(name, b"")
-    return text_at(pid, _number(read, pointer), value, _LONGEST) if isinstance(value, bytes) else b""
+    return text_at(pid, number_in(read, pointer), bytes_in(read, name), _LONGEST)
 
 
 def _assertion(numbers: Sequence[int], texts: Sequence[str]) -> str:
@@ -253,11 +246,4 @@ _C_LIBRARY: Final[Mapping[str, Describe]] = {"__assert_fail": _assertion, "abort
 @cache
 def known_calls() -> Mapping[str, Describe]:
     """Return the descriptions of known functions' calls, by name."""
-    found = dict(_C_LIBRARY)
-    for system, own in declared(lambda system: system.known_calls):
-        for name, describe in own.items():
-            if name in found:
-                note_problem(system.name, f"there is another description of calls of {name}", None)
-            else:
-                found[name] = describe
-    return MappingProxyType(found)
+    return MappingProxyType(merged(_C_LIBRARY, lambda system: system.known_calls, "description of calls of"))

@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Final, TypeAlias
 
@@ -36,7 +36,6 @@ from livedbg.model.errors import LivedbgError, TouchRefused
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch
 from livedbg.probes.functions import FunctionNotFound, NotTraceable
-from livedbg.probes.launch_calls import Describe
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf import NoPerf
 from livedbg.probes.tracefs import NoTracefs
@@ -122,7 +121,7 @@ class Circumstances:
 
 
 _STEP_NS: Final = 50_000_000
-_UNWIND_S: Final = 30.0  # for the stack of one call
+UNWIND_S: Final = 30.0  # for the stack of one call
 _WAITING: Final = 64  # places whose stacks are waited for; what comes meanwhile is counted without one
 _WAITING_EACH: Final = 4096  # calls from one of them
 _NO_PYTHON: Final = "no Python is loaded yet"
@@ -138,7 +137,6 @@ class TracingCatchpoint:
         catchpoint: its displayed state.
         patterns: of matching calls.
         pool: of unwinders; None for no unwinding.
-        known: descriptions of calls of single functions.
     """
 
     def __init__(
@@ -148,14 +146,11 @@ class TracingCatchpoint:
         intent: Catch,
         context: Context,
         pool: UnwinderPool | None,
-        *,
-        known: Mapping[str, Describe],
     ) -> None:
         self.catchpoint = catchpoint
         self._patterns = patterns
         self._most = intent.count
         self._files = intent.files
-        self._known = known
         self._context = context
         self._pid = int(ids.parse(catchpoint.process).parts[1])
         self._calls = CallStacks(self._pid, pool, follow=catchpoint.follow)
@@ -226,7 +221,7 @@ class TracingCatchpoint:
             signals = SignalTracer(pid, numbers, report=report, mappings=self._calls.mappings, follow=follow)
             signals.start()
             return signals
-        subject: Subject = NativeCalls(moment, names, PythonCallers(pid), known=self._known, later=follow)
+        subject: Subject = NativeCalls(moment, names, PythonCallers(pid), later=follow)
         if moment is Moment.RAISE:
             subject = PythonRaises(awaited=follow or bool(self._files))
         try:
@@ -235,15 +230,13 @@ class TracingCatchpoint:
         except OSError as error:
             if not isinstance(error, NoTracefs | NoPerf) or moment is Moment.RAISE:
                 raise
-            second = BreakpointTracer(
-                pid, moment, names, known=self._known, wanted=self._wants, report=report, follow=follow
-            )
+            second = BreakpointTracer(pid, moment, names, wanted=self._wants, report=report, follow=follow)
             second.start()
             return second
         return first
 
     async def disarm(
-        self, state: CatchpointState = CatchpointState.DONE, remedy: str = "", patience_s: float = _UNWIND_S
+        self, state: CatchpointState = CatchpointState.DONE, remedy: str = "", patience_s: float = UNWIND_S
     ) -> None:
         """Remove the probes; calls traced so far are still reported.
 

@@ -17,7 +17,7 @@ from typing import ClassVar, Final
 
 from msgspec import structs
 
-from livedbg.adapters.exceptions.signal_meaning import origin
+from livedbg.adapters.exceptions.signal_meaning import BY_SOMEBODY, origin
 from livedbg.linux import target_files
 from livedbg.linux.ending import has_ended
 from livedbg.linux.procfs import signal_name
@@ -35,7 +35,6 @@ from livedbg.unwind.unwound import Unwound
 
 _CHECK_S: Final = 0.5
 _UNWIND_S: Final = 8.0  # the session waits for 10 s (livedbg.session.session)
-_SENT: Final = (0, -1, -6)  # SI_USER, SI_QUEUE, SI_TKILL: by a process, whose pid stands where the address would
 
 
 class CoresAdapter(PolledAdapter):
@@ -120,7 +119,7 @@ def _events(core: CoreFile, stack: Unwound, at_ns: int, context: Context) -> Ite
     """Yield the signal as a catchpoint would have reported it."""
     name, died, pid, host = signal_name(core.signal), core.capture.threads[0], core.capture.pid, context.request.host
     process = f"process:{host}/{pid}"
-    by_somebody = core.code in _SENT and core.address & 0xFFFFFFFF != pid
+    by_somebody = core.code in BY_SOMEBODY and core.address & 0xFFFFFFFF != pid
     why = origin(core.signal, core.code) if core.code is not None else "for a reason that the core does not have"
     if core.signal == signal.SIGSEGV and (core.code or 0) > 0:
         why += f", at address {core.address:#x}"

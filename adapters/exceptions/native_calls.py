@@ -23,7 +23,6 @@ from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.probe_arguments import caller_arguments, own_tid
 from livedbg.cpython.threads import ThreadReader
 from livedbg.model.catchpoints import Moment
-from livedbg.probes.launch_calls import Describe
 from livedbg.probes.newest import Newest
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found
@@ -162,7 +161,6 @@ class NativeCalls:
 
     Args:
         callers: finds the Python frames that call native code.
-        known: descriptions of calls of single functions.
         later: a called function may be loaded later (always true of a runtime).
     """
 
@@ -175,11 +173,10 @@ class NativeCalls:
         functions: Sequence[str],
         callers: PythonCallers,
         *,
-        known: Mapping[str, Describe],
         later: bool = False,
     ) -> None:
         self._callers = callers
-        self._calls = CallReader(moment, known)
+        self._calls = CallReader(moment)
         self.functions = tuple(functions)
         self.awaited = later or moment is not Moment.CALL
 

@@ -18,6 +18,11 @@ from livedbg.linux.procfs import signal_name
 QUIET_WHERE_HANDLED: Final = (signal.SIGSYS, signal.SIGTRAP)
 """What sandboxes and debuggers work with, and is no news where the program has a handler for it."""
 
+BY_SOMEBODY: Final = (0, -1, -6)
+"""Codes of what a process has sent (SI_USER, SI_QUEUE, SI_TKILL): of other signals the sender is whoever ran just then,
+and there is an address where the sender's pid would be.
+"""
+
 _DEFAULT, _IGNORE = 0, 1  # SIG_DFL, SIG_IGN
 _HARMLESS: Final = (signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH, signal.SIGCONT)
 _STOPPING: Final = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)

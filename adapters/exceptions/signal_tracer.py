@@ -27,7 +27,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from livedbg.adapters.exceptions.calls import Call, TracedCall
-from livedbg.adapters.exceptions.signal_meaning import QUIET_WHERE_HANDLED, effect, is_fatal, origin
+from livedbg.adapters.exceptions.signal_meaning import BY_SOMEBODY, QUIET_WHERE_HANDLED, effect, is_fatal, origin
 from livedbg.linux import procfs
 from livedbg.linux.ending import Ending
 from livedbg.linux.maps import Mapping
@@ -269,7 +269,7 @@ class SignalTracer(Tracer):
         return self._overflows.of(sample, self._mappings(sample.pid), forbidden=code == _FORBIDDEN)
 
     def _call(self, sample: Sample, number: int, code: int, handler: int, sent: Sent | None) -> Call:
-        by = f", by {sent.by}" if sent is not None and code in _BY_SOMEBODY and sent.sender != sample.pid else ""
+        by = f", by {sent.by}" if sent is not None and code in BY_SOMEBODY and sent.sender != sample.pid else ""
         others = bool(by) or (sent is None and code in _FROM_OUTSIDE)
         pc, address = self._touched.pop(sample.tid, (0, 0))
         at = f", at address {address:#x}" if pc == sample.registers[PC] and number == signal.SIGSEGV else ""
@@ -292,7 +292,6 @@ _THEMSELVES: Final = (
 )
 """Signals that are delivered as themselves though nobody handles them: they dump core, or end nothing (signal(7))."""
 
-_BY_SOMEBODY: Final = (0, -1, -6)  # SI_USER, SI_QUEUE, SI_TKILL: of others the sender is whoever ran just then
 _FROM_OUTSIDE: Final = (0, -1)  # of those: as a rule, where the sender is not known
 _FIELDS: Final = ("sig", "code", "sa_handler")
 _FORBIDDEN: Final = 2  # SEGV_ACCERR

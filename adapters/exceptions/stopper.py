@@ -20,7 +20,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from signal import Signals
 from typing import Final
@@ -34,7 +34,6 @@ from livedbg.model import Frame
 from livedbg.model.catchpoints import Moment
 from livedbg.model.errors import LivedbgError, TargetUnsuitable
 from livedbg.probes.functions import FunctionNotFound
-from livedbg.probes.launch_calls import Describe
 from livedbg.probes.perf import BREAKPOINT, TRACEPOINT, NoPerf, Source
 from livedbg.probes.perf_records import Sample
 from livedbg.probes.places import Found, find_places
@@ -182,7 +181,6 @@ class Stopper:
     Args:
         gdb: the gdb to attach; it is detached from the process at the end, and stays.
         moment: meaning of the functions.
-        known: descriptions of calls of single functions.
         wanted: returns whether a call matches, by its type.
         message: only calls with this text in their message.
         stopped: called when a thread is stopped and inspected, with the maximum hold time.
@@ -199,7 +197,6 @@ class Stopper:
         moment: Moment,
         functions: Sequence[str],
         *,
-        known: Mapping[str, Describe],
         wanted: Callable[[Call], bool],
         message: str,
         stopped: Callable[[Stop, float], None],
@@ -214,7 +211,7 @@ class Stopper:
         self.replaced = False
         self.brushed: list[int] = []
         self._pid = pid
-        self._calls = CallReader(moment, known)
+        self._calls = CallReader(moment)
         self._functions = tuple(functions)
         self._wanted = wanted
         self._message = message

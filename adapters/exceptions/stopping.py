@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from shlex import quote
 from typing import ClassVar, Final
 
 from msgspec import structs
 
-from livedbg.adapters.exceptions.calls import Call, known_calls
+from livedbg.adapters.exceptions.calls import Call
 from livedbg.adapters.exceptions.catch_request import RUNTIME, catchpoint_of, matches, refused
 from livedbg.adapters.exceptions.stopper import Stop, Stopper
 from livedbg.model import ExceptionHit, Intrusion, ids
@@ -20,7 +20,6 @@ from livedbg.model.errors import LivedbgError, TargetUnsuitable, UsageError
 from livedbg.model.events import CatchpointSeen, ExceptionSeen, Touched
 from livedbg.model.intents import Catch, Intent, Resume, Uncatch
 from livedbg.probes.functions import FunctionNotFound
-from livedbg.probes.launch_calls import Describe
 from livedbg.session.adapter import Context, Level, Request
 from livedbg.session.polling import PolledAdapter
 from livedbg.session.tools import find_gdb
@@ -41,7 +40,6 @@ class StoppingCatchpoint:
         catchpoint: its displayed state.
         patterns: of matching calls.
         gdbs: those to attach.
-        known: descriptions of calls of single functions.
     """
 
     def __init__(
@@ -51,15 +49,12 @@ class StoppingCatchpoint:
         intent: Catch,
         context: Context,
         gdbs: WarmGdbs,
-        *,
-        known: Mapping[str, Describe],
     ) -> None:
         self.catchpoint = catchpoint
         self._patterns = patterns
         self._most = intent.count
         self._context = context
         self._gdbs = gdbs
-        self._known = known
         self._pid = int(ids.parse(catchpoint.process).parts[1])
         self._hold_s = min(intent.hold_s, HOLD_MOST_S)
         self._hits: dict[object, ExceptionHit] = {}
@@ -130,7 +125,6 @@ class StoppingCatchpoint:
             self._pid,
             self.catchpoint.moment,
             self._functions,
-            known=self._known,
             wanted=self._wants,
             message=self.catchpoint.message,
             stopped=self._stopped,
@@ -324,7 +318,7 @@ class StoppingAdapter(PolledAdapter):
             return
         self._count += 1
         catchpoint, patterns = catchpoint_of(intent, f"S{self._count}", "gdb")
-        point = StoppingCatchpoint(catchpoint, patterns, intent, context, self._gdbs, known=known_calls())
+        point = StoppingCatchpoint(catchpoint, patterns, intent, context, self._gdbs)
         others = [other for other in self._points.values() if other.at_work and other.process == point.process]
         self._points[catchpoint.id] = point
         await point.arm(others[0].catchpoint if others else None)

@@ -40,11 +40,7 @@ def _prefixes() -> tuple[str, ...]:
     return (*_PREFIXES, *(prefix for system in systems() for prefix in system.environment))
 
 
-def _boot_wall_ns() -> int:
-    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-_BOOT_WALL_NS: Final = _boot_wall_ns()
+_BOOT_WALL_NS: Final = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
 
 
 class Identity(Struct, frozen=True):

@@ -14,6 +14,7 @@ Invariants:
 from __future__ import annotations
 
 import time
+from itertools import filterfalse
 from pathlib import Path
 from typing import Final
 
@@ -21,11 +22,13 @@ from msgspec import Struct, field, structs
 
 from livedbg.linux.cgroups import CpuLimit, Group, read_cpu, read_frozen, read_memory, view_of
 from livedbg.linux.descriptors import DescriptorIndex, FileLock, read_locks
+from livedbg.linux.ending import has_ended
 from livedbg.linux.maps import Mapping, find_mapping, names_of, parse_maps
-from livedbg.linux.procfs import child_pids, process_ids, read_stat
+from livedbg.linux.procfs import child_pids, process_ids
 from livedbg.linux.sockets import SocketTable
-from livedbg.model import Resource, ThreadState, ids
+from livedbg.model import Resource, ids
 from livedbg.model.facts import GroupFacts
+from livedbg.model.reach import reachable
 from livedbg.session.pacing import Cost, Limit
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
@@ -255,7 +258,7 @@ class Scene:
                 continue  # gone, or not ours to see (livedbg.adapters.proc.asleep)
             if wanted in data:
                 pids.add(other)
-        return frozenset(pids | (_descendants(pids) if names else set())), ""
+        return frozenset(reachable(pids, lambda pid: filterfalse(has_ended, child_pids(pid))) if names else pids), ""
 
     def _lowest(self, key: tuple[str, int, int]) -> tuple[int, int] | None:
         device, inode, offset = key
@@ -270,20 +273,3 @@ class Scene:
                 if same and mapping.offset <= offset < mapping.offset + size:
                     return pid, mapping.start + offset - mapping.offset
         return None
-
-
-def _descendants(pids: set[int]) -> set[int]:
-    found: set[int] = set()
-    todo = list(pids)
-    while todo:
-        new = {child for child in child_pids(todo.pop()) if _lives(child)} - found
-        found |= new
-        todo += new
-    return found
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return read_stat(pid).state not in (ThreadState.ZOMBIE, ThreadState.DEAD)
-    except OSError:
-        return False

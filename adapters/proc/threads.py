@@ -113,7 +113,7 @@ class ThreadReader:
         self._samples: dict[int, ThreadSample] = {}
         self._turn = 0
         self._blocked_at_first: dict[int, int] = {}
-        self._counts = _scheduler_counts()
+        self._counts = procfs.counts_runs()
         self.most_files = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0] * FILES_SHARE)
 
     def close(self) -> None:
@@ -166,7 +166,8 @@ class ThreadReader:
         blocked = not isinstance(call, Running)
         same = known is not None and known.call == call and blocked
         channel = known.wait_channel if same and known else procfs.wait_channel(self._pid, tid) if blocked else None
-        if blocked and known is None and _boot_ns() - stat.start_ticks * procfs.CLOCK_TICK_NS >= LEAST_NS:
+        age_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - stat.start_ticks * procfs.CLOCK_TICK_NS
+        if blocked and known is None and age_ns >= LEAST_NS:
             self._blocked_at_first[tid] = stat.cpu
         ran_ns = None if known is None else known.last_ran_ns
         calls = None if blocked else procfs.calls_and_waits(self._pid, tid)
@@ -205,15 +206,3 @@ class ThreadReader:
         if file is not None:
             os.close(file)
             ThreadReader.kept -= 1
-
-
-def _boot_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME)
-
-
-def _scheduler_counts() -> bool:
-    """Return whether this kernel counts in schedstat (CONFIG_SCHED_INFO); if not, it reads `0 0 0`."""
-    try:
-        return procfs.parse_schedstat(procfs.read_file("/proc/self/schedstat")).runs > 0
-    except (OSError, ValueError, IndexError):
-        return False

@@ -23,6 +23,7 @@ from livedbg.linux import access, procfs
 from livedbg.model import SourceHealth
 from livedbg.model.errors import TargetUnsuitable
 from livedbg.model.intents import Intent, WantStacks
+from livedbg.model.reach import reachable
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.adapter import Context, Request
 from livedbg.session.pacing import Limit, Stopwatch
@@ -69,7 +70,8 @@ class PythonAdapter(PolledAdapter):
         """Start; descendants of the named processes are sampled at once, before another adapter lists them."""
         self._statuses = Statuses(context)
         self._spy = PySpy(context.request.options.get("python.py-spy", ""))
-        self._below = await asyncio.to_thread(_descendants, context.request)
+        targets = [target.pid for target in context.request.processes] if context.request.tree else []
+        self._below = await asyncio.to_thread(reachable, targets, procfs.child_pids)
         return True
 
     async def look(self, context: Context) -> float:
@@ -191,14 +193,3 @@ class PythonAdapter(PolledAdapter):
         known = self._watches.pop(pid, None)
         if known is not None:
             known[1].forget()
-
-
-def _descendants(request: Request) -> set[int]:
-    found: set[int] = set()
-    todo = [target.pid for target in request.processes] if request.tree else []
-    while todo:
-        pid = todo.pop()
-        if pid not in found:
-            found.add(pid)
-            todo += procfs.child_pids(pid)
-    return found

@@ -34,7 +34,7 @@ INSTALLED: Final = lazy_re(r"/(?:site|dist)-packages/")
 _ARGUMENTS: Final = 3
 _KINDS: Final = {"Lock": "pylock", "Semaphore": "sem", "BoundedSemaphore": "sem", "Event": "cond", "Condition": "cond"}
 _QUEUES: Final = frozenset({"Queue", "LifoQueue", "PriorityQueue"})
-_FUNCTION_CODE_AT, _CLOSURE_AT, _CELL_AT = 48, 72, 16
+_FUNCTION_CODE_AT, _CLOSURE_AT = 48, 72
 _SOCKET_FD_AT: Final = 16
 
 
@@ -192,7 +192,7 @@ def _function_name(heap: HeapReader, function: int) -> str:
 
 def _closure(heap: HeapReader, function: int) -> list[int]:
     (cells,) = heap.words(function + _CLOSURE_AT, 1)
-    return [heap.words(cell + _CELL_AT, 1)[0] for cell in (heap.items(cells, 8) if cells else [])]
+    return [heap.in_cell(cell) for cell in (heap.items(cells, 8) if cells else [])]
 
 
 def _descriptor(heap: HeapReader, stream: int) -> int:

@@ -27,8 +27,8 @@ from livedbg.adapters.python.awaits import Await, HeldLock, LoopSample
 from livedbg.cpython.coroutines import AwaitChain, CoroutineFrame
 from livedbg.cpython.event_loops import MOST_TASKS, EventLoop, EventLoops, LoopTask
 from livedbg.cpython.greenlets import Greenlet, GreenletReader
-from livedbg.cpython.heap import HeapReader
-from livedbg.cpython.objects import is_pointer
+from livedbg.cpython.heap import METHODS, SELF_AT, HeapReader
+from livedbg.cpython.objects import is_pointer, word_in
 from livedbg.cpython.threads import PyFrame, PyThread
 from livedbg.linux.maps import find_mapping, parse_maps
 from livedbg.text.patterns import lazy_re
@@ -38,8 +38,6 @@ _MOST_WORDS: Final = 64  # of an object
 _MOST_WAITERS: Final = 2_000
 _MOST_READY: Final = 2_000
 _FRAMES: Final = 6  # innermost ones whose values are looked through
-_SELF_AT: Final = 24  # PyCFunctionObject: head, m_ml, m_self; PyMethodObject: head, im_func, im_self
-_BOUND: Final = frozenset({"method", "builtin_function_or_method"})
 _LISTS: Final = frozenset({"list", "tuple", "collections.deque"})
 _LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/gevent/")
 _WAITER: Final = "Waiter"
@@ -101,13 +99,6 @@ def _watched(heap: HeapReader, watcher: int, kind: str, called: str) -> Await:
     return Await(called or kind.removeprefix(_WATCHERS))
 
 
-def owner_of_lock(heap: HeapReader, what: Await) -> int | None:
-    """Return the greenlet that owns a gevent.RLock, None without an owner field; OSError if memory is unreadable."""
-    if what.kind != "pylock":
-        return None
-    return heap.attributes(what.address).get("_owner")
-
-
 def due_greenlets(heap: HeapReader, waiters: Waiters, hub: int, greenlets: Iterable[Greenlet]) -> set[int]:
     """Return the greenlets that could run now: queued in the hub, or with an expired timer."""
     found = set(_queued(heap, hub))
@@ -136,8 +127,8 @@ def _queued(heap: HeapReader, hub: int) -> Iterator[int]:
             following = 0
             for word in _words(heap, call):
                 kind = heap.type_name(word) if is_pointer(word) else ""
-                if kind in _BOUND:
-                    bound = heap.words(word + _SELF_AT, 1)[0]
+                if kind in METHODS:
+                    bound = heap.bound_to(word)
                     yield bound
                     yield from _words(heap, bound) if _short(heap.type_name(bound)) == _WAITER else ()
                 elif kind == f"{_WATCHERS}callback":
@@ -159,19 +150,17 @@ def _values(heap: HeapReader, frames: Sequence[PyFrame]) -> Iterator[int]:
             if not is_pointer(value):
                 continue
             try:
-                kind = heap.type_name(value)
                 yield value
-                if kind in _BOUND:
-                    yield heap.words(value + _SELF_AT, 1)[0]
+                if bound := heap.bound_to(value):
+                    yield bound
             except (OSError, OverflowError):
                 continue  # a value of before
 
 
 def _function_of(heap: HeapReader, greenlet: int) -> Iterator[int]:
     """Yield the object to which a greenlet's function is bound: `event.wait` has no readable frame."""
-    run = heap.attributes(greenlet).get("_run", 0)
-    if is_pointer(run) and heap.type_name(run) in _BOUND:
-        yield heap.words(run + _SELF_AT, 1)[0]
+    if bound := heap.bound_to(heap.attributes(greenlet).get("_run", 0)):
+        yield bound
 
 
 class Waiters:
@@ -192,7 +181,7 @@ class Waiters:
             kind = self._heap.type_name(word) if is_pointer(word) else ""
             if kind in _LISTS:
                 yield from self._woken(self._heap.items(word, _MOST_WAITERS))
-            elif kind in _BOUND:
+            elif kind in METHODS:
                 yield from self._woken([word])
 
     def _woken(self, items: Sequence[int]) -> Iterator[int]:
@@ -208,7 +197,7 @@ class Waiters:
         for item, head in zip(places, self._heap.objects.heads(places), strict=True):
             kind = self._heap.objects.type_name(head) if head is not None else ""
             if head is not None and (_short(kind).endswith(wanted) if wanted else True):
-                yield item, kind in _BOUND, int.from_bytes(head[_SELF_AT : _SELF_AT + 8], "little")
+                yield item, kind in METHODS, word_in(head, SELF_AT)
 
 
 def _words(heap: HeapReader, address: int) -> tuple[int, ...]:
@@ -307,7 +296,8 @@ def read_all_greenlets(
         for one in group.tasks:
             try:
                 what = waited_for(heap, waiters, one, known) if not one.running else None
-                owner = owner_of_lock(heap, what) if what is not None else None
+                is_lock = what is not None and what.kind == "pylock"
+                owner = heap.attributes(what.address).get("_owner") if what is not None and is_lock else None
             except (OSError, OverflowError):
                 continue  # it goes on
             if what is not None:
@@ -322,17 +312,13 @@ def read_all_greenlets(
     steady = {one.address for one in read.found if again.get(one.address) == one}
     tasks = [_task(one, names[one.address], group, one.address in steady) for group in groups for one in group.tasks]
     return LoopSample(
-        loops=EventLoops(loops, tuple(tasks[:MOST_TASKS]), _cut(read.cut, tasks)),
+        loops=EventLoops(loops, tuple(tasks[:MOST_TASKS]), read.cut or len(tasks) > MOST_TASKS),
         awaits={task: what for task, what in awaits.items() if task in steady},
         held={lock: holders for lock, holders in held.items() if holders[0][0] in steady},
         timed=known,
         due=frozenset(due & steady),
         callbacks={group.loop: frames for group in groups if group.hub is not None and (frames := _callback(group))},
     )
-
-
-def _cut(cut: bool, tasks: Sequence[LoopTask]) -> bool:
-    return cut or len(tasks) > MOST_TASKS
 
 
 def is_hub_run(frame: PyFrame) -> bool:

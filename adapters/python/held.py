@@ -63,9 +63,7 @@ def _locks_of(objects: ObjectReader, frame: PyFrame, inner: list[PyFrame]) -> It
 
 def _of_condition(objects: ObjectReader, address: int, inner: list[PyFrame]) -> LockObject | None:
     """Return the lock of a Condition in a `with` block, unless `wait` has released it."""
-    if not is_pointer(address):
-        return None
-    (head,) = objects.heads([address])
+    head = objects.head(address)
     if head is None or objects.type_name(head) != "Condition":
         return None
     for frame in inner:

@@ -62,8 +62,7 @@ from livedbg.cpython.threads import PyFrame, PyThread, ThreadReader
 from livedbg.cpython.trio_tasks import CONTEXT
 from livedbg.model import Edge, EdgeKey, EdgeKind, Frame, Resource, Stack, Task, TaskState, ids
 from livedbg.model.facts import RequestFacts, WaitedFacts
-
-_CELL_AT = 16
+from livedbg.model.reach import reachable
 
 
 def lost_futures(
@@ -80,32 +79,18 @@ def lost_futures(
             behind.setdefault(other, []).append(address)
     found = set()
     for future, direct in waiters.items():
-        group = _with_waiters(direct, behind)
+        group = reachable(direct, lambda one: behind.get(one, ()))
         if group & unsure or not group <= known.keys():
             continue
         if any(known[one].chain.future != future for one in direct):
             continue
         try:
-            if _counted(heap, future, [known[one] for one in group], len(direct)) == _references(heap, future):
+            references = heap.words(future, 1)[0] & 0xFFFF_FFFF
+            if _counted(heap, future, [known[one] for one in group], len(direct)) == references:
                 found.add(future)
         except (OSError, OverflowError):
             continue  # it goes on
     return frozenset(found)
-
-
-def _with_waiters(first: Iterable[int], behind: Mapping[int, Iterable[int]]) -> set[int]:
-    found: set[int] = set()
-    todo = list(first)
-    while todo:
-        one = todo.pop()
-        if one not in found:
-            found.add(one)
-            todo += behind.get(one, ())
-    return found
-
-
-def _references(heap: HeapReader, address: int) -> int:
-    return heap.words(address, 1)[0] & 0xFFFF_FFFF
 
 
 def _counted(heap: HeapReader, future: int, group: Iterable[LoopTask], direct: int) -> int:
@@ -119,11 +104,9 @@ def _counted(heap: HeapReader, future: int, group: Iterable[LoopTask], direct: i
                     count += 1
                 elif is_pointer(slot) and heap.type_name(slot) == "cell":
                     cells.add(slot)
-    return count + sum(1 for cell in cells if heap.words(cell + _CELL_AT, 1)[0] == future)
+    return count + sum(1 for cell in cells if heap.in_cell(cell) == future)
 
 
-_METHODS: Final = frozenset({"method", "builtin_function_or_method"})
-_BOUND_AT: Final = 24
 _RUN_ONCE: Final = "BaseEventLoop._run_once"
 _RUNNERS: Final = "/asyncio/runners.py"
 _AHEAD_S: Final = 0.05  # a timer is overdue from that on
@@ -212,16 +195,14 @@ def _timed(heap: HeapReader, found: EventLoops, awaits: Mapping[int, Await]) -> 
                 todo += by_waiter.get(thing, ())
                 if thing in known:
                     todo.append(thing)
-    seen: set[int] = set()
-    while todo:
-        task_at = todo.pop()
-        if task_at not in seen:
-            seen.add(task_at)
-            what = awaits.get(task_at)
-            todo += what.tasks if what is not None else ()
-            if task_at in known:
-                todo += (one for one in _reach(heap, known[task_at]) if one in known)
-    return frozenset(seen)
+
+    def may_end(task_at: int) -> Iterator[int]:
+        what = awaits.get(task_at)
+        yield from what.tasks if what is not None else ()
+        if task_at in known:
+            yield from (one for one in _reach(heap, known[task_at]) if one in known)
+
+    return frozenset(reachable(todo, may_end))
 
 
 def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
@@ -239,8 +220,7 @@ def _ended_by_timer(heap: HeapReader, timer: Timer) -> list[int]:
     """Return the futures and tasks that a timer may end."""
     found = list(timer.arguments)
     try:
-        if heap.type_name(timer.callback) in _METHODS:
-            (bound,) = heap.words(timer.callback + _BOUND_AT, 1)
+        if bound := heap.bound_to(timer.callback):
             found.append(bound)
             if is_pointer(bound) and not is_future(heap, bound):
                 found.append(heap.attributes(bound).get("_task", 0))  # asyncio.Timeout

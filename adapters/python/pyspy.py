@@ -20,10 +20,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from livedbg.linux import access, procfs
+from livedbg.linux import access
+from livedbg.linux.ending import has_ended
 from livedbg.linux.family import begun, let_go
 from livedbg.linux.owner_rights import as_owner
-from livedbg.model import Frame, ThreadState
+from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError, TargetDenied, TargetGone, TargetUnsuitable, ToolMissing
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
@@ -205,7 +206,7 @@ async def _run(before: Sequence[str], argv: Sequence[str]) -> tuple[int, bytes, 
 def _meaning(pid: int, program: str, code: int, text: str) -> LivedbgError:
     """Map a failed run of py-spy to an error."""
     lower = text.lower()
-    if _ended(pid):
+    if has_ended(pid):
         return TargetGone(f"Process {pid} has ended.", code="gone")
     if "permission denied" in lower or "operation not permitted" in lower:
         problem = access.access_problem(pid)
@@ -225,13 +226,6 @@ def _meaning(pid: int, program: str, code: int, text: str) -> LivedbgError:
         f"run it by hand: {program} dump --nonblocking --pid {pid}",
         "py-spy-failed",
     )
-
-
-def _ended(pid: int) -> bool:
-    try:
-        return procfs.read_stat(pid).state in (ThreadState.ZOMBIE, ThreadState.DEAD)
-    except OSError:
-        return True
 
 
 def _gist(text: str) -> str:

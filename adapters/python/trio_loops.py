@@ -20,13 +20,13 @@ from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
 from livedbg.cpython.threads import PyFrame, PyThread
 from livedbg.cpython.trio_tasks import TrioTask, confirmed_trio, read_trio
+from livedbg.model.reach import reachable
 from livedbg.text.patterns import lazy_re
 
 _MOST: Final = 2_000
 _LIBRARY: Final = lazy_re(r"/(?:site|dist)-packages/trio/|/trio/_(?:core/|[^/]*\.py$)")
 _WRAPPERS: Final = lazy_re(r"AsyncContextManagerMixin\.|_make_simple_sock_method_wrapper\.|_SocketType\._")
 _LOCKS: Final = frozenset({"Lock", "StrictFIFOLock"})
-_CELL_AT: Final = 16
 _AHEAD_S: Final = 0.05  # a deadline is overdue from that on
 
 
@@ -108,10 +108,7 @@ def _is_library(frame: CoroutineFrame) -> bool:
 
 def _argument(heap: HeapReader, frame: CoroutineFrame, number: int = 0) -> int:
     """Return an argument, also if an inner function uses it (a cell)."""
-    value = frame.slots[number] if number < len(frame.slots) else 0
-    if is_pointer(value) and heap.type_name(value) == "cell":
-        return heap.words(value + _CELL_AT, 1)[0]
-    return value
+    return heap.in_cell(frame.slots[number]) if number < len(frame.slots) else 0
 
 
 def limited_tasks(
@@ -130,18 +127,15 @@ def limited_tasks(
     for what in more.values():
         for nursery, scope in what.nurseries.items():
             ends.setdefault(nursery, ends.get(scope, set()))
-    todo = [address for address, what in more.items() if what.limited and address in known]
-    seen: set[int] = set()
-    while todo:
-        address = todo.pop()
-        if address in seen:
-            continue
-        seen.add(address)
+
+    def may_end(address: int) -> Iterator[int]:
         for value in _reach(heap, known[address]):
-            todo += ends.get(value, ())
-            todo += [value] if value in known else []
-        todo += [one for one in (awaits[address].tasks if address in awaits else ()) if one in known]
-    return frozenset(seen)
+            yield from ends.get(value, ())
+            yield value
+        yield from awaits[address].tasks if address in awaits else ()
+
+    limited = (address for address, what in more.items() if what.limited and address in known)
+    return frozenset(reachable(limited, lambda address: known.keys() & set(may_end(address))))
 
 
 def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
@@ -161,7 +155,7 @@ def _reach(heap: HeapReader, task: LoopTask) -> Iterator[int]:
 def _inside(heap: HeapReader, value: int) -> Iterable[int]:
     kind = heap.type_name(value)
     if kind == "method":
-        return heap.words(value + 24, 1)
+        return (heap.bound_to(value),)
     if kind == "dict":
         return [one for _, one in heap.dict_items(value, _MOST)]
     return heap.items(value, _MOST) or heap.attributes(value).values()

@@ -16,11 +16,12 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Final, NamedTuple
 
 from livedbg.cpython.heap import HeapReader
-from livedbg.cpython.objects import Code, ObjectReader, is_pointer
+from livedbg.cpython.objects import Code, ObjectReader, is_pointer, word_in
 from livedbg.cpython.threads import PyFrame
 from livedbg.linux import memory
 from livedbg.model import Frame
 from livedbg.probes.newest import Newest
+from livedbg.probes.tracefs import number_in
 
 
 class PyFrames(NamedTuple):
@@ -77,7 +78,7 @@ class CallFrames:
 
     def of(self, values: Mapping[str, int | bytes]) -> PyFrames:
         self._refresh()
-        key = (_number(values, "state"), *words_of(values))
+        key = (number_in(values, "state"), *words_of(values))
         known = self._known.get(key)
         if known is None:
             known = self._known[key] = self._read(values)
@@ -110,8 +111,8 @@ class CallFrames:
         whole = True
         if behind:
             outer = [place for _, place in self._chain(behind)]
-            last = _number(values, "last"), places[-1]
-            whole = last in self._living(_number(values, "state"))
+            last = number_in(values, "last"), places[-1]
+            whole = last in self._living(number_in(values, "state"))
             places += outer
         made = self._made(places)
         return made._replace(whole=whole and made.whole)
@@ -166,7 +167,7 @@ class CallFrames:
                 head = memory.read(self._objects.pid, frame, at.size)
             except OSError:
                 break
-            code, instruction, previous = (_word(head, place) for place in (at.code, at.instruction, at.previous))
+            code, instruction, previous = (word_in(head, place) for place in (at.code, at.instruction, at.previous))
             yield frame, PyPlace(code, instruction, at.entry is not None and bool(head[at.entry] & 1))
             frame = previous
         if frame:  # there are more
@@ -180,24 +181,14 @@ def _fetched(values: Mapping[str, int | bytes]) -> tuple[list[PyPlace], int]:
     """
     places: list[PyPlace] = []
     while f"code{len(places)}" in values:
-        code = _number(values, f"code{len(places)}")
+        code = number_in(values, f"code{len(places)}")
         if not code:
             return places, 0
         number = len(places)
-        places.append(PyPlace(code, _number(values, f"at{number}"), bool(_number(values, f"entry{number}") & 1)))
-    return places, _number(values, "behind") if places else 0
+        places.append(PyPlace(code, number_in(values, f"at{number}"), bool(number_in(values, f"entry{number}") & 1)))
+    return places, number_in(values, "behind") if places else 0
 
 
-def _word(data: bytes, at: int) -> int:
-    return int.from_bytes(data[at : at + 8], "little")
-
-
-def _number(values: Mapping[str, int | bytes], name: str) -> int:
-    value = values.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
-_CELL_AT: Final = 16  # ob_ref of a cell
 _MOST_LOCALS: Final = 512
 
 
@@ -217,8 +208,7 @@ class FrameLocals:
         found = {}
         for name, value in zip(self._names_of(frame.code), frame.slots, strict=False):
             if name in wanted and value:
-                cell = self._heap.type_name(value) == "cell"
-                found[name] = self._heap.words(value + _CELL_AT, 1)[0] if cell else value
+                found[name] = self._heap.in_cell(value)
         return {name: value for name, value in found.items() if value}
 
     def named(self, code: Code, slots: Iterable[int]) -> list[tuple[str, int]]:

@@ -210,8 +210,8 @@ def _loop(heap: HeapReader, address: int, current: int) -> EventLoop:
         timers = tuple(_timers(heap, heap.items(facts["_scheduled"], MOST_TIMERS)))
         signals = bool(heap.dict_items(facts["_signal_handlers"], 1)) if "_signal_handlers" in facts else False
     except OSError:
-        return EventLoop(address, kind, heap.identifier(facts["_thread_id"]), current, (), (), readable=False)
-    thread, whole = heap.identifier(facts["_thread_id"]), len(timers) < MOST_TIMERS
+        return EventLoop(address, kind, heap.integer(facts["_thread_id"]), current, (), (), readable=False)
+    thread, whole = heap.integer(facts["_thread_id"]), len(timers) < MOST_TIMERS
     return EventLoop(address, kind, thread, current, ready, timers, readable=whole, signals=signals)
 
 

@@ -15,8 +15,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from livedbg.cpython.objects import ObjectReader, is_pointer
+from livedbg.cpython.objects import ObjectReader, is_pointer, word_in
 from livedbg.linux import memory
+from livedbg.probes.tracefs import bytes_in, number_in
 from livedbg.text.sanitize import clean, clean_line
 
 _TYPE_AT, _LENGTH_AT, _HASH_AT, _STATE_AT = 8, 16, 24, 32
@@ -41,7 +42,7 @@ class Kinds:
         """Return the type of the object that begins with these bytes, or ""."""
         if not head:
             return ""
-        return self._known.get(_word(head, _TYPE_AT)) or self._objects.type_name(head)
+        return self._known.get(word_in(head, _TYPE_AT)) or self._objects.type_name(head)
 
     def text_now(self, address: int) -> str | None:
         """Return the current string at an address, or None."""
@@ -67,32 +68,32 @@ class Kinds:
 
 def message_of(values: Mapping[str, int | bytes], names: Sequence[str], kinds: Kinds) -> str:
     """Return the message of an exception; "" if it has none, or its first argument is neither text nor a number."""
-    itself = _object(values, "self")
+    itself = bytes_in(values, "self")
     if itself:  # up to 3.11
-        if not _word(itself, _TYPE_AT):  # there is no value
+        if not word_in(itself, _TYPE_AT):  # there is no value
             return ""
         kind = kinds.of(itself)
         if kind == "tuple":
-            return _from_argument(_object(values, "item"), names, kinds) if _word(itself, _LENGTH_AT) else ""
+            return _from_argument(bytes_in(values, "item"), names, kinds) if word_in(itself, _LENGTH_AT) else ""
         if kind in _SHOWN:
-            return _from_argument(itself, names, kinds, _address(values, "value"))
-    count = values.get("count", 0)
-    if not isinstance(count, int) or not count:
+            return _from_argument(itself, names, kinds, number_in(values, "value"))
+    count = number_in(values, "count")
+    if not count:
         return ""
-    first = _object(values, "first")
+    first = bytes_in(values, "first")
     if count > 1 and "OSError" in names and kinds.of(first) == "int":
         return _system(values, _shown(first, kinds), kinds)
-    return _from_argument(first, names, kinds, _address(values, "first_at"))
+    return _from_argument(first, names, kinds, number_in(values, "first_at"))
 
 
 def _system(values: Mapping[str, int | bytes], number: str | None, kinds: Kinds) -> str:
     """Return the message of OSError.__str__ (Objects/exceptions.c), without parts that the kernel did not read and are
     gone.
     """
-    text = kinds.text_now(_address(values, "second_at"))
+    text = kinds.text_now(number_in(values, "second_at"))
     if text is None:
         text = os.strerror(int(number)) if number is not None and len(number) < 5 else ""
-    name = kinds.text_now(_address(values, "file_at"))
+    name = kinds.text_now(number_in(values, "file_at"))
     return f"[Errno {number}] {text}" + (f": {name!r}" if name is not None else "")
 
 
@@ -118,14 +119,14 @@ def _text(head: bytes, kinds: Kinds, address: int) -> str | None:
     if not compact or width not in _ENCODING:
         return None
     start = kinds.layout.ascii_text if ascii_only else kinds.layout.other_text
-    size = _word(head, _LENGTH_AT) * width
+    size = word_in(head, _LENGTH_AT) * width
     data = kinds.whole(head, address, start, size)
     text = data.decode(_ENCODING[width], "replace")
     return clean(text if len(data) == size else text + "…")
 
 
 def _number(head: bytes, kinds: Kinds) -> str | None:
-    tag = _word(head, _LENGTH_AT)
+    tag = word_in(head, _LENGTH_AT)
     if kinds.layout.version <= (3, 11):
         size = tag - (1 << 64) if tag >> 63 else tag
         count, negative = abs(size), size < 0
@@ -136,20 +137,6 @@ def _number(head: bytes, kinds: Kinds) -> str | None:
     digits = struct.unpack_from(f"<{count}I", head, _DIGITS_AT)
     number = sum(digit << place * _DIGIT_BITS for place, digit in enumerate(digits))
     return str(-number if negative else number)
-
-
-def _object(values: Mapping[str, int | bytes], name: str) -> bytes:
-    value = values.get(name, b"")
-    return value if isinstance(value, bytes) else b""
-
-
-def _address(values: Mapping[str, int | bytes], name: str) -> int:
-    value = values.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
-def _word(head: bytes, at: int) -> int:
-    return int(struct.unpack_from("<Q", head, at)[0])
 
 
 _NAME_AT, _FLAGS_AT, _DICT_AT, _MRO_AT = 24, 168, 264, 344

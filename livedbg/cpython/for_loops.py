@@ -38,7 +38,6 @@ _INNER_FRAMES: Final = 3  # generators inside generators that are followed
 _MOST_OBJECTS: Final = 10_000  # of the value stacks of a thread: more are damaged memory
 _MOST_TASKS: Final = 64  # of an event loop of which the loops are read
 _RUNS_LOOP: Final = ".run_forever"
-_SELF_AT: Final = 24  # m_self of a built-in method
 _SIZE_AT: Final = 16  # ob_size of a list or a tuple, length of a str
 _ENDLESS: Final = 1 << 62
 
@@ -158,12 +157,11 @@ class ForLoopReader:
         return []
 
     def _is_awaited(self, task: LoopTask) -> bool:
-        for callback in callbacks(self._heap, task.address):
-            if self._heap.type_name(callback) != "builtin_function_or_method":
-                return True
-            if self._heap.type_name(self._objects.word(callback + _SELF_AT)) != "set":
-                return True
-        return False
+        kinds = (
+            (self._heap.type_name(one), self._heap.type_name(self._heap.bound_to(one)))
+            for one in callbacks(self._heap, task.address)
+        )
+        return any(kind != ("builtin_function_or_method", "set") for kind in kinds)
 
     def _of_task(self, task: LoopTask, source: Callable[[str], Sequence[Span] | None]) -> tuple[ForLoop, ...]:
         frames = [one for one in reversed(task.chain.frames) if one.slots]  # it ends with what it awaits
@@ -234,7 +232,7 @@ class ForLoopReader:
         if kind in _SEQUENCES:
             return [ForLoop(code, address, first, self._size(second))] if is_pointer(second) else []
         if kind == _ENUMERATE:
-            endless = is_pointer(second) and self._type_at(second) in _ENDLESS_BY_DESIGN
+            endless = self._heap.type_name(second) in _ENDLESS_BY_DESIGN
             within = self._within(code, second, depth)
             position, total = (first, None) if within is None else (within.position, within.total)
             return [] if endless else [ForLoop(code, address, position, total)]
@@ -248,12 +246,12 @@ class ForLoopReader:
         if kind == _SLICE and not is_pointer(first):
             return []
         if kind == _SLICE:  # what is walked, the next index, the end or -1
-            endless = third < 0 and self._type_at(first) in _ENDLESS_BY_DESIGN
+            endless = third < 0 and self._heap.type_name(first) in _ENDLESS_BY_DESIGN
             return [] if endless else [ForLoop(code, address, second, third if third > 0 else None)]
         if depth < _INNER_FRAMES and (at := _TUPLES.get(kind)) is not None and is_pointer(words[at]):
             return self._of_iterators(code, words[at], depth)
-        if depth < _INNER_FRAMES and kind == _FILTER and is_pointer(second):
-            (inner,) = self._objects.heads([second])
+        if depth < _INNER_FRAMES and kind == _FILTER:
+            inner = self._objects.head(second)
             return self._of_iterator(code, second, inner, depth + 1) if inner is not None else []
         if depth < _INNER_FRAMES and kind == _GENERATOR:
             return self._of_generator(code, address, depth)
@@ -261,7 +259,7 @@ class ForLoopReader:
 
     def _within(self, code: Code, inner: int, depth: int) -> ForLoop | None:
         """Return the loop of an iterator inside of another one, if its end is known: position and end of one time."""
-        (head,) = self._objects.heads([inner]) if is_pointer(inner) and depth < _INNER_FRAMES else (None,)
+        head = self._objects.head(inner) if depth < _INNER_FRAMES else None
         found = self._of_iterator(code, inner, head, depth + 1) if head is not None else []
         return next((one for one in found if one.total is not None), None)
 
@@ -280,10 +278,6 @@ class ForLoopReader:
         tasks = self._reader.layout.tasks
         frame = self._reader.frame_at(address + tasks.frame) if tasks is not None else None
         return self._of_frame(frame, depth + 1, consumer) if frame is not None else []
-
-    def _type_at(self, address: int) -> str:
-        (head,) = self._objects.heads([address])
-        return self._objects.type_name(head) if head is not None else ""
 
     def _size(self, sequence: int) -> int | None:
         (data,) = memory.read_many(self._objects.pid, [(sequence + _SIZE_AT, 8)])

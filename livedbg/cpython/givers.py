@@ -23,7 +23,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Se
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from livedbg.cpython.heap import HeapReader
+from livedbg.cpython.heap import METHODS, HeapReader
 from livedbg.cpython.loop_modules import module_variables
 from livedbg.cpython.loop_source import Sources
 from livedbg.cpython.objects import is_pointer
@@ -38,10 +38,7 @@ _MOST_READ: Final = 16
 """Who sleeps and has such code: of more of them, the others give nothing."""
 
 _ITEMS: Final = 64
-_SELF_AT: Final = 24  # im_self, m_self
-_CELL_AT: Final = 16
 _CLOSURE_AT: Final = 72
-_METHODS: Final = frozenset({"method", "builtin_function_or_method"})
 _SEQUENCES: Final = frozenset({"list", "tuple", "set", "collections.deque"})
 _PLAIN: Final = frozenset(
     {"", "str", "int", "float", "bool", "bytes", "bytearray", "NoneType", "type", "module", "code", "frame", "complex"}
@@ -226,10 +223,10 @@ class Givers:
             yield from (("", value) for _, value in self._heap.dict_items(at, _ITEMS))
         elif kind in _SEQUENCES:
             yield from (("", item) for item in self._heap.items(at, _ITEMS))
-        elif kind in _METHODS:
-            yield "", self._heap.words(at + _SELF_AT, 1)[0]
+        elif kind in METHODS:
+            yield "", self._heap.bound_to(at)
         elif kind == "cell":
-            yield "", self._heap.words(at + _CELL_AT, 1)[0]
+            yield "", self._heap.in_cell(at)
         elif kind == "function":
             (cells,) = self._heap.words(at + _CLOSURE_AT, 1)
             yield from (("", cell) for cell in (self._heap.items(cells, _ITEMS) if is_pointer(cells) else ()))

@@ -25,7 +25,7 @@ import time
 from collections.abc import Iterable, Iterator, Set
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.objects import is_pointer
@@ -129,17 +129,6 @@ class Greenlets(Struct, frozen=True):
     cut: bool = False
 
 
-class _State(Struct, frozen=True):
-    address: int
-    kind: str
-    runs: bool
-    saved: tuple[int, ...]
-    stop: int
-    frame: int
-    main: int
-    parent: int
-
-
 def is_known(version: str) -> bool:
     """Return whether the layout of a version of greenlet is known."""
     return _KNOWN.fullmatch(version) is not None
@@ -167,17 +156,17 @@ class GreenletReader:
     def again(self, addresses: Iterable[int]) -> tuple[Greenlet, ...]:
         """Return the current state of the objects that are (still) greenlets."""
         states = list(self._states(list(addresses)))
-        mains = {state.address for state in states if state.main == state.address}
-        states = [state for state in states if state.main in mains]
-        pointers = memory.read_many(self._heap.pid, [(state.frame + _FRAME_AT, 8) for state in states if state.frame])
-        suspended = [state.address for state in states if state.frame]
+        mains = {one.address for one, _ in states if one.main == one.address}
+        suspended = {one.address: frame for one, frame in states if frame and one.main in mains}
+        pointers = memory.read_many(self._heap.pid, [(frame + _FRAME_AT, 8) for frame in suspended.values()])
         starts = {
             address: int.from_bytes(pointer, "little")
             for address, pointer in zip(suspended, pointers, strict=True)
             if pointer is not None
         }
         frames = self._reader.frames_from(starts)
-        return tuple(_greenlet(state, tuple(frames.get(state.address, ()))) for state in states)
+        found = ((one, tuple(frames.get(one.address, ()))) for one, _ in states if one.main in mains)
+        return tuple(structs.replace(one, frames=own, stamp=(*one.stamp, *_marks(own))) for one, own in found)
 
     def _types(self, kind: int, found: dict[int, str]) -> None:
         if kind in found or len(found) >= _MOST_TYPES or not is_pointer(kind):
@@ -187,7 +176,8 @@ class GreenletReader:
         for _, reference in self._heap.dict_items(classes, _MOST_TYPES) if self._heap.type_name(classes) else ():
             self._types(self._heap.words(reference + _REFERENT_AT, 1)[0], found)
 
-    def _states(self, addresses: list[int]) -> Iterator[_State]:
+    def _states(self, addresses: list[int]) -> Iterator[tuple[Greenlet, int]]:
+        """Yield the greenlets at some addresses without their frames, and where the innermost one is, or 0."""
         heads = memory.read_many(self._heap.pid, [(address, _IMPL_AT + 8) for address in addresses])
         candidates: dict[int, tuple[str, int]] = {}
         for address, head in zip(addresses, heads, strict=True):
@@ -202,29 +192,18 @@ class GreenletReader:
             if own == address and start and stop and is_pointer(main) and (not frame or is_pointer(frame)):
                 is_main = main == address
                 if is_main == (stop == _MAIN_STOP):
-                    yield _State(
-                        address,
-                        kind,
-                        not exc_info,
-                        (start, copy, size),
-                        0 if is_main else stop,
-                        frame if exc_info else 0,
-                        main,
-                        0 if is_main else parent,
+                    frame = frame if exc_info else 0
+                    one = Greenlet(
+                        address=address,
+                        kind=kind,
+                        main=main,
+                        parent=0 if is_main else parent,
+                        running=not exc_info,
+                        stack_at=0 if is_main else stop,
+                        frames=(),
+                        stamp=(start, copy, size, frame),
                     )
-
-
-def _greenlet(state: _State, frames: tuple[PyFrame, ...]) -> Greenlet:
-    return Greenlet(
-        address=state.address,
-        kind=state.kind,
-        main=state.main,
-        parent=state.parent,
-        running=state.runs,
-        stack_at=state.stop,
-        frames=frames,
-        stamp=(*state.saved, state.frame, *_marks(frames)),
-    )
+                    yield one, frame
 
 
 def _marks(frames: Iterable[PyFrame]) -> Iterator[int]:

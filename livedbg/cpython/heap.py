@@ -20,7 +20,14 @@ _BASICSIZE_AT, _FLAGS_AT, _MEMBERS_AT, _BASE_AT, _DICTOFFSET_AT = 32, 168, 240, 
 _MANAGED_DICT, _INLINE_VALUES = 1 << 4, 1 << 2  # tp_flags
 _MEMBER: Final = struct.Struct("<QiiqqQ")  # PyMemberDef: name, type, offset, flags, doc
 _MEMBERS, _BASES, _ITEMS, _BLOCK = 64, 16, 1 << 16, 64
-_DIGIT: Final = 30  # bits of one digit of an int
+METHODS: Final = frozenset({"method", "builtin_function_or_method"})
+"""Types of what is bound to an object."""
+
+SELF_AT: Final = 24
+"""Of these: im_self, m_self."""
+
+_CELL_AT: Final = 16  # ob_ref
+_DIGIT, _DIGITS = 30, 3  # bits of one digit of an int, and how many are read
 _REMOVED: Final = (1 << 64) - 1  # hash of an entry of a set that was removed
 
 
@@ -35,9 +42,7 @@ class HeapReader:
         self._bases: dict[int, tuple[str, ...]] = {}
 
     def type_name(self, address: int) -> str:
-        if not is_pointer(address):
-            return ""
-        (head,) = self.objects.heads([address])
+        head = self.objects.head(address)
         return self.objects.type_name(head) if head is not None else ""
 
     def base_names(self, address: int) -> tuple[str, ...]:
@@ -57,27 +62,24 @@ class HeapReader:
     def words(self, address: int, count: int) -> tuple[int, ...]:
         return struct.unpack(f"<{count}Q", memory.read(self.pid, address, 8 * count)) if count > 0 else ()
 
+    def bound_to(self, method: int) -> int:
+        """Return the object to which a method is bound; 0 for other objects."""
+        return self.words(method + SELF_AT, 1)[0] if self.type_name(method) in METHODS else 0
+
+    def in_cell(self, value: int) -> int:
+        """Return the value in a cell (a variable that an inner function uses too); of others the value itself."""
+        return self.words(value + _CELL_AT, 1)[0] if self.type_name(value) == "cell" else value
+
     def integer(self, address: int) -> int | None:
-        """Return the value of a small int or a bool; None for others, and for more than two digits."""
+        """Return the value of an int or a bool; None for others, and for more than _DIGITS digits: beyond 64 bits."""
         if self.type_name(address) not in ("int", "bool"):
             return None
-        size, low, high = struct.unpack("<qII", memory.read(self.pid, address + 16, 16))
-        digits, negative = (abs(size), size < 0) if self._version < (3, 12) else (size >> 3, size & 3 == 2)
-        if digits > 2:
-            return None
-        value: int = (low if digits else 0) | (high << _DIGIT if digits > 1 else 0)
-        return -value if negative else value
-
-    def identifier(self, address: int) -> int | None:
-        """Return the value of an unsigned int below 2**64, such as a thread identifier, or None."""
-        if self.type_name(address) != "int":
-            return None
-        size, *digits = struct.unpack("<qIII", memory.read(self.pid, address + 16, 20))
-        count = size if self._version < (3, 12) else size >> 3
-        if not 0 <= count <= len(digits):
+        size, *digits = struct.unpack(f"<q{_DIGITS}I", memory.read(self.pid, address + 16, 8 + 4 * _DIGITS))
+        count, negative = (abs(size), size < 0) if self._version < (3, 12) else (size >> 3, size & 3 == 2)
+        if not 0 <= count <= _DIGITS:
             return None
         value: int = sum(digit << _DIGIT * place for place, digit in enumerate(digits[:count]))
-        return value & (1 << 64) - 1
+        return -value if negative else value
 
     def number(self, address: int) -> float | None:
         """Return the value of a float or an int, or None."""

@@ -16,12 +16,16 @@ _DICT_AT: Final = 16  # PyModuleObject.md_dict (Objects/moduleobject.c)
 
 def module_variables(heap: HeapReader, interpreter: int, module: str, wanted: Set[str]) -> dict[str, int]:
     """Return the addresses of the values of some variables of a module (ASCII name); {} if it is not imported."""
-    (modules,) = heap.words(interpreter + heap.objects.layout.modules, 1)
-    if heap.type_name(modules) != "dict":
-        return {}
-    items = heap.dict_items(modules, _MOST_LISTED)
+    modules = _modules(heap, interpreter)
+    items = heap.dict_items(modules, _MOST_LISTED) if modules else []
     found = heap.among([key for key, _ in items], {module})
     return next((variables_of(heap, value, wanted) for key, value in items if key in found), {})
+
+
+def _modules(heap: HeapReader, interpreter: int) -> int:
+    """Return the address of `sys.modules`; 0 while it is no dict."""
+    (modules,) = heap.words(interpreter + heap.objects.layout.modules, 1)
+    return modules if heap.type_name(modules) == "dict" else 0
 
 
 def variables_of(heap: HeapReader, module: int, wanted: Set[str]) -> dict[str, int]:
@@ -34,7 +38,6 @@ def variables_of(heap: HeapReader, module: int, wanted: Set[str]) -> dict[str, i
     return {name: value for key, value in heap.dict_items(own) if (name := heap.name(key)) in wanted}
 
 
-_MOST_MODULES: Final = 50_000
 _WANTED: Final = {
     "asyncio.tasks": frozenset({"_all_tasks", "_scheduled_tasks", "_eager_tasks", "_current_tasks"}),
     "trio._core._run": frozenset({"GLOBAL_RUN_CONTEXT"}),
@@ -54,13 +57,13 @@ class LoopModules:
     def names(self, interpreter: int) -> dict[str, int]:
         """Return the relevant variables of these modules by name; {} if none is imported."""
         heap = self._heap
-        (modules,) = heap.words(interpreter + heap.objects.layout.modules, 1)
-        if heap.type_name(modules) != "dict":
+        modules = _modules(heap, interpreter)
+        if not modules:
             return {}
         stamp = (modules, *heap.dict_stamp(modules))
         known = self._known.get(interpreter)
         if known is None or known[0] != stamp:
-            items = heap.dict_items(modules, _MOST_MODULES)
+            items = heap.dict_items(modules, _MOST_LISTED)
             loaded = heap.among([key for key, _ in items], {*_WANTED, *_OTHERS})
             self.others |= {_OTHERS[name] for name in loaded.values() if name in _OTHERS}
             found: dict[str, int] = {}

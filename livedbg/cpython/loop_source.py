@@ -188,7 +188,8 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
 def _loop(node: ast.For | ast.AsyncFor | ast.While, flags: Collection[str]) -> SourceLoop:
     loop = _goes_on(node, flags)
     steady = loop.ends if loop.is_for else not loop.polls and _is_steady(node, loop)
-    return loop._replace(steady=steady, yields=_yields(node))
+    yields = any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in _inside(node.body))
+    return loop._replace(steady=steady, yields=yields)
 
 
 def _is_steady(node: ast.For | ast.AsyncFor | ast.While, loop: SourceLoop) -> bool:
@@ -481,10 +482,6 @@ def _of_item(test: ast.expr, taken: Mapping[str, bool]) -> bool:
 
 def _leaves(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and _name(node.func) in _EXITS
-
-
-def _yields(loop: ast.For | ast.AsyncFor | ast.While) -> bool:
-    return any(isinstance(one, (ast.Yield, ast.YieldFrom)) for one in _inside(loop.body))
 
 
 def _inside(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:

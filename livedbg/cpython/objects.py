@@ -121,6 +121,11 @@ def is_pointer(word: int) -> bool:
     return 0x1000 <= word < 1 << 56 and word & 7 == 0
 
 
+def word_in(data: bytes, at: int) -> int:
+    """Return a machine word of some bytes."""
+    return int.from_bytes(data[at : at + 8], "little")
+
+
 class ObjectReader:
     """Reads objects of one process; types and code objects are cached."""
 
@@ -132,15 +137,18 @@ class ObjectReader:
 
     def word(self, address: int) -> int:
         """Read the machine word at `address`; raise OSError if it is not mapped."""
-        return int.from_bytes(memory.read(self.pid, address, 8), "little")
+        return word_in(memory.read(self.pid, address, 8), 0)
 
     def heads(self, addresses: list[int]) -> list[bytes | None]:
         """Read the first _HEAD bytes of objects, in one batch."""
         return memory.read_many(self.pid, [(address, _HEAD) for address in addresses])
 
+    def head(self, address: int) -> bytes | None:
+        """Read the first _HEAD bytes of an object; None if there is none."""
+        return self.heads([address])[0] if is_pointer(address) else None
+
     def type_name(self, head: bytes) -> str:
-        (kind,) = struct.unpack_from("<Q", head, _TYPE_AT)
-        return self.class_name(kind)
+        return self.class_name(word_in(head, _TYPE_AT))
 
     def class_name(self, kind: int) -> str:
         if kind not in self._types:
@@ -167,9 +175,7 @@ class ObjectReader:
 
     def lock_at(self, address: int) -> LockObject | None:
         """Return the lock at `address`, reading its head, or None."""
-        if not is_pointer(address):
-            return None
-        (head,) = self.heads([address])
+        head = self.head(address)
         return self.lock(address, head) if head is not None else None
 
     def lock_of_condition(self, address: int) -> LockObject | None:
@@ -208,7 +214,7 @@ class ObjectReader:
             head = memory.read(self.pid, address, 48)
         except (OSError, OverflowError):
             return "?"
-        (length,) = struct.unpack_from("<Q", head, 16)
+        length = word_in(head, 16)
         kind, compact, ascii_only = head[32] >> 2 & 7, head[32] >> 5 & 1, head[32] >> 6 & 1
         if not compact or kind not in (1, 2, 4):
             return "?"
@@ -236,23 +242,20 @@ class ObjectReader:
         def number(offset: int) -> int:
             return int.from_bytes(head[offset : offset + 4], "little", signed=True)
 
-        def pointer(offset: int) -> int:
-            return int.from_bytes(head[offset : offset + 8], "little")
-
         count = number(at.locals_count)
         slots = max(0, count) + max(0, number(at.stack_size))
         if slots > _MOST_SLOTS:
             return None  # it is none, or was changed meanwhile
         return Code(
             address=address,
-            name=self.text(pointer(at.qualname)),
-            file=self.text(pointer(at.filename)),
+            name=self.text(word_in(head, at.qualname)),
+            file=self.text(word_in(head, at.filename)),
             first_line=number(at.first_line),
             slots=slots,
             locals_count=max(0, count),
             start=address + at.instructions,
-            exceptions=self._bytes(pointer(at.exception_table)),
-            lines=self._bytes(pointer(at.line_table)),
+            exceptions=self._bytes(word_in(head, at.exception_table)),
+            lines=self._bytes(word_in(head, at.line_table)),
         )
 
     def _bytes(self, address: int) -> bytes:

@@ -9,14 +9,14 @@ process_vm_readv(2) for each, so that 257 threads cost some tens of system calls
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec import Struct, field
 
 from livedbg.cpython.interpreter import Interpreter
 from livedbg.cpython.layout import Layout
-from livedbg.cpython.objects import Code, ObjectReader, is_pointer
+from livedbg.cpython.objects import Code, ObjectReader, is_pointer, word_in
 from livedbg.linux import memory
 
 _MOST_THREADS: Final = 16_384
@@ -119,17 +119,14 @@ class ThreadReader:
         size = max(at.next, at.ident, at.native_id, at.frame, at.on_delete_data or 0) + 8
         found: dict[int, PyThread] = {}
         frame_at: dict[int, int] = {}
-        for interpreter in self.interpreters():
-            gil = 0 if self.layout.free_threaded else self._gil_of(interpreter)
-            address = self.objects.word(interpreter + self.layout.threads_head)
-            while address and address not in found and len(found) < _MOST_THREADS:
-                head = memory.read(self.pid, address, size)
-                thread = PyThread(address, _word(head, at.ident), _word(head, at.native_id), gil)
-                if at.on_delete_data is not None:
-                    thread.join_lock = self._join_lock(_word(head, at.on_delete_data))
-                found[address] = thread
-                frame_at[address] = _word(head, at.frame)
-                address = _word(head, at.next)
+        gils = {} if self.layout.free_threaded else {one: self._gil_of(one) for one in self.interpreters()}
+        for interpreter, address, head in self._states(size):
+            gil = gils.get(interpreter, 0)
+            thread = PyThread(address, word_in(head, at.ident), word_in(head, at.native_id), gil)
+            if at.on_delete_data is not None:
+                thread.join_lock = self._join_lock(word_in(head, at.on_delete_data))
+            found[address] = thread
+            frame_at[address] = word_in(head, at.frame)
         for address, frames in self.frames_from(self._innermost(frame_at)).items():
             found[address].frames = frames
         return list(found.values())
@@ -156,21 +153,24 @@ class ThreadReader:
             return frame_at
         places = [(address, pointer + at) for address, pointer in frame_at.items() if pointer]
         heads = memory.read_many(self.pid, [(place, 8) for _, place in places])
-        return {address: _word(head, 0) for (address, _), head in zip(places, heads, strict=True) if head is not None}
+        return {address: word_in(head, 0) for (address, _), head in zip(places, heads, strict=True) if head is not None}
 
     def states(self) -> dict[int, int]:
         """Return the addresses of the thread states, by tid in the process's own PID namespace."""
-        at = self.layout.thread
-        found: dict[int, int] = {}
+        at = self.layout.thread.native_id
+        states = self._states(max(self.layout.thread.next, at) + 8)
+        return {word_in(head, at): address for _, address, head in states}
+
+    def _states(self, size: int) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the interpreter, the address and the first bytes of each PyThreadState."""
         seen: set[int] = set()
         for interpreter in self.interpreters():
             address = self.objects.word(interpreter + self.layout.threads_head)
             while address and address not in seen and len(seen) < _MOST_THREADS:
                 seen.add(address)
-                head = memory.read(self.pid, address, max(at.next, at.native_id) + 8)
-                found[_word(head, at.native_id)] = address
-                address = _word(head, at.next)
-        return found
+                head = memory.read(self.pid, address, size)
+                yield interpreter, address, head
+                address = word_in(head, self.layout.thread.next)
 
     def interpreters(self) -> list[int]:
         found: list[int] = []
@@ -208,7 +208,7 @@ class ThreadReader:
                     (head,) = memory.read_many(self.pid, [(address, at.size)])  # noqa: PLW2901
                     if head is None:
                         continue
-                frame_at[key] = _word(head, at.previous)
+                frame_at[key] = word_in(head, at.previous)
                 frame = self._frame(address, head)
                 if frame is not None:
                     found[key].append(frame)
@@ -218,7 +218,7 @@ class ThreadReader:
         at = self.layout.frame
         if head[at.owner] >= _C_STACK:
             return None
-        code = self.objects.code(_word(head, at.code) & ~7)
+        code = self.objects.code(word_in(head, at.code) & ~7)
         if code is None:
             return None
         if code.slots * 8 + at.size > len(head):
@@ -230,8 +230,4 @@ class ThreadReader:
         if self.layout.lock_word:  # from 3.14 on, references are tagged in their low bits
             slots = tuple(slot & ~7 for slot in slots)
         top = -1 if self.layout.lock_word else _STACK_TOP.unpack_from(head, _STACK_TOP_AT)[0]
-        return PyFrame(code, _word(head, at.instruction) - code.start, slots, top)
-
-
-def _word(data: bytes, offset: int) -> int:
-    return int.from_bytes(data[offset : offset + 8], "little")
+        return PyFrame(code, word_in(head, at.instruction) - code.start, slots, top)

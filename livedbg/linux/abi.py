@@ -27,6 +27,17 @@ def _table(*runs: tuple[int, str]) -> MappingProxyType[int, str]:
     return MappingProxyType({first + i: name for first, names in runs for i, name in enumerate(names.split())})
 
 
+_LATER: Final = (
+    424,
+    """
+    pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount
+    fspick pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr
+    quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self memfd_secret process_mrelease
+    futex_waitv set_mempolicy_home_node cachestat fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue
+    statmount listmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal
+""",
+)
+
 SYSCALLS_X86_64: Final = _table(
     (
         0,
@@ -64,16 +75,7 @@ SYSCALLS_X86_64: Final = _table(
         pkey_mprotect pkey_alloc pkey_free statx io_pgetevents rseq
     """,
     ),
-    (
-        424,
-        """
-        pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount
-        fspick pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr
-        quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self memfd_secret process_mrelease
-        futex_waitv set_mempolicy_home_node cachestat fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue
-        statmount listmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal
-    """,
-    ),
+    _LATER,
 )
 
 SYSCALLS_AARCH64: Final = _table(
@@ -114,16 +116,7 @@ SYSCALLS_AARCH64: Final = _table(
         pkey_alloc pkey_free statx io_pgetevents rseq kexec_file_load
     """,
     ),
-    (
-        424,
-        """
-        pidfd_send_signal io_uring_setup io_uring_enter io_uring_register open_tree move_mount fsopen fsconfig fsmount
-        fspick pidfd_open clone3 close_range openat2 pidfd_getfd faccessat2 process_madvise epoll_pwait2 mount_setattr
-        quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self memfd_secret process_mrelease
-        futex_waitv set_mempolicy_home_node cachestat fchmodat2 map_shadow_stack futex_wake futex_wait futex_requeue
-        statmount listmount lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal
-    """,
-    ),
+    _LATER,
 )
 
 
@@ -197,18 +190,18 @@ def native_abi() -> Abi | None:
     return _ABIS.get(os.uname().machine)
 
 
+@cache
+def syscall_number(name: str) -> int | None:
+    """Return the number of a system call on this machine, or None."""
+    abi = native_abi()
+    return next((number for number, known in abi.syscalls.items() if known == name), None) if abi is not None else None
+
+
 def elf_machine(pid: int) -> int | None:
     """Return e_machine of a process's executable; None if it can't be read."""
     try:
-        head = _head(f"/proc/{living_task(pid)}/exe")
+        with open(f"/proc/{living_task(pid)}/exe", "rb", 0) as file:  # noqa: PTH123
+            head = file.read(64)
     except OSError:
         return None
     return int.from_bytes(head[18:20], "little") if head[:4] == b"\x7fELF" else None
-
-
-def _head(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(fd, 64)
-    finally:
-        os.close(fd)

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from livedbg.linux.abi import native_abi
 from livedbg.linux.lines import lines
-from livedbg.linux.procfs import all_ended, parse_schedstat, process_exists, read_file, read_stat, status_fields
+from livedbg.linux.procfs import all_ended, counts_runs, process_exists, read_file, read_stat, status_fields
 from livedbg.model import ThreadState
 from livedbg.text.sanitize import clean_line
 
@@ -230,10 +230,7 @@ def _hidepid() -> Capability:
 
 
 def _schedstat() -> Capability:
-    try:
-        counts = parse_schedstat(read_file("/proc/self/schedstat")).runs > 0
-    except (OSError, ValueError, IndexError):
-        counts = False
+    counts = counts_runs()
     enables = "cheap scans (only threads that ran are read again)"
     return _fact("schedstat", counts, "counts" if counts else "off", enables, "use a kernel with CONFIG_SCHED_INFO")
 

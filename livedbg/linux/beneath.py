@@ -12,7 +12,7 @@ import stat
 from functools import cache
 from typing import Final
 
-from livedbg.linux.abi import native_abi
+from livedbg.linux.abi import syscall_number
 
 _LINKS: Final = 40  # as the kernel has it (path_resolution(7))
 _TRIES: Final = 64  # while somebody renames folders, openat2(2) asks to try again
@@ -108,7 +108,9 @@ def _has_openat2() -> bool:
 
 
 def _openat2(root: int, path: str, flags: int, resolve: int) -> int:
-    number = _number()
+    number = syscall_number("openat2")
+    if number is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
     how = _How(flags, 0, resolve)
     for _ in range(_TRIES):
         words = (ctypes.c_long(number), ctypes.c_long(root), ctypes.c_char_p(os.fsencode(path)))
@@ -118,15 +120,6 @@ def _openat2(root: int, path: str, flags: int, resolve: int) -> int:
         if (code := ctypes.get_errno()) not in (errno.EAGAIN, errno.EINTR):
             break
     raise OSError(code, os.strerror(code), path)
-
-
-@cache
-def _number() -> int:
-    abi = native_abi()
-    for number, name in abi.syscalls.items() if abi is not None else ():
-        if name == "openat2":
-            return number
-    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
 
 
 def _step_by_step(root: int, path: str, flags: int) -> int:

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from livedbg.linux.lines import number, rows
+from livedbg.linux.lines import number, pressure, rows
 from livedbg.linux.procfs import living_task, read_file
 from livedbg.linux.target_files import read_bytes
 from livedbg.text.patterns import lazy_re
@@ -216,9 +216,9 @@ def read_memory(group: Group) -> MemoryLimit | None:
         if used is None:
             continue
         control = _words(f"{place}/memory.oom_control") or _words(f"{place}/memory.events")
-        stalled = _pressure(f"{places[0]}/memory.pressure")
+        stalled = pressure(_text(f"{places[0]}/memory.pressure").encode(), "full")
         if stalled is None and group.unified:  # version 1 has the pressure in the hierarchy of version 2
-            stalled = _pressure(f"{group.unified[0]}/memory.pressure")
+            stalled = pressure(_text(f"{group.unified[0]}/memory.pressure").encode(), "full")
         under = control.get("under_oom") == 1
         return MemoryLimit(f"{place}/{names[1]}", used, limit, stalled, under, control.get("oom_kill"))
     return None
@@ -234,19 +234,6 @@ def _cpu_limit(place: str, control: str, quota: str, period: str) -> Iterable[Cp
         yield CpuLimit(
             f"{place}/cpu.stat", f"{place}/{control}", cores, counts["nr_periods"], counts.get("nr_throttled", 0)
         )
-
-
-def _pressure(file: str) -> float | None:
-    """Return `full avg10` of a pressure file, as a share."""
-    for line in _text(file).split("\n"):
-        words = line.split()
-        if words and words[0] == "full":
-            share = dict(word.partition("=")[::2] for word in words[1:]).get("avg10", "")
-            try:
-                return float(share) / 100
-            except ValueError:
-                return None
-    return None
 
 
 def _mounts_of(pid: int, proc: str) -> list[Mount]:

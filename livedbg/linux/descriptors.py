@@ -29,6 +29,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from livedbg.linux.abi import syscall_number
 from livedbg.linux.lines import lines, rows
 from livedbg.linux.procfs import living_task, process_ids, read_file
 
@@ -199,7 +200,6 @@ class DescriptorIndex:
         return self._eventfd_ids
 
 
-_NUMBERS: Final = {"x86_64": 312, "aarch64": 272}
 _FILE, _VM = 0, 1  # linux/kcmp.h
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -216,7 +216,7 @@ def same_memory(one: int, other: int) -> bool | None:
 
 
 def _same(one: int, other: int, kind: int, first: int, second: int) -> bool | None:
-    number = _NUMBERS.get(os.uname().machine)
+    number = syscall_number("kcmp")
     if number is None:
         return None
     words = [ctypes.c_long(word) for word in (number, one, other, kind, first, second)]

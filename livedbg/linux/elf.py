@@ -270,7 +270,7 @@ def read_marks(elf: ElfFile, provider: str) -> list[Mark]:
     sys/sdt.h).
     """
     found: list[Mark] = []
-    marked_at = _marked_at(elf)
+    moved = elf.section_named(".stapsdt.base")  # prelink(8) moves it with the code
     for start, end in _notes(elf):
         at = start
         while at + _NOTE.size <= end:
@@ -282,7 +282,7 @@ def read_marks(elf: ElfFile, provider: str) -> list[Mark]:
                 texts = elf.data.read(body + _MARK.size, body_size - _MARK.size).split(b"\0")
                 maker, mark, arguments = (text.decode("ascii", "replace") for text in [*texts, b"", b""][:3])
                 if maker == provider:
-                    found.append(Mark(mark, address + (base if marked_at is None else marked_at) - base, arguments))
+                    found.append(Mark(mark, address + (base if moved is None else moved.address) - base, arguments))
     return found
 
 
@@ -306,9 +306,3 @@ def _notes(elf: ElfFile) -> Iterator[tuple[int, int]]:
     if sum(size for _, size in chosen) > elf.data.size:
         raise ElfError("the sections of the ELF file overlap")
     yield from ((at, at + size) for at, size in chosen)
-
-
-def _marked_at(elf: ElfFile) -> int | None:
-    """Return the current address of .stapsdt.base: prelink(8) moves it with the code."""
-    base = elf.section_named(".stapsdt.base")
-    return None if base is None else base.address

@@ -15,12 +15,11 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from functools import cache
 from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from livedbg.linux.abi import native_abi
+from livedbg.linux.abi import syscall_number
 from livedbg.linux.procfs import status_fields
 
 T = TypeVar("T")
@@ -105,14 +104,8 @@ def _set(name: str, value: int) -> None:
 
 def _set_groups(groups: tuple[int, ...]) -> None:
     array = (ctypes.c_uint32 * len(groups))(*groups)
-    if _libc.syscall(_number("setgroups"), ctypes.c_long(len(groups)), array) != 0:
-        raise PermissionError(ctypes.get_errno(), "livedbg may not open files as the target's user (CAP_SETGID)")
-
-
-@cache
-def _number(name: str) -> int:
-    abi = native_abi()
-    known = {call: number for number, call in abi.syscalls.items()} if abi is not None else {}
-    if name not in known:
+    number = syscall_number("setgroups")
+    if number is None:
         raise PermissionError(1, "on this machine livedbg can't open files as the target's user")
-    return known[name]
+    if _libc.syscall(number, ctypes.c_long(len(groups)), array) != 0:
+        raise PermissionError(ctypes.get_errno(), "livedbg may not open files as the target's user (CAP_SETGID)")

@@ -28,6 +28,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from livedbg.linux.lines import pressure
 from livedbg.linux.procfs import read_file
 
 _FIELD: Final = b"se.exec_start"
@@ -137,14 +138,8 @@ def read_load() -> Load | None:
         minute, runnable = float(fields[0]), int(fields[3].partition(b"/")[0])
     except (OSError, ValueError, IndexError):
         return None
-    return Load(minute, runnable, os.cpu_count() or 1, _waiting())
-
-
-def _waiting() -> float | None:
-    """Return `some avg10=12.34 avg60=… total=…` of the pressure on processors, as a share."""
     try:
-        first = read_file("/proc/pressure/cpu").decode("ascii").split("\n")[0]
-        name, _, value = first.split()[1].partition("=")
-        return float(value) / 100 if name == "avg10" else None
-    except (OSError, ValueError, IndexError):
-        return None
+        waiting = pressure(read_file("/proc/pressure/cpu"), "some")
+    except OSError:
+        waiting = None
+    return Load(minute, runnable, os.cpu_count() or 1, waiting)

@@ -36,6 +36,15 @@ def rows(data: bytes, parse: Callable[[str], T], errors: str = "replace") -> Ite
             continue
 
 
+def pressure(data: bytes, who: str) -> float | None:
+    """Return `avg10` of the line `some` or `full` of a pressure file (Documentation/accounting/psi.rst), as a share."""
+    of_lines = (dict(word.partition("=")[::2] for word in line.split()) for line in lines(data))
+    try:
+        return next((float(words["avg10"]) / 100 for words in of_lines if who in words), None)
+    except (KeyError, ValueError):
+        return None
+
+
 def number(text: str) -> int:
     """Parse a decimal number of at most LONGEST_NUMBER digits.
 

@@ -238,6 +238,14 @@ def parse_schedstat(data: bytes) -> SchedStat:
     return SchedStat(int(cpu), int(runs), int(queued))
 
 
+def counts_runs() -> bool:
+    """Return whether this kernel counts in schedstat (CONFIG_SCHED_INFO); if not, it reads `0 0 0`."""
+    try:
+        return parse_schedstat(read_file("/proc/self/schedstat")).runs > 0
+    except (OSError, ValueError):
+        return False
+
+
 def parse_syscall(data: bytes) -> SyscallSeen:
     """Parse a `syscall` file (proc_pid_syscall(5))."""
     field = data.split()

@@ -111,9 +111,5 @@ def detach(tid: int, signal: int = 0) -> None:
 
 def _request(request: int, tid: int, address: int = 0, data: int = 0) -> None:
     if _ptrace(request, tid, address, data) < 0:
-        raise _error()
-
-
-def _error() -> OSError:
-    number = ctypes.get_errno()
-    return OSError(number, os.strerror(number))
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

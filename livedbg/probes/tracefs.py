@@ -272,6 +272,18 @@ def values(fields: Mapping[str, Field], raw: bytes) -> dict[str, int | bytes]:
     return found
 
 
+def number_in(values: Mapping[str, int | bytes], name: str) -> int:
+    """Return a number among values; 0 if it is missing."""
+    value = values.get(name, 0)
+    return value if isinstance(value, int) else 0
+
+
+def bytes_in(values: Mapping[str, int | bytes], name: str) -> bytes:
+    """Return bytes among values; none if they are missing."""
+    value = values.get(name, b"")
+    return value if isinstance(value, bytes) else b""
+
+
 @lru_cache(maxsize=64)
 def _wholes(names: tuple[str, ...]) -> tuple[str | None, ...]:
     return tuple(part["name"] if (part := _NAME.fullmatch(name)) else None for name in names)

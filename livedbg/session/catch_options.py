@@ -17,20 +17,13 @@ from livedbg.model import catchpoints
 from livedbg.model.catchpoints import HOLD_MOST_S, Moment, Pattern, Preset
 from livedbg.model.errors import UsageError
 from livedbg.model.intents import Catch
-from livedbg.session.systems import declared, note_problem
+from livedbg.session.systems import merged
 
 
 @cache
 def presets() -> Mapping[str, Preset]:
     """Return all presets by name."""
-    found = dict(catchpoints.PRESETS)
-    for system, own in declared(lambda system: system.presets):
-        for name, preset in own.items():
-            if name in found:
-                note_problem(system.name, f"there is another catch preset called {name}", None)
-            else:
-                found[name] = preset
-    return found
+    return merged(catchpoints.PRESETS, lambda system: system.presets, "catch preset called")
 
 
 def patterns_of(text: str) -> tuple[Moment | None, tuple[Pattern, ...]]:

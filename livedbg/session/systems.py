@@ -116,6 +116,18 @@ def declared(part: Callable[[System], Lazy[T] | None]) -> Iterator[tuple[System,
             yield system, value
 
 
+def merged(own: Mapping[str, T], part: Callable[[System], Lazy[Mapping[str, T]] | None], what: str) -> dict[str, T]:
+    """Return `own` with what all systems declare by name; a name that is taken is a problem (`another {what} NAME`)."""
+    found = dict(own)
+    for system, theirs in declared(part):
+        for name, one in theirs.items():
+            if name in found:
+                note_problem(system.name, f"there is another {what} {name}", None)
+            else:
+                found[name] = one
+    return found
+
+
 def functions(
     part: Callable[[System], Lazy[Callable[..., Any]] | None], otherwise: object = None
 ) -> Iterator[tuple[System, Callable[..., Any]]]:

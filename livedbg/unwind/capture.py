@@ -24,9 +24,9 @@ from msgspec import Struct
 from livedbg.linux import memory, procfs
 from livedbg.linux import registers as machine
 from livedbg.linux.access import access_problem
+from livedbg.linux.ending import has_ended
 from livedbg.linux.maps import Mapping, parse_maps
-from livedbg.linux.procfs import BlockedSyscall, read_file, read_stat, status_fields, thread_ids
-from livedbg.model import ThreadState
+from livedbg.linux.procfs import BlockedSyscall, read_file, status_fields, thread_ids
 from livedbg.text.sanitize import clean_line
 
 STACK_BYTES: Final = 96 * 1024
@@ -179,13 +179,9 @@ def _frame_chain(stack: bytes, low: int, sp: int, readable: list[Mapping], start
 
     for address in range((sp + 7) & ~7, min(high - 16, sp + _CHAIN), 8):
         caller = word(address)
-        if address < caller < high and is_frame(address) and (is_frame(caller) or _leads_out(caller, high)):
-            return address
+        if address < caller < high and is_frame(address) and (is_frame(caller) or caller > high - 16):
+            return address  # the last one may lead out of the copy
     return 0
-
-
-def _leads_out(caller: int, high: int) -> bool:
-    return caller > high - 16
 
 
 class Refusal(NamedTuple):
@@ -205,11 +201,9 @@ class Refusal(NamedTuple):
 def refusal(pid: int, tid: int, error: OSError) -> Refusal:
     """Return why the kernel refused to let us trace a thread."""
     ended = Refusal("ended", "it has ended")
-    if not isinstance(error, PermissionError):
+    if not isinstance(error, PermissionError) or has_ended(pid, tid):
         return ended
     try:
-        if read_stat(pid, tid).state in (ThreadState.ZOMBIE, ThreadState.DEAD):
-            return ended
         tracer = int(status_fields(pid, tid).get("TracerPid", "0"))
     except OSError:
         return ended

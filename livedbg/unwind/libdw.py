@@ -98,14 +98,11 @@ _MOST_RANGES: Final = 4096
 def libdw() -> Libdw | None:
     """Return the library that drgn has loaded; None if there is none, or it lacks a function."""
     try:
-        loaded = {line.split(maxsplit=5)[5].strip() for line in _maps() if "/libdw" in line}
+        maps = Path("/proc/self/maps").read_text("utf-8", "surrogateescape").splitlines()
+        loaded = {line.split(maxsplit=5)[5].strip() for line in maps if "/libdw" in line}
         return next((Libdw(ctypes.CDLL(path)) for path in sorted(loaded)), None)
     except (OSError, AttributeError, IndexError):
         return None
-
-
-def _maps() -> list[str]:
-    return Path("/proc/self/maps").read_text("utf-8", "surrogateescape").splitlines()
 
 
 class Libdw:

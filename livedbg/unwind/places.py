@@ -70,7 +70,7 @@ def full_name(function: str | None, symbol: str | None) -> str | None:
         return function
     name = symbol_name(symbol)
     if "(" not in name:  # Rust's have no parameters
-        return name if _last_part(name) == _base(function) else function
+        return name if _base(name.rpartition("::")[2]) == _base(function) else function
     return _without_parameters(name, _base(function)) or function
 
 
@@ -87,10 +87,6 @@ def _rust(name: str) -> str:
 def _base(function: str) -> str:
     operator = _OPERATOR.match(function)
     return operator[0] if operator else function.partition("<")[0]
-
-
-def _last_part(name: str) -> str:
-    return _base(name.rpartition("::")[2])
 
 
 def _without_parameters(name: str, base: str) -> str | None:

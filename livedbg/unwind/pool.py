@@ -21,20 +21,18 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from livedbg.linux.maps import Mapping
-from livedbg.model import Frame
 from livedbg.model.errors import LivedbgError, ToolMissing
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.capture import Capture, doubted
 from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.helper_process import HelperProcess, UnwinderGone, UnwindTimeout, usable
 from livedbg.unwind.modules import Modules
-from livedbg.unwind.unwound import Note, StackUnwinder, Unwound, up_to_main
-from livedbg.unwind.wire import Copied, Reply, Request, WireFrame, WireMapping, WireStack, write_stacks
+from livedbg.unwind.unwound import Note, StackUnwinder, Unwound, frame_of, left_s, unwound
+from livedbg.unwind.wire import Copied, Reply, Request, WireMapping, write_stacks
 
 if TYPE_CHECKING:
     from livedbg.unwind.unwinder import Unwinder
 
-_NAME_LENGTH: Final = 400
 _SLOW_CPU_S: Final = 10.0  # of one capture: then the debug information is to blame and not a busy host
 _PLAIN: Final = "no-debug-information"
 
@@ -117,7 +115,7 @@ class DrgnUnwinder:
                     values,
                 )
                 try:
-                    reply = await self._asked(request, max(0.05, end - time.monotonic()))
+                    reply = await self._asked(request, left_s(end))
                 except UnwinderGone as error:
                     self._note("unwinder-gone", error.message)
                     continue
@@ -126,7 +124,7 @@ class DrgnUnwinder:
                 return _stacks(reply, Modules(capture.pid, capture.mappings))
         self._note("unwinder-gone", f"{self._helper.problem} gdb unwinds instead.")
         self._other = await self._otherwise()
-        return await self._other.unwind(capture, max(0.05, end - time.monotonic()), values=values)
+        return await self._other.unwind(capture, left_s(end), values=values)
 
     async def close(self) -> None:
         """Do nothing: others use the unwinding process too."""
@@ -179,37 +177,8 @@ def _threads_of(capture: Capture, values: bool) -> list[Copied]:
 
 
 def _stacks(reply: Reply, modules: Modules) -> dict[int, Unwound]:
-    frames = [_frame(frame, modules) for frame in reply.frames]
-    return {stack.tid: _unwound(stack, frames) for stack in reply.stacks}
-
-
-def _unwound(stack: WireStack, frames: list[Frame | None]) -> Unwound:
-    made: list[Frame] = []
-    for place in stack.places:
-        frame = frames[place]
-        if frame is None:
-            break  # not code: the unwinder has lost its way
-        made.append(frame)
-    return Unwound(tuple(up_to_main(made)), stack.whole and len(made) == len(stack.places))
-
-
-def _frame(frame: WireFrame, modules: Modules) -> Frame | None:
-    module = modules.name_at(frame.pc)
-    if frame.function is None and modules.mapping_at(frame.pc) is None:
-        return None
-    named = modules.code_at(frame.pc) if frame.function is None else None
-    if named is not None:
-        return Frame(function=named.function, file=named.file or None, line=named.line, address=frame.pc)
-    return Frame(
-        function=clean_line(frame.function, _NAME_LENGTH) if frame.function else f"{frame.pc:#x}",
-        file=clean_line(frame.file) if frame.file else None,
-        line=frame.line,
-        column=frame.column,
-        inlined=frame.inlined,
-        module=clean_line(module) if module else None,
-        address=frame.pc,
-        local_variables=tuple(clean_line(value) for value in frame.values),
-    )
+    frames = [frame_of(frame, modules) for frame in reply.frames]
+    return {stack.tid: unwound([frames[place] for place in stack.places], whole=stack.whole) for stack in reply.stacks}
 
 
 _MOST: Final = 4  # gdbs at once; each takes some tens of megabytes and what it has loaded

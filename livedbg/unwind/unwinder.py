@@ -29,7 +29,7 @@ from livedbg.linux.owner_rights import give_to_owner
 from livedbg.unwind.capture import Capture, ThreadCopy
 from livedbg.unwind.copies import copy_folder, sweep
 from livedbg.unwind.modules import Module, Modules
-from livedbg.unwind.unwound import Note, Unwound
+from livedbg.unwind.unwound import Note, Unwound, left_s
 from livedbg.unwind.walk import SymbolsTooSlow, Walker
 
 _NT_PRSTATUS, _NT_PRPSINFO, _NT_AUXV, _NT_FILE = 1, 3, 6, 0x46494C45  # elf.h
@@ -216,9 +216,9 @@ class Unwinder:
             core = folder / "core"
             write_core(core, capture, modules)
             give_to_owner(self.pid, core)
-            await self._engine.console(f"core-file {core}", _left(end))
+            await self._engine.console(f"core-file {core}", left_s(end))
             done = await self._walker.walk({thread.tid: thread.pc for thread in capture.threads}, modules, end)
-            await self._engine.console("core-file", _left(end))
+            await self._engine.console("core-file", left_s(end))
         return done
 
 
@@ -230,7 +230,3 @@ async def _prepare(engine: GdbEngine, walker: Walker) -> None:
         except GdbCommandError:
             continue  # this gdb doesn't know it
     await walker.prepare(_PREPARE_S)
-
-
-def _left(end: float) -> float:
-    return max(0.05, end - time.monotonic())

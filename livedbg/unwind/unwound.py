@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple, Protocol
 
@@ -9,11 +10,15 @@ from msgspec import Struct
 
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
+from livedbg.text.sanitize import clean_line
 from livedbg.unwind.capture import Capture
+from livedbg.unwind.modules import Modules
+from livedbg.unwind.wire import WireFrame
 
 DEPTH: Final = 256
 """Frames of a stack that are kept, innermost first."""
 
+_NAME_LENGTH: Final = 400
 _ROOT_FRAMES: Final = lazy_re(r"^(_start|__?clone3?|start_thread|__libc_start_(call_)?main(_impl)?)$")
 
 
@@ -22,6 +27,11 @@ class Unwound(Struct, frozen=True):
 
     frames: tuple[Frame, ...]
     whole: bool
+
+
+def left_s(end: float) -> float:
+    """Return the seconds until `end`, by `time.monotonic()`, for a time limit: never none."""
+    return max(0.05, end - time.monotonic())
 
 
 class Note(NamedTuple):
@@ -70,3 +80,35 @@ def up_to_main(frames: Sequence[Frame]) -> Sequence[Frame]:
         return frames
     end = names.index("main") + 1
     return frames[:end] if all(is_root(name) for name in names[end:]) else frames
+
+
+def frame_of(frame: WireFrame, modules: Modules) -> Frame | None:
+    """Return a frame for users; None if it is not in code: the unwinder has lost its way there."""
+    named = None
+    if frame.function is None:
+        if modules.mapping_at(frame.pc) is None:
+            return None
+        named = modules.code_at(frame.pc)
+    if named is not None:
+        return Frame(function=named.function, file=named.file or None, line=named.line, address=frame.pc)
+    module = modules.name_at(frame.pc)
+    return Frame(
+        function=clean_line(frame.function, _NAME_LENGTH) if frame.function else f"{frame.pc:#x}",
+        file=clean_line(frame.file) if frame.file else None,
+        line=frame.line,
+        column=frame.column,
+        inlined=frame.inlined,
+        module=clean_line(module) if module else None,
+        address=frame.pc,
+        local_variables=tuple(clean_line(value) for value in frame.values),
+    )
+
+
+def unwound(frames: Sequence[Frame | None], *, whole: bool) -> Unwound:
+    """Return a stack of the frames up to the first that is missing."""
+    made: list[Frame] = []
+    for frame in frames:
+        if frame is None:
+            break
+        made.append(frame)
+    return Unwound(tuple(up_to_main(made)), whole and len(made) == len(frames))

@@ -15,7 +15,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -24,14 +23,13 @@ from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.errors import GdbCommandError, GdbTimeout
 from livedbg.linux import target_files
 from livedbg.linux.procfs import CLOCK_TICK_NS, read_stat
-from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 from livedbg.text.sanitize import clean_line
 from livedbg.unwind.modules import Module, Modules
-from livedbg.unwind.unwound import DEPTH, Unwound, is_root, up_to_main
+from livedbg.unwind.unwound import DEPTH, Unwound, frame_of, is_root, left_s, unwound
+from livedbg.unwind.wire import WireFrame
 
 _UNSAFE_PATH: Final = lazy_re(r"[\x00-\x1f\x7f]")
-_LEAST_S: Final = 0.05
 _CPU_S: Final = 4.0  # for any file
 _CPU_BYTES: Final = 4 << 20  # of a file for which gdb may use one second more
 _LOOK_S: Final = 0.5
@@ -91,9 +89,8 @@ class Symbols:
                 self._refused.add(module)
                 continue
             quoted = str(module.file).replace("\\", "\\\\").replace('"', '\\"')
-            left_s = max(_LEAST_S, end - time.monotonic())
             try:
-                await self._read(module, f'add-symbol-file "{quoted}" -o {module.bias:#x}', left_s)
+                await self._read(module, f'add-symbol-file "{quoted}" -o {module.bias:#x}', left_s(end))
             except GdbCommandError:
                 self._refused.add(module)
             else:
@@ -163,7 +160,7 @@ class Walker:
         found: dict[str, tuple[list[tuple[int, str | None, str | None, int | None]], bool]] = {}
         tids = sorted(counters)
         for _ in range(_ROUNDS):
-            answer = await self._engine.python(f"livedbg_frames({tids!r}, {DEPTH})", _left(end))
+            answer = await self._engine.python(f"livedbg_frames({tids!r}, {DEPTH})", left_s(end))
             found |= answer
             lead = {int(tid): self._first_missing([frame[0] for frame in answer[tid][0]], modules) for tid in answer}
             tids = sorted(tid for tid, module in lead.items() if module is not None)
@@ -181,7 +178,7 @@ class Walker:
         await self.symbols.load({module for pc in samples if (module := modules.at(pc)) is not None}, end)
         tids = [tid for same in samples.values() for tid in same]
         for _ in range(_ROUNDS):
-            walked = await self._engine.python(f"livedbg_counters({tids!r}, {DEPTH})", _left(end))
+            walked = await self._engine.python(f"livedbg_counters({tids!r}, {DEPTH})", left_s(end))
             missing = {module for pcs in walked.values() if (module := self._first_missing(pcs, modules))}
             if not missing:
                 break
@@ -200,30 +197,7 @@ class Walker:
         return None
 
 
-def _left(end: float) -> float:
-    return max(0.05, end - time.monotonic())
-
-
 def _unwound(frames: list[tuple[int, str | None, str | None, int | None]], whole: bool, modules: Modules) -> Unwound:
-    made: list[Frame] = []
-    for pc, name, file, line in frames:
-        module = modules.name_at(pc)
-        if name is None and modules.mapping_at(pc) is None:
-            break  # not code: the unwinder has lost its way
-        named = modules.code_at(pc) if name is None else None
-        if named is not None:
-            made.append(Frame(function=named.function, file=named.file or None, line=named.line, address=pc))
-            continue
-        function = clean_line(name, 400) if name else f"{pc:#x}"
-        made.append(
-            Frame(
-                function=function,
-                file=clean_line(file) if file else None,
-                line=line,
-                module=clean_line(module) if module else None,
-                address=pc,
-            )
-        )
-    lost = len(made) < len(frames)
-    ended = bool(made) and is_root(made[-1].function)
-    return Unwound(tuple(up_to_main(made)), (whole or ended) and not lost)
+    made = [frame_of(WireFrame(*frame), modules) for frame in frames]
+    last = made[-1] if made else None
+    return unwound(made, whole=whole or (last is not None and is_root(last.function)))

@@ -259,11 +259,7 @@ def _single(dump: Dump, entries: list[Entry]) -> Iterator[Buffer]:
     for entry in entries:
         element = dump.element(entry)
         shape = element.logical_shape(entry.shape)
-        yield Buffer(element, math.prod(shape), shape, [_whole(entry)])
-
-
-def _whole(entry: Entry) -> Entry:
-    return msgspec.structs.replace(entry, start_offset=0, strides=())
+        yield Buffer(element, math.prod(shape), shape, [msgspec.structs.replace(entry, start_offset=0, strides=())])
 
 
 def _declared(dump: Dump, wiring: Wiring, entries: list[Entry]) -> Iterator[Buffer]:

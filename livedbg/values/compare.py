@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from livedbg.values.dump import Entry
-from livedbg.values.tensor import BLOCK, Array, ElementType, Floats, Tensor, as_floats, element_type, index_of
+from livedbg.values.tensor import BLOCK, Array, ElementType, Floats, Tensor, as_floats, element_type, exact, index_of
 
 _PRINTED: Final = 1e-5  # six digits
 
@@ -136,9 +136,7 @@ def _add(found: Difference, first: int, pair: tuple[Array, Array], limits: tuple
 
 
 def _number(block: Array, at: int) -> float | int:
-    exact = block[at : at + 1]
-    number = exact if exact.dtype.kind in "iu" else as_floats(exact)
-    value = number.tolist()[0]
+    value = exact(block[at : at + 1]).tolist()[0]
     return value if isinstance(value, int | float) else float(str(value))
 
 

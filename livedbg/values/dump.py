@@ -25,7 +25,7 @@ from livedbg.graphs.declared import TaskGraph
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import many
 from livedbg.values.statistics import histogram, statistics
-from livedbg.values.tensor import ElementType, Payload, Stored, Tensor, as_floats, element_type, raw_bytes
+from livedbg.values.tensor import ElementType, Payload, Stored, Tensor, element_type, exact, raw_bytes
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
@@ -71,10 +71,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     @property
     def scalar(self) -> bool:
         return self.kind == "scalar"
-
-
-def _no_graph() -> tuple[TaskGraph | None, str]:
-    return None, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +131,7 @@ class Dump(AbstractContextManager["Dump"]):
     problems: list[str] = field(default_factory=list)
     short_name: Callable[[int], str] = str
     graph_name: str = ""
-    find_graph: Callable[[], tuple[TaskGraph | None, str]] = _no_graph
+    find_graph: Callable[[], tuple[TaskGraph | None, str]] = lambda: (None, "")
     _elements: dict[str, ElementType] = field(default_factory=dict)
 
     def __exit__(
@@ -323,8 +319,7 @@ def tensor_json(tensor: Tensor, views: frozenset[str]) -> Json:
         document["histogram"] = None if found is None else {"edges": found.edges, "counts": found.counts}
     if "numbers" in views:
         block = tensor.block(0, _LISTED)
-        exact = block if block.dtype.kind in "iu" else as_floats(block)
-        document["numbers"] = [number(value) for value in np.asarray(exact).tolist()]
+        document["numbers"] = [number(value) for value in np.asarray(exact(block)).tolist()]
     return document
 
 

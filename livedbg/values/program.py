@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from livedbg.graphs.declared import LostOrder
 from livedbg.model.errors import LivedbgError
+from livedbg.model.reach import reachable
 from livedbg.text.wording import many
 from livedbg.values.buffers import ELEMENTS, Buffer, Wiring, buffers_of
 from livedbg.values.compare import Difference, Tolerance, scalar_value
@@ -195,7 +196,7 @@ def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None
     sound = {
         id(other.buffer) for other in found.matches if not other.file.output and other.buffer and not other.differs
     }
-    before = _before(wiring, match.writers)
+    before = reachable(match.writers, wiring.before) - set(match.writers)
     match.behind = len(before)
     match.missing = wiring.missing_into({*match.writers, *before})
     if len(match.writers) == 1 and not match.behind and not match.missing and not match.later:
@@ -210,15 +211,3 @@ def _judge(match: GoldenMatch, found: ProgramComparison, wiring: Wiring) -> None
         task = wiring.graph.tasks.get(writer)
         reads = {access.idx for access in task.args if access.type in {"INPUT", "INOUT"}} if task is not None else set()
         match.certain = bool(reads) and all(buffers.get(arg) in sound for arg in reads)
-
-
-def _before(wiring: Wiring, tasks: Sequence[int]) -> set[int]:
-    assert wiring.graph is not None
-    seen = set(tasks)
-    todo = list(tasks)
-    while todo:
-        for before in wiring.graph.predecessors.get(todo.pop(), ()):
-            if before not in seen:
-                seen.add(before)
-                todo.append(before)
-    return seen - set(tasks)

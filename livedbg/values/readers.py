@@ -158,7 +158,7 @@ class Readers(Struct, frozen=True):
         Raises:
             SourceError: it can't be read, or is no dump.
         """
-        known = [reader for reader in self.readers if any(path.name in _names(files) for files in reader.files)]
+        known = [reader for reader in self.readers if any(path.name in (f.manifest, f.payload) for f in reader.files)]
         refused = SourceError(f"{clean_line(str(path))} can't be read: no system reads dumps.", "", "no-reader")
         for reader in known or self.readers:
             try:
@@ -190,7 +190,3 @@ class Readers(Struct, frozen=True):
     def golden_of_run(self, folder: Path) -> Sequence[GoldenFile]:
         """Return the golden data that lie somewhere in a run's folder."""
         return next((files for reader in self.readers if (files := reader.golden_of_run(folder))), ())
-
-
-def _names(files: DumpFiles) -> tuple[str, str]:
-    return files.manifest, files.payload

@@ -254,8 +254,7 @@ def _line(match: GoldenMatch) -> str:
 def cause(dump: Dump, match: GoldenMatch) -> str:
     """Return a sentence on the tasks that may have computed a differing golden tensor."""
     label, writers = match.file.label, match.writers
-    names = ", ".join(map(dump.task_name, writers[:_NAMED]))
-    names += f" and {len(writers) - _NAMED} more" if len(writers) > _NAMED else ""
+    names = _names(dump, writers)
     if match.certain:
         return (
             f"FIRST DIVERGENCE: {names} computes a different result: its inputs match the golden run, {label} doesn't."

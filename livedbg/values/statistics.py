@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from livedbg.values.tensor import Array, ElementType, Floats, Tensor, as_floats, blocks, index_of
+from livedbg.values.tensor import Array, ElementType, Floats, Tensor, as_floats, blocks, exact, index_of
 
 BINS: Final = 16
 
@@ -100,8 +100,8 @@ def _count_oddities(found: Statistics, tensor: Tensor, first: int, values: Array
 
 
 def _extremes(found: Statistics, block: Array, element: ElementType) -> None:
-    exact = block if block.dtype.kind in "iu" else as_floats(block)
-    low, high = exact.min().item(), exact.max().item()
+    values = exact(block)
+    low, high = values.min().item(), values.max().item()
     if element.kind == "float":
         low, high = float(low), float(high)
     found.minimum = low if found.minimum is None else min(found.minimum, low)

@@ -162,6 +162,11 @@ def as_floats(block: Array) -> Floats:
     return block.astype(np.float64)
 
 
+def exact(block: Array) -> Array:
+    """Return the elements as they are if they are integers, else as 64-bit floats."""
+    return block if block.dtype.kind in "iu" else as_floats(block)
+
+
 _PIECE: Final = 1 << 26
 _stops: Final[ContextVar[tuple[threading.Event, ...]]] = ContextVar("livedbg-values-stops", default=())
 

@@ -189,14 +189,12 @@ def _drop(traced: Sequence[TracedCall]) -> None:
 
 
 def _by_probes(pid: int, wanted: bool) -> FunctionTracer:
-    calls = NativeCalls(Moment.THROW, ["__cxa_throw"], PythonCallers(pid), known={})
+    calls = NativeCalls(Moment.THROW, ["__cxa_throw"], PythonCallers(pid))
     return FunctionTracer(pid, calls, wanted=lambda _call: wanted, report=_drop, follow=False)
 
 
 def _by_registers(pid: int, wanted: bool) -> BreakpointTracer:
-    return BreakpointTracer(
-        pid, Moment.THROW, ["__cxa_throw"], known={}, wanted=lambda _call: wanted, report=_drop, follow=False
-    )
+    return BreakpointTracer(pid, Moment.THROW, ["__cxa_throw"], wanted=lambda _call: wanted, report=_drop, follow=False)
 
 
 @contextlib.contextmanager

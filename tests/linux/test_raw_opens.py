@@ -27,7 +27,6 @@ ALLOWED: Final[dict[str, tuple[str, ...]]] = {
         "adapters/cuda/checks.py",
         "adapters/iree/checks.py",
         "adapters/logfiles/catalogue.py",
-        "livedbg/linux/abi.py",
         "livedbg/linux/descriptors.py",
         "livedbg/linux/procfs.py",
         "livedbg/probes/tracefs.py",

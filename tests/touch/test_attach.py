@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,14 +23,6 @@ from tests.conftest import eventually
 from tests.touch.health import changed_code, counts_on, guards, untouched
 
 Make = Callable[..., Awaitable[Attachment]]
-
-
-@pytest.fixture
-def thrower(build_target: Any, spawn: Any, tmp_path: Path) -> Any:
-    """A program that throws on three threads and starts children."""
-    target = spawn([build_target("thrower"), tmp_path / "counters", "3", "2000", "1"])
-    target.counted = tmp_path / "counters"
-    return target
 
 
 @pytest.fixture

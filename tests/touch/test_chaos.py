@@ -41,14 +41,6 @@ print("LET GO", flush=True)
 """
 
 
-@pytest.fixture
-def thrower(build_target: Any, spawn: Any, tmp_path: Path) -> Any:
-    """A program that throws on three threads and starts children."""
-    target = spawn([build_target("thrower"), tmp_path / "counters", "3", "2000", "1"])
-    target.counted = tmp_path / "counters"
-    return target
-
-
 @pytest.mark.parametrize(("aim", "number"), [("thrower", 3), ("tree", 2), ("torch", 2)])
 def test_a_target_survives_all_that_happens_to_those_who_touch_it(aim: str, number: int, tmp_path: Path) -> None:
     seed = len(AIMS)

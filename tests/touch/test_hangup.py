@@ -78,14 +78,6 @@ class Terminal:
 
 
 @pytest.fixture
-def thrower(build_target: Any, spawn: Any, tmp_path: Path) -> Any:
-    """A program that throws on three threads and starts children."""
-    target = spawn([build_target("thrower"), tmp_path / "counters", "3", "2000", "1"])
-    target.counted = tmp_path / "counters"
-    return target
-
-
-@pytest.fixture
 def terminal() -> Iterator[Callable[..., Terminal]]:
     """Terminals that are closed at the end, and what runs on them ended."""
     opened: list[Terminal] = []

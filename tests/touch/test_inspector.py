@@ -12,7 +12,7 @@ from livedbg.gdbmi.engine import GdbEngine
 from livedbg.gdbmi.errors import GdbTimeout
 from livedbg.touch import inspector
 from livedbg.touch.inspector import Inspector, StoppedAt
-from livedbg.unwind import walk
+from livedbg.unwind import unwound
 
 
 class SlowGdb(GdbEngine):
@@ -24,7 +24,7 @@ class SlowGdb(GdbEngine):
         self.asked: dict[str, float] = {}
         self.now_s = 100.0
         self.until_s = 0.0
-        for module in (inspector, walk):
+        for module in (inspector, unwound):
             monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self.now_s))
 
     async def python(self, expression: str, limit_s: float = 10.0) -> Any:

@@ -65,14 +65,6 @@ def caught(pid: int, *words: str) -> Said:
     return livedbg("catch", pid, "std::runtime_error", "--count", "1", "--timeout", "120", *words)
 
 
-@pytest.fixture
-def thrower(build_target: Any, spawn: Any, tmp_path: Path) -> Any:
-    """A program that throws on three threads and starts children."""
-    target = spawn([build_target("thrower"), tmp_path / "counters", "3", "2000", "1"])
-    target.counted = tmp_path / "counters"
-    return target
-
-
 def is_as_before(pid: int, counted: Path, layout: tuple[str, ...] = COUNTERS) -> None:
     """Fails unless a target runs on as if nobody had touched it."""
     assert counts_on(counted, layout, layout=layout)

@@ -32,7 +32,6 @@ def main(pid: int, user: int, pattern: Pattern) -> None:
         pid,
         Moment.THROW,
         ["__cxa_throw"],
-        known={},
         wanted=lambda call: pattern.matches(call.names),
         report=report,
         follow=False,

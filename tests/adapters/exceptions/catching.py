@@ -11,7 +11,7 @@ from livedbg.adapters.proc import ProcAdapter
 from livedbg.model import ExceptionHit
 from livedbg.model.catchpoints import Catchpoint, CatchpointState
 from livedbg.model.intents import Catch
-from livedbg.session.adapter import Request, TargetProcess
+from livedbg.session.adapter import Adapter, Request, TargetProcess
 from livedbg.session.live import LiveView
 from tests.conftest import Target, eventually
 from tests.touch.patience import LIMITS, LONG_S
@@ -30,12 +30,13 @@ class Tracing:
 
     Args:
         pid: the process.
+        more: further adapters.
     """
 
-    def __init__(self, pid: int, *, read_only: bool = False) -> None:
+    def __init__(self, pid: int, *more: Adapter, read_only: bool = False) -> None:
         self.process = f"process:box/{pid}"
         request = Request(host="box", processes=(TargetProcess(pid),), stacks="none", read_only=read_only)
-        self.view = LiveView(request, adapters=[ProcAdapter(), ExceptionsAdapter()])
+        self.view = LiveView(request, adapters=[ProcAdapter(), ExceptionsAdapter(), *more])
         self.notices: list[str] = []
         self.view.subscribe(lambda update: self.notices.append(update.notice) if update.notice else None)
         self.view.start()

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from livedbg.adapters.exceptions import stopper
+from livedbg.probes import functions
+from livedbg.probes.tracefs import NoTracefs
 from tests.adapters.exceptions.catching import Tracing
 from tests.conftest import Target
+from tests.probes.refused import refused
 
 
 @pytest.fixture(autouse=True)
@@ -29,6 +34,21 @@ def trace() -> Iterator[Callable[..., Tracing]]:
     yield start
     for tracing in sessions:
         tracing.stop()
+
+
+@pytest.fixture(params=["probes", "registers"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the calls are noticed by: kernel probes, or debug registers as where those are not allowed."""
+    if request.param == "probes" and refused():
+        pytest.skip(refused())
+    if request.param == "registers":
+
+        def none_here() -> None:
+            raise NoTracefs(errno.EACCES, "not for us")
+
+        for module in (stopper, functions):
+            monkeypatch.setattr(module, "TraceEvents", none_here)
+    return str(request.param)
 
 
 @pytest.fixture

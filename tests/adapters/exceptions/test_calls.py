@@ -29,7 +29,7 @@ def sample(tid: int = 7, pid: int = 7, number: int = 0, type_info: int = 0x1000)
 
 def message(names: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, **read: int | bytes) -> Call:
     """The call of an exception of these types, of which that was read."""
-    reader = CallReader(Moment.THROW, {})
+    reader = CallReader(Moment.THROW)
     monkeypatch.setattr(reader, "names", lambda _pid, _type_info: names)
     monkeypatch.setattr("livedbg.adapters.exceptions.calls.values", lambda _fields, _raw: read)
     return reader.call(sample(pid=os.getpid()), dict[str, Field](), "__cxa_throw")
@@ -100,12 +100,11 @@ def tracing(events: Events, monkeypatch: pytest.MonkeyPatch, text: str = "full",
         os.getpid(),
         Moment.THROW,
         ("__cxa_throw",),
-        known={},
         wanted=lambda _: wanted,
         report=lambda _: None,
         follow=False,
     )
-    tracer._calls = CallReader(Moment.THROW, {})
+    tracer._calls = CallReader(Moment.THROW)
     monkeypatch.setattr(tracer._calls, "names", lambda _pid, type_info: NAMES.append(type_info) or ("app::Full",))
     monkeypatch.setattr(tracer, "_call", lambda one, _place: READ.append(one) or Call(("app::Full",), text))
     part = _Part(events, [Found("__cxa_throw", "/bin/x", 1, Place("/bin/x", 1))])  # type: ignore[arg-type]

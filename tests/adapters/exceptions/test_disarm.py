@@ -23,7 +23,7 @@ async def test_the_end_of_a_session_does_not_wait_for_the_stack_that_the_last_hi
     monkeypatch.setattr(TracingCatchpoint, "_put", lambda self, **changes: said.append(changes["state"]))
     stub = cast("Any", SimpleNamespace(count=0, files=(), request=SimpleNamespace(host="box"), stop=lambda: None))
     catchpoint = Catchpoint(id="C1", process="process:box/1", pattern="x", engine="probes")
-    point = TracingCatchpoint(catchpoint, [], stub, stub, None, known={})
+    point = TracingCatchpoint(catchpoint, [], stub, stub, None)
     point._tracer = stub
     point._unwinding = asyncio.create_task(asyncio.sleep(1000))
     point._waiting = cast("Any", {"place": [("kind", "hit 1"), ("kind", "hit 2")]})

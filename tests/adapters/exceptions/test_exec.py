@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from livedbg.model.catchpoints import CatchpointState
-from tests.adapters.exceptions.test_stopping import Watch, engine, patient, tell, watch
+from tests.adapters.exceptions.test_stopping import Watch, patient, tell, watch
 from tests.conftest import Target, eventually
 from tests.touch.health import untouched
 
-__all__ = ["engine", "patient", "watch"]
+__all__ = ["patient", "watch"]
 
 
 @pytest.mark.invariant("stopper.J4")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,12 +9,9 @@ import pytest
 
 from livedbg.adapters.exceptions.calls import known_calls
 from livedbg.model.catchpoints import CatchpointState, Moment
-from livedbg.probes import functions as probe_functions
-from livedbg.probes.tracefs import NoTracefs
 from livedbg.session.catch_options import presets
 from tests.adapters.exceptions.catching import Tracing, functions, tell
 from tests.conftest import Target
-from tests.probes.refused import refused
 
 
 @pytest.fixture
@@ -31,19 +27,6 @@ def tracing(failing: Target) -> Iterator[Tracing]:
     made = Tracing(failing.pid)
     yield made
     made.stop()
-
-
-@pytest.fixture(params=["probes", "registers"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    if request.param == "probes" and refused():
-        pytest.skip(refused())
-    if request.param == "registers":
-
-        def none_here() -> None:
-            raise NoTracefs(errno.EACCES, "not for us")
-
-        monkeypatch.setattr(probe_functions, "TraceEvents", none_here)
-    return str(request.param)
 
 
 def test_statuses_of_iree(engine: str, failing: Target, tracing: Tracing) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
 import subprocess
@@ -13,16 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from livedbg.adapters.exceptions import ExceptionsAdapter, StoppingAdapter, stopper
-from livedbg.adapters.proc import ProcAdapter
+from livedbg.adapters.exceptions import StoppingAdapter, stopper
 from livedbg.linux.procfs import child_pids, read_stat, status_fields, thread_ids
 from livedbg.model import ExceptionHit, ThreadState
 from livedbg.model.catchpoints import Catchpoint, CatchpointState, Moment
 from livedbg.model.intents import Catch, Resume, Uncatch
-from livedbg.probes.tracefs import NoTracefs
-from livedbg.session.adapter import Request, TargetProcess
-from livedbg.session.live import LiveView
-from tests.adapters.exceptions.catching import take_time
+from tests.adapters.exceptions.catching import Tracing, take_time
 from tests.conftest import TARGETS, Target, eventually
 from tests.cpython.interpreters import interpreters, label
 from tests.probes.refused import refused
@@ -41,19 +36,14 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     take_time(monkeypatch)
 
 
-class Watch:
+class Watch(Tracing):
     """A session that stops threads of one process."""
 
     def __init__(self, pid: int, *, read_only: bool = False) -> None:
         self.pid = pid
-        self.process = f"process:box/{pid}"
-        request = Request(host="box", processes=(TargetProcess(pid),), stacks="none", read_only=read_only)
-        self.view = LiveView(request, adapters=[ProcAdapter(), ExceptionsAdapter(), StoppingAdapter()])
-        self.notices: list[str] = []
-        self.view.subscribe(lambda update: self.notices.append(update.notice) if update.notice else None)
-        self.view.start()
+        super().__init__(pid, StoppingAdapter(), read_only=read_only)
 
-    def catch(self, pattern: str, **options: object) -> Catchpoint:
+    def catch(self, pattern: str, **options: object) -> Catchpoint:  # type: ignore[override]
         """Set a catchpoint; returns when it is armed, or has failed."""
         known = set(self.points)
         self.view.send(Catch(process=self.process, pattern=pattern, stop=True, **options))  # type: ignore[arg-type]
@@ -69,17 +59,9 @@ class Watch:
         return settled[0]
 
     @property
-    def points(self) -> dict[str, Catchpoint]:
-        return dict(self.view.latest().snapshot.catchpoints)
-
-    @property
     def point(self) -> Catchpoint:
         (found,) = self.points.values()
         return found
-
-    @property
-    def hits(self) -> list[ExceptionHit]:
-        return list(self.view.latest().snapshot.exceptions.values())
 
     def saw(self, count: int) -> list[ExceptionHit]:
         """The hits once so many threads have stood and gone on."""
@@ -101,20 +83,6 @@ def watch() -> Iterator[Callable[..., Watch]]:
     yield start
     for one in made:
         one.view.stop()
-
-
-@pytest.fixture(params=["probes", "registers"])
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What the calls are noticed by: kernel probes, or debug registers as where those are not allowed."""
-    if request.param == "probes" and refused():
-        pytest.skip(refused())
-    if request.param == "registers":
-
-        def none_here() -> None:
-            raise NoTracefs(errno.EACCES, "not for us")
-
-        monkeypatch.setattr(stopper, "TraceEvents", none_here)
-    return str(request.param)
 
 
 def tell(target: Target, command: str) -> None:
