@@ -64,6 +64,40 @@ def test_the_thread_that_a_main_thread_joins_is_named_first(others: tuple[str, .
     assert verdict.roots == ("thread:box/1/2",)
 
 
+@pytest.mark.parametrize(
+    ("lock", "places", "said"),
+    [
+        (
+            "pylock",
+            ("/app/cache.py", "/app/cache.py"),
+            "Thread 2 (worker) and 1 other are blocked in futex wait in lookup (cache.py:51), "
+            "main thread in pthread_join() in run (run.py:51); nothing can wake them.",
+        ),
+        (
+            "pylock",
+            ("/app/cache.py", "/app/other.py"),
+            "Thread 2 (worker) is blocked in futex wait in lookup (cache.py:51), "
+            "main thread in pthread_join() in run (run.py:51); nothing can wake them.",
+        ),
+        ("pylock", ("/usr/lib/python3.12/queue.py",) * 2, "Main thread 1 (main) is blocked in pthread_join() in run"),
+        ("cond", ("/app/cache.py", "/app/cache.py"), "Main thread 1 (main) is blocked in pthread_join() in run"),
+    ],
+)
+def test_threads_at_a_lock_that_nobody_holds_are_named_before_a_main_thread_that_waits_for_work(
+    lock: str, places: tuple[str, str], said: str
+) -> None:
+    world = asleep(threads=3, waits_in="futex wait")
+    world.thread(3, "further", waits_in="futex wait", timed=False, wakers=(ONE,))
+    of_python(world, "thread:box/1/1", "run", "/app/run.py")
+    for number, place in enumerate(places, 2):
+        world.waits(f"thread:box/1/{number}", world.lock(0x10, lock))
+        of_python(world, f"thread:box/1/{number}", "lookup", place)
+    verdict = world.later(20 * SECOND).diagnosis().verdict
+    assert verdict.state is VerdictState.STALLED
+    assert verdict.sentence.startswith(said)
+    assert verdict.roots == (f"thread:box/1/{1 if said.startswith('Main') else 2}",)
+
+
 def of_python(world: World, thread: str, function: str, file: str) -> None:
     frames = (Frame(function=function, file=file, line=51, language="python"),)
     stack = Stack(thread=thread, frames=frames, taken_mono_ns=world.now_ns, source="py-spy", layer="python")

@@ -75,6 +75,8 @@ class NoWaker:
         snapshot, child = state.snapshot, _child_at_work(found, state)
         mains = [thread for thread in found.threads if _is_main(thread)] or [found.threads[0]]
         first = _last_waited_for(mains[0], found, state)
+        locked = _locked(found, state) if first is mains[0] else []
+        first = next(iter(locked), first)
         rest = [thread for thread in found.threads if thread is not first]
         began = [since for thread in found.threads if (since := since_wall_ns(thread, snapshot)) is not None]
         more = (
@@ -83,7 +85,7 @@ class NoWaker:
         return Finding(
             rule=self.name,
             severity=Severity.INFO if child else Severity.WARNING if meant else Severity.ERROR,
-            sentence=f"{_blocked(first, mains[0], found, state)}{more}.",
+            sentence=f"{_locked_said(locked, mains[0], state) or _blocked(first, mains[0], found, state)}{more}.",
             entities=(first.id, *(thread.id for thread in rest)),
             evidence=(
                 *(_checked(process.pid, snapshot) for process in found.processes[:_SHOWN]),
@@ -136,6 +138,30 @@ def _last_waited_for(main: Thread, found: ClosedSet, state: RuleInput) -> Thread
             break
         last = child
     return last
+
+
+def _locked(found: ClosedSet, state: RuleInput) -> list[Thread]:
+    """Return the threads of one process that wait for a lock at one place; [] if its main thread waits for one."""
+    if len(found.processes) > 1:
+        return []
+    locked = [one for one in found.threads if any(map(_is_lock, state.graph.blockers_of(one.id)))]
+    if any(map(_is_main, locked)):
+        return []
+    own = [one for one in locked if in_users_code(one, state)]
+    return [one for one in own if blocked_in(one, state) == blocked_in(own[0], state)]
+
+
+def _is_lock(entity: str) -> bool:
+    return entity.startswith(("mutex:", "rwlock:", "pylock:"))
+
+
+def _locked_said(locked: Sequence[Thread], main: Thread, state: RuleInput) -> str:
+    if not locked:
+        return ""
+    first, others = locked[0], len(locked) - 1
+    more = f" and {many(others, 'other')} are" if others else " is"
+    held = f"{sentence_case(name_of(first.id, state.snapshot))}{more} blocked in {blocked_in(first, state)}"
+    return f"{held}, main thread in {blocked_in(main, state)}; nothing can wake them"
 
 
 def _blocked(first: Thread, main: Thread, found: ClosedSet, state: RuleInput) -> str:
