@@ -64,6 +64,7 @@ _COLLECTIVE_BLOCKS: Final = frozenset(
 _NO_REASON: Final = lazy_re(
     r"(?:Inner|Internal) [Ee]rror|(?:\A|.* )rt\w{1,60} execut(?:e|ion) failed, reason=|.*\bruntime result = \d"
     r"|.*\brtGetDevMsg |Failed to compile Op \["
+    r"|(?:get )?error: [^\n]{0,80}\berr(?:or)?(?: ?code)?[:=] ?(?:0x)?[\da-f]{1,16}\Z"
     r"|Failed to execute operator \S{1,200}\. Reason: Failed to execute tiling"
     r"|(?:Check param failed|Task execute failed|ctx is NULL"
     r"|(?:\w{1,20} )?[Kk]ernel (?:execute failed|(?:task )?happen error))"

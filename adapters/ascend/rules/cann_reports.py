@@ -278,6 +278,7 @@ def _because(facts: ReportFacts, code: CannCode | None, why: str) -> str:
 def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
     code = facts.hccl
     words = texts().hccl.get(str(int(code)), "HCCL knows no words for it") if code else ""
+    words += f": {_short(facts.reason)}" if words.endswith("failed") and facts.reason else ""
     connects = facts.socket or facts.role or _block("EI0006", facts)
     return {
         "operation": facts.operation or "a collective operation",

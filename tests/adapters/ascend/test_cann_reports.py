@@ -217,6 +217,15 @@ TELLS = [
         "error:2, rank:1, rankSize:4\n",
         "HCCL failed: HcclCommInitRootInfo returned 2 (a pointer is null). It is member 1 of 4 in its group.",
     ),
+    (
+        "RuntimeError: open:build/x.ts:10 HCCL function error: HcclCommInitRootInfo(n, &id), error code is 15\n"
+        "EE9999: Inner Error!\n"
+        "EE9999: [PID: 61] 2026-03-01-08:00:00.000.001 get error: phyid:2 realDeviceId:2 is err:0x7010003"
+        "[FUNC:GetDeviceIndexByPhyId][FILE:api_error.cc][LINE:1]\n"
+        "        TraceBack (most recent call last):\n"
+        "        rtGetDeviceIndexByPhyId execute failed, reason=[device id error][FUNC:F][FILE:e.cc][LINE:5]\n",
+        "HCCL failed: HcclCommInitRootInfo returned 15 (a call of the runtime failed: device id error).",
+    ),
 ]
 
 
