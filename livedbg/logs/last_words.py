@@ -433,6 +433,8 @@ def telling_line(message: str) -> str:
         message = _GRAPH_STACK.sub("", message) or message
     told = takewhile(lambda line: STACK.match(line) is None, without_plea(message).split("\n"))
     lines = [line.strip() for line in told if line.strip() and not is_rule(line.strip())]
+    if len(lines) > 1 and lines[0].endswith("("):  # the text of an error, which had a line of its own
+        lines[:2] = ["".join(lines[:2])]
     if len(lines) < 2:
         return "".join(lines)
     first, rest = lines[0], lines[1:]

@@ -187,3 +187,22 @@ def test_what_a_script_of_cmake_says_of_a_program_that_it_ran_follows_from_the_p
     assert verdict(f"{failed}The following tests FAILED:\n\t  7 - pumps (Failed)\n").sentence.startswith(
         "The test run failed: pumps: PumpError: no lid"
     )
+
+
+DUMPED = (
+    "plant-opt: /w/llvm/include/llvm/ADT/ArrayRef.h:31: const T &llvm::ArrayRef<plant::Tank>::operator[](size_t) const "
+    "[T = plant::Tank]: Assertion `Index < Length' failed.\nPLEASE submit a bug report\nStack dump:\n"
+    "0.\tProgram arguments: /w/bin/plant-opt --fill 7.mlir\n"
+    " #0 0x000055d0c0ffee00 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) /w/llvm/lib/Signals.inc:7:13\n"
+    " #1 0x000055d0c0ffee01 raise /build/glibc-2.31/signal/raise.c:51:1\n"
+    " #2 0x000055d0c0ffee02 abort /build/glibc-2.31/stdlib/abort.c:81:7\n"
+)
+
+
+def test_an_assertion_of_a_container_is_told_by_its_caller_or_by_the_program_and_its_arguments() -> None:
+    arguments = "in `plant-opt --fill 7.mlir`."
+    said = verdict(DUMPED).sentence
+    assert said.startswith("Crashed in ArrayRef::operator[] (ArrayRef.h:31): assert: ") and said.endswith(arguments)
+    caller = " #3 0x000055d0c0ffee03 plant::fill(plant::Pump&) /w/plant/lib/Fill.cpp:12:3\n"
+    said = verdict(DUMPED + caller).sentence
+    assert said.startswith("Crashed in plant::fill (Fill.cpp:12): assert: ArrayRef.h:31: ") and said.endswith(arguments)
