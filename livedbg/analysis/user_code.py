@@ -130,6 +130,7 @@ _FILES: Final = (
             r"/lib(?:64)?/(?:python|pypy)\d[^/]{0,100}/|/python\d{1,9}\.zip/|/cpython[^/]{0,200}/Lib/|/[Pp]ython\w{0,20}/Lib/(?!site-)"
             r"|^<(?:frozen |attrs generated|__array_function__|decorator-gen|eval_with_key)"
             r"|/rustc/[^/]{1,100}/library/|^library/(?:std|core|alloc|test|panic_\w{1,40})/src/|^src/lib(?:std|core|alloc|test)/|/rustlib/src/"
+            r"|/(?:llvm/ADT|Eigen/src/\w{1,40}|absl/(?:container|types|strings)(?:/internal)?)/\w{1,80}\.h$|/llvm/Support/Casting\.h$"
             r"|/share/julia/|^\./[\w/]{1,60}\.jl$|/julia[\w-]{0,40}/src/"
             r"|/go(?:-[\d.]{1,20})?/src/(?:runtime|sync|internal|os|net|syscall|io|time|strings|bytes|bufio|fmt|errors|encoding"
             r"|reflect|sort|slices|maps|strconv|context|testing|regexp|math|log|text|html|crypto|database|compress|container"

@@ -412,6 +412,8 @@ _QUOTED: Final = lazy_re(
 )
 _ANNOUNCED: Final = lazy_re(r"(?:\[\w{1,60}\] )?[\w ]{0,40}\berror:$", re.IGNORECASE)  # the line below it is the error
 _KIND: Final = lazy_re(r"[\w.]{1,100}(?:Error|Exception): ")
+_NOWHERE: Final = lazy_re(r"^[^\n<]{0,60}<unknown>:\d{1,9}: error: ")
+"""A compiler's error that has no place."""
 _STACK_HEADING: Final = lazy_re(r"[\w+ ]{0,30}\b[Ss]tacks?\b[^:]{0,60}:$")
 _SHOWN: Final = 300
 
@@ -431,6 +433,8 @@ def telling_line(message: str) -> str:
         message = _GRAPH_STACK.sub("", message) or message
     told = takewhile(lambda line: STACK.match(line) is None, without_plea(message).split("\n"))
     lines = [line.strip() for line in told if line.strip() and not is_rule(line.strip())]
+    if len(lines) > 1 and lines[0].endswith("("):  # the text of an error, which had a line of its own
+        lines[:2] = ["".join(lines[:2])]
     if len(lines) < 2:
         return "".join(lines)
     first, rest = lines[0], lines[1:]
@@ -449,7 +453,8 @@ def telling_line(message: str) -> str:
         if not more.endswith(":"):
             break
         more = f"{more} {below}"
-    return f"{first.rstrip('.')}{'' if first.endswith(':') else ';'} {more}"[:_SHOWN]
+    more = _NOWHERE.sub("", more)
+    return f"{first.rstrip('.;')}{'' if first.endswith(':') else ';'} {more}"[:_SHOWN]
 
 
 _REFERS: Final = lazy_re(

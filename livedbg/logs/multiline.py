@@ -244,7 +244,7 @@ class Continuation:
         self._listed = message.startswith(_ANNOUNCES) or "received signal SIG" in message
         self._announced = self._listed or (" panicked at " in message and message.endswith(":"))
         self._state = _State.SINGLE
-        self._open = False  # the last line ends with a colon: what it announces follows
+        self._open = False  # the last line ends with a colon or an open bracket: what it announces follows
         self._indents = False  # the text that it announces is indented, and may have empty lines
         self._raises = ""  # the type that a notebook's traceback ends with
         self._strays = False  # the line below the frames names no exception: another program's may stand between them
@@ -413,7 +413,7 @@ class Continuation:
         """Take the line that names the exception; text that it quotes may follow."""
         self._state = _State.RAISED
         self._strays = NAMES_EXCEPTION.match(line) is None
-        self._open = ": " in line and line.rstrip().endswith(":") and not line.rstrip().endswith("Error:")
+        self._open = ": " in line and line.rstrip().endswith((":", "(")) and not line.rstrip().endswith("Error:")
         self._open |= "validation error" in line and _VALIDATION.match(line) is not None
         if "ray::" in line or "(most recent call" in line:
             self._enter(line)

@@ -6,8 +6,9 @@ Invariants:
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
     crashes.D3. All failed tests of a run are reported, each with its own first reason and place.
     crashes.D4. A text that ends in what its runner prints of a failed test tells of that test, which its runner would
-        name below. So does a piece of pytest's report without the name above it, if it has a frame, and the test's
-        function or a frame stands above what was raised; no run of tests may be around it.
+        name below; so does one in which the next test begins without that line. So does a piece of pytest's report
+        without the name above it, if it quotes the line of the source above the exception, or has a frame, and the
+        test's function or a frame stands above what was raised; no run of tests may be around it.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, Frame, LogR
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.said import Said
+from livedbg.signatures.templates import frame_of
+from livedbg.text.patterns import lazy_re
 
 _NEWLINE: Final = "\n"
 _WENT_ON: Final = "the run went on after it"
@@ -46,6 +49,7 @@ _ABORTS: Final = ("glibc-abort", "assert", "terminate")
 
 _RIGHT_ABOVE: Final = 3  # lines
 
+_RAISED: Final = lazy_re(r"(?!AssertionError: Regex pattern)[\w.]{0,200}(?:Error|Exception|Failure)\b|assert ")
 _UNKNOWN: Final = "unknown file"
 _MESSAGE_LIMIT: Final = 4096
 _REMEMBERED: Final = 10_000  # different crashes whose counts are kept
@@ -132,6 +136,7 @@ class TestRun(Struct):
         raised: by section, the lines of that test's exception.
         placed: by section, where a plain traceback ends in the file of that test; by "", the outermost frame of a
             piece of a report without the test's name.
+        quoted: the line of the source that such a piece quotes right above what was raised, or "".
         headed: whether a runner has said anything else: its report is no such piece.
         heading: the test that a heading of Catch2 names so far; None outside of one.
         summary: the final line that reports failed tests; "" before it.
@@ -142,6 +147,7 @@ class TestRun(Struct):
         own: whether the exception of the text is one of such a test, or of that of a section.
         again_passed: whether the text says that a test that had failed has passed since.
         goes_on: whether the text was the beginning or the success of another one.
+        unnamed: whether it began another one below one that fails, of which the line that names it is missing.
         over: whether the run has ended, and none has begun since.
         told: the failure of the run, whose tests are named only behind its summary.
     """
@@ -153,6 +159,7 @@ class TestRun(Struct):
     captured: bool = False
     raised: dict[str, list[str]] = field(default_factory=dict)
     placed: dict[str, str] = field(default_factory=dict)
+    quoted: str = ""
     headed: bool = False
     heading: str | None = None
     summary: str = ""
@@ -163,6 +170,7 @@ class TestRun(Struct):
     own: bool = False
     again_passed: bool = False
     goes_on: bool = False
+    unnamed: bool = False
     over: bool = False
     told: ExceptionHit | None = None
 
@@ -183,7 +191,10 @@ class TestRun(Struct):
         told = {kind: found[kind].sentence for kind in found}
         if self.runs and told.get("passed") == self.runs and self.next.place and self.next.said:
             told.pop("passed")  # in another process, a rank of the same run: here it has failed
+        self.unnamed = False
         if begun := told.get("begins", ""):
+            if self.runs and self.next.place and self.next.said and len(self.failed) < _TESTS:
+                self.unnamed = self.failed.setdefault(self.runs, replace(self.next, name=self.runs)) is not None
             self.runs, self.next = begun, FailedTest()
             if self.told is not None and begun not in self.failed:  # another run
                 self.told, self.failed = None, {}
@@ -233,8 +244,10 @@ class TestRun(Struct):
         self.headed = self.headed or self.over or not told.keys().isdisjoint(_RUNS)
         if not self.headed:
             self.next.name = self.next.name or told.get("def", "")
-            if "entry" in told and (self.next.name or self.placed or not self.raised):
+            if "entry" in told and (self.next.name or self.placed or self.quoted or not self.raised):
                 self.placed.setdefault("", told["entry"])
+            if "quoted" in told and not self.raised:
+                self.quoted = told["quoted"]
         plain = bool(frames and self.section) and not self.captured and self.section not in self.raised
         if len(self.raised) >= _TESTS:
             return False
@@ -252,7 +265,7 @@ class TestRun(Struct):
         self.next = FailedTest()
         known.name = name
         known.place = known.place or named.get("place", "")
-        known.status = named.get("status", "")
+        known.status = named.get("status", "") or known.status
         known.said = known.said or _reason(named.get("said", "") or (known.raised if known.status else ""))
         for further in (said for said in every if said.code == "test" and len(self.failed) < _TESTS):
             reason, status = _reason(further.facts.values.get("said", "")), further.facts.values.get("status", "")
@@ -262,9 +275,11 @@ class TestRun(Struct):
         """Return whether a text is the last known of why a test fails, which its runner has not named since (D4)."""
         if (self.runs or self.next.name) and self.next.place and self.next.said:
             return "place" in told or "why" in told
-        known = self.section or (self.placed and not self.headed)
+        raised = self.raised.get(self.section)
+        quoted = self.quoted and raised and _RAISED.match(raised[0]) is not None
+        known = self.section or ((self.placed or quoted) and not self.headed)
         reported = "reason" in told or (not self.section and "entry" in told)
-        return bool(known) and reported and self.raised.get(self.section) is not None
+        return bool(known) and reported and raised is not None
 
     def said(self) -> Said:
         """Return the message of the summary: the first tests with their reasons, and in further lines all others."""
@@ -276,6 +291,9 @@ class TestRun(Struct):
             section = self._section_of(test.name)
             test.said = _reason("\n".join(self.raised.get(section, ()))) or test.said
             test.place = test.place or self.placed.get(section, "")
+        if self.quoted and not failed:
+            frame = frame_of("\n".join(self.raised.get("", ())))
+            tests = [replace(tests[0], place=frame or tests[0].place or self.quoted)]
         head = tests[0].head
         if not head:
             return Said(system=CrashDecoder.name, code=FAILED_TESTS, exception=self.summary, sentence="")
@@ -392,6 +410,8 @@ class CrashDecoder(LogDecoder):
         run = self._runs.setdefault(of, TestRun())
         run.head(record.text.partition(_NEWLINE)[0])
         run.take(record.text, raised, frames)
+        if run.unnamed:
+            self._nameless.discard(of)
         over = (raised and not run.own) or run.summary or run.goes_on or ends_tests(record.text)
         before = self._ended.pop(of, None) if over else None
         if before is not None and (raised or not run.summary):

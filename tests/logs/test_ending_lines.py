@@ -949,7 +949,7 @@ def test_E15_not_so_below_what_a_server_prints_of_an_error_that_it_handled() -> 
 
 
 REPORTED = """\
->       return pump(level)
+        return pump(level)
 E       plant.errors.PumpError: no plan for the pump: valve 4: got KeyError('level 3')
 E       from user code:
 E          File "/w/plant/pumps.py", line 70, in inner

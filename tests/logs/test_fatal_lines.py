@@ -51,11 +51,11 @@ SAID = [
     ),
     (
         DUMP.format(""),
-        "Crashed in mlir::Value::getType (Value.cpp:31): a signal: LLVM wrote its stack.",
+        "Crashed in mlir::Value::getType (Value.cpp:31): a signal: LLVM wrote its stack, in `opt --convert in.mlir`.",
     ),
     (
         DUMP.format(" #4 0x00007f00deadbe00 raise (/lib/libc.so.6+0x36207)\n #5 0x7f abort (/lib/libc.so.6+0x378f8)\n"),
-        "Crashed in mlir::Value::getType (Value.cpp:31): SIGABRT: LLVM wrote its stack.",
+        "Crashed in mlir::Value::getType (Value.cpp:31): SIGABRT: LLVM wrote its stack, in `opt --convert in.mlir`.",
     ),
 ]
 

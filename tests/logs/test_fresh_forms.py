@@ -358,3 +358,27 @@ def test_the_source_of_a_kernel_that_triton_did_not_compile_is_known() -> None:
     said = verdict(text)
     assert (said.state, said.sentence) == (UNKNOWN, "Triton could not compile inductor's kernel triton_poi_fill_0.")
     assert not found("error-lines", text)
+
+
+TIMED = "llama_perf_context_print:       total time =       9.31 ms /    31 tokens\n"
+TIME = "\nreal\t0m0.073s\nuser\t0m0.112s\nsys\t0m0.024s\n"
+
+
+def test_the_times_of_a_whole_run_are_its_end_with_those_of_the_shell_below_them() -> None:
+    assert verdict(f"batch_decode: n_tokens = 9\n{TIMED}{TIME}").state is VerdictState.EXITED
+    assert verdict(f"batch_decode: n_tokens = 9\n{TIME}").state is UNKNOWN  # `time` says nothing of a status
+    assert verdict(f"{TIMED}Segmentation fault (core dumped)\n{TIME}").state is CRASHED
+    assert verdict(TIMED + "".join(f"step {n} loss 0.{n}\n" for n in range(9))).state is UNKNOWN
+
+
+def test_who_asks_a_server_again_and_again_until_it_is_ready_waits() -> None:
+    tries = [
+        f"10:00:{n:02} - WARNING - Attempt {n}: Please wait for pump server to become ready...\n" for n in range(9)
+    ]
+    loads = "Loading tank shards: 100% Completed | 4/4 [01:24<00:00, 23.02s/it]\n"
+    said = verdict("".join([*tries[:8], loads, *tries[8:]]))
+    assert said.state is UNKNOWN and "the same wait 9 times" in said.sentence and "pump server" in said.sentence
+    ready = "10:00:10 - INFO - pump server is ready\n" + "".join(
+        f"10:00:{n} - INFO - page {n}\n" for n in range(11, 19)
+    )
+    assert "the same wait" not in verdict("".join(tries) + ready).sentence

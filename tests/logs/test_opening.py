@@ -38,6 +38,29 @@ def test_broken_lines_with_a_wrapping_are_joined_first(width: int) -> None:
     assert {record.rank for record in records} == {3}
 
 
+HEADED = """\
+(Pump pid=41)   File "/opt/plant/lib/python3.12/site-packages/plant/v1/valves.py", line 217, in _reserve_enough_tank_rooms
+(Pump pid=41)     self._fill(
+(Pump pid=41)   File "/opt/plant/lib/python3.12/site-packages/plant/v1/tanks.py", line 1305, in _check_enough_room_for_it
+(Pump pid=41)     raise ValueError(
+(Pump pid=41) ValueError: a fill of 31 needs 4.26 GiB of room in the tank, which is more than the 4.25 GiB that is left there
+"""
+
+
+def test_broken_lines_whose_head_stands_only_before_their_first_part_are_joined() -> None:
+    assert [record.text for record in read(broken(HEADED, 112))] == [record.text for record in read(HEADED)]
+    others = "".join(f"(Plant pid=7) step {n} of 9 is done\n" for n in range(9))
+    assert [record.text for record in read(broken(HEADED + others, 112))] == [
+        record.text for record in read(HEADED + others)
+    ]
+
+
+def test_a_single_frame_that_is_the_widest_line_swallows_no_word_below_it() -> None:
+    lines = HEADED.splitlines()[2:4]
+    text = "".join(f"{line}\n" for line in ("(Pump pid=41) go", "(Pump pid=41) on", lines[0], "done", *lines[1:]))
+    assert broken_at(text.split("\n")) == 0
+
+
 def test_a_line_that_is_just_as_wide_does_not_swallow_a_line_that_begins_something() -> None:
     text = LONG.replace("loading", "y" * 80, 1)
     assert [record.text for record in read(broken(text, 80))][:1] == ["y" * 80]

@@ -419,6 +419,18 @@ CUT = [  # what was pasted ends where the reason is said, before its runner name
         "Pump.Drain, at /w/tank.cpp:7: Expected: (a) < (b), actual: 2 vs 1; Pump.Fill, at /w/tank.cpp:31: Expected: "
         "(level) < (3), actual: 4 vs 3.",
     ),
+    (  # the lines that name failed tests were not copied
+        "[ RUN      ] Pump.Drain\n/w/tank.cpp:7: Failure\nExpected: (a) < (b), actual: 2 vs 1\n\n"
+        "[ RUN      ] PumpDeathTest.Fill\n/w/tank.cpp:31: Failure\nDeath test: fill(3)\n    Result: failed to die.\n"
+        " Error msg:\n[  DEATH   ] \n[  DEATH   ] [ RUN      ] Pump.Inner\n[  DEATH   ] [       OK ] Pump.Inner\n",
+        "Pump.Drain, at /w/tank.cpp:7: Expected: (a) < (b), actual: 2 vs 1; PumpDeathTest.Fill, at /w/tank.cpp:31: "
+        "`fill(3)` failed to die: [ RUN ] Pump.Inner.",
+    ),
+    (
+        "[ RUN      ] Pump.Drain\n/w/tank.cpp:7: Failure\nExpected: (a) < (b), actual: 2 vs 1\n"
+        "[ RUN      ] Pump.Fill\n",
+        "Pump.Drain, at /w/tank.cpp:7: Expected: (a) < (b), actual: 2 vs 1.",
+    ),
     (
         "_____ ERROR collecting tests/tank.py _____\ntests/tank.py:43: in <module>\nE   RuntimeError: no lid\n",
         "tests/tank.py: RuntimeError: no lid.",
@@ -446,6 +458,21 @@ CUT = [  # what was pasted ends where the reason is said, before its runner name
         "t/test_tank.py:41: AssertionError\n",
         "test_fill, at t/test_tank.py:41: assert 3 == 4.",
     ),
+    (  # of such a report, only where the innermost frame is
+        ">     tank = plant.fill(  # all of it\n          pump, 3)\n"
+        "E     plant.FillError: INVALID: can't fill it;\nE     \n"
+        "E     From the compiler: <unknown>:0: error: 'pump.fill' has no valve\nE     <unknown>:0: note: see it: \nE\n",
+        "`tank = plant.fill(`: plant.FillError: INVALID: can't fill it; 'pump.fill' has no valve.",
+    ),
+    (
+        ">       raise bad\nE       ValueError: no lid\n\nsrc/tank.py:17: ValueError\n",
+        "src/tank.py:17: ValueError: no lid.",
+    ),
+    (
+        ">       raise bad\nE       ValueError: no lid\nE       from user code:\nE          "
+        'File "/w/plant/tanks.py", line 8, in fill\nE           lid()\n\nsrc/tank.py:17: ValueError\n',
+        "fill (tanks.py:8): ValueError: no lid.",
+    ),
 ]
 
 
@@ -462,11 +489,16 @@ def test_D4_a_text_that_ends_in_what_is_printed_of_a_failed_test(text: str, said
     [
         f"{CUT[0][0]}[       OK ] Pump.Drain (2 ms)\n",
         f"{CUT[0][0]}[==========] 2 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 2 tests.\n",
+        f"{CUT[0][0]}[ RUN      ] Pump.Drain\n[       OK ] Pump.Drain (2 ms)\n"
+        "[==========] 2 tests from 1 test suite ran. (9 ms total)\n[  PASSED  ] 2 tests.\n",
         "= XFAILURES =\n_____ test_fill _____\nE   AssertionError: 3 != 4\n\n"
         "===== 3 passed, 1 xfailed in 0.31s =====\n",
         f"{PIECE}===== 3 passed, 1 xfailed in 0.31s =====\n",
         f"t/test_run.py::test_inner[2] the inner run printed:\n{PIECE}PASSED   [100%]\n==== 1 passed in 0.02s ====\n",
         f"t/test_run.py::test_inner[2] the inner run printed:\n{PIECE}",
+        ">       fill()\nE       ValueError: no lid\n===== 3 passed, 1 xfailed in 0.31s =====\n",
+        ">       fill it at three\nE       and then at four\n",
+        "E       ValueError: no lid\n",
         PIECE + "".join(f"step {step} loss 0.{step}\n" for step in range(1, 9)),
     ],
 )
@@ -510,3 +542,36 @@ def test_a_test_below_ctests_number_is_that_of_the_abort_of_a_rank() -> None:
     assert found.sentence == "Rank 0 failed in PMPI_Recv: Message truncated, in test Pump.Fill/1."
     passed = verdict(f"5: [ RUN      ] Pump.Fill/1\n5: [       OK ] Pump.Fill/1 (3 ms)\n5: {abort}")
     assert "in test" not in passed.sentence
+
+
+LIT = "******************** TEST 'PUMP :: fill.cpp' FAILED ********************\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            f"TIMEOUT: PUMP :: fill.cpp (3 of 9)\n{LIT}Exit Code: -9\nTimeout: Reached timeout of 90 seconds\n\n",
+            "PUMP :: fill.cpp: it was killed at its time limit of 90 seconds.",
+        ),
+        ("TIMEOUT: PUMP :: fill.cpp (3 of 9)\n", "PUMP :: fill.cpp: it ran into its time limit."),
+        (
+            f"PASS: PUMP :: a.cpp (2 of 9)\nXPASS: PUMP :: fill.cpp (3 of 9)\n{LIT}Exit Code: 0\n\n",
+            "PUMP :: fill.cpp: it passed, and was expected to fail.",
+        ),
+    ],
+)
+def test_a_result_of_lit_says_why_its_test_failed(text: str, said: str) -> None:
+    found = verdict(text)
+    assert (found.state, found.sentence) == (CRASHED, f"The test run failed: {said}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "XFAIL: PUMP :: fill.cpp (3 of 9)\nTimeout: Reached timeout of 90 seconds\n",
+        "FLAKYPASS: PUMP :: fill.cpp (3 of 9)\nUNSUPPORTED: PUMP :: drain.cpp (4 of 9)\n",
+    ],
+)
+def test_other_results_of_lit_fail_nothing(text: str) -> None:
+    assert verdict(text).state is not CRASHED

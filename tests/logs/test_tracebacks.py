@@ -9,6 +9,7 @@ import pytest
 from livedbg.logs.last_words import telling_line
 from livedbg.logs.tracebacks import innermost_raised, plain_form
 from livedbg.model import FAILED_TESTS, ExceptionHit
+from tests.logs.reading import verdict
 from tests.logs.test_crashes import hits, stderr_of
 
 RAISES = "def g():\n  {}\ndef f():\n  try: {}\n  except {}: {}\nf()"
@@ -236,6 +237,16 @@ def test_a_message_that_announces_more_is_whole() -> None:
     )
     (hit,) = hits(text.encode())
     assert hit.message == "backend='x' raised:\nRuntimeError: device kernel image is invalid"
+
+
+def test_a_message_whose_bracket_closes_in_the_next_line_is_whole() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/w/run.py", line 14, in <module>\n    f(x)\n'
+        "RuntimeError: no room for 31 bytes. Error code 12 (\nCannot allocate memory)\nstep 3\n"
+    )
+    (hit,) = hits(text.encode())
+    assert hit.message == "no room for 31 bytes. Error code 12 (\nCannot allocate memory)"
+    assert "Error code 12 (Cannot allocate memory)." in verdict(text).sentence
 
 
 def test_two_programs_that_crash_one_after_the_other_are_two() -> None:

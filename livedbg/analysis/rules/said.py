@@ -13,7 +13,7 @@ from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.beside import COMPARED
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.exceptions import is_of_string
-from livedbg.analysis.postmortem.survived import OwnLines, goes_on_after, unless_survived
+from livedbg.analysis.postmortem.survived import OwnLines, any_line, goes_on_after, unless_survived
 from livedbg.analysis.postmortem.tested import test_at, test_marks
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.user_code import Inside
@@ -84,8 +84,9 @@ def finding_of(
     """Return the finding about a message; it decides nothing if the log goes on after it.
 
     While a target lives, no message is an end of it; with a critical one the verdict is not good either (reported.A1).
-    If no target lives, the verdict is `amounts_to`.
+    If no target lives, the verdict is `amounts_to`. What follows a `final` one in its log is no progress.
     """
+    own_lines = any_line if "final" in said.message.marks else own_lines
     alive = lives(state.snapshot)
     if alive:
         stands = amounts_to is not None and said.severity is Severity.CRITICAL

@@ -12,7 +12,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.beside import BESIDE
 from livedbg.analysis.postmortem.differing import with_outputs_joined
 from livedbg.analysis.postmortem.lines import known_lines, steps_on
-from livedbg.analysis.postmortem.survived import any_line, goes_on_after
+from livedbg.analysis.postmortem.survived import goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import findings_of
 from livedbg.analysis.wording import with_more
@@ -58,10 +58,7 @@ class SignatureFound:
                 found.setdefault((said.system, said.code), []).append(said)
         amounts_to = partial(_amounts_to, alone=alone)
         for told in found.values():
-            final = any("final" in said.message.marks for said in told)  # what follows is no progress
-            for finding in findings_of(
-                self.name, with_outputs_joined(told), state, amounts_to, any_line if final else None
-            ):
+            for finding in findings_of(self.name, with_outputs_joined(told), state, amounts_to):
                 yield _unless_over(finding, told[0].cause, state) if finding.state is VerdictState.STALLED else finding
 
 

@@ -378,6 +378,9 @@ def broken_at(texts: Sequence[str]) -> int:
         return 0
     if any(_cut_frame(first, rest) for first, rest in pairs):
         return width
+    headed = [_cut_frame(_without_head(first, rest, texts), rest) for first, rest in pairs]
+    if len(full) >= _FEWEST_BROKEN and sum(headed) * 2 >= len(pairs):
+        return width
     sure = sum(_goes_on(first, rest) for first, rest in pairs)
     usual = width in _USUAL
     every = [(texts[number], texts[number + 1]) for number in full if number + 1 < len(texts)]
@@ -431,6 +434,13 @@ def _cut_frame(first: str, rest: str) -> bool:
     if _FRAME_BEGUN.match(first) is None or _FRAME.match(first + rest) is None:
         return False
     return _FRAME.match(first) is None or (_FRAME_NAME.search(first) is not None and _NAME.fullmatch(rest) is not None)
+
+
+def _without_head(first: str, rest: str, texts: Sequence[str]) -> str:
+    """Return a frame without what its writer puts before each of its lines, but not before a part of one; else ""."""
+    head = first.partition('File "')[0].rstrip(" |+")
+    headed = head and not rest.startswith(head) and sum(text.startswith(head) for text in texts) >= _FEWEST
+    return first[len(head) :] if headed else ""
 
 
 def _goes_on(first: str, rest: str) -> bool:

@@ -162,3 +162,47 @@ def test_J2_an_assertion_right_below_a_message_without_a_reason_ended_it() -> No
     assert verdict(backend + asserted).sentence.startswith("LLVM failed: unsupported dynamic alloca (in fill).")
     reason = pipeline.replace("Failures", "'pump.fill' op has no valve: Failures", 1)
     assert verdict(reason.partition(": Failures")[0] + "\n" + asserted).sentence.startswith("MLIR failed: 'pump.fill'")
+
+
+def test_the_input_that_filecheck_prints_below_its_error_is_no_progress() -> None:
+    error = (
+        "C:\\w\\test\\fill.test:11:11: error: CHECK: expected string not found in input\n# CHECK: f32=2\n         ^\n"
+    )
+    dump = "".join(f"          {n}: level {n}\ncheck:11'0     ~~~~~~~~~\n" for n in range(40, 60))
+    said = verdict(f"{error}\nInput file: <stdin>\n\nInput was:\n<<<<<<\n{dump}>>>>>>\n")
+    assert said.state is CRASHED and said.sentence.startswith("FileCheck failed: CHECK `f32=2`")
+    passed = "[==========] 2 tests ran.\n[  PASSED  ] 2 tests.\n"
+    assert verdict(f"[ RUN      ] A.B\n{error}[       OK ] A.B (1 ms)\n{passed}").state is not CRASHED
+
+
+def test_what_a_script_of_cmake_says_of_a_program_that_it_ran_follows_from_the_program() -> None:
+    echo = (
+        "CMake Error at cmake/run_pump.cmake:7 (execute_process):\n  execute_process failed command indexes:\n\n"
+        '    1: "Abnormal exit with child return code: Subprocess aborted"\n\n'
+    )
+    thrown = "terminate called after throwing an instance of 'PumpError'\n  what():  no lid\n"
+    assert verdict(thrown + echo).sentence.startswith("Crashed: PumpError: no lid.")
+    assert verdict(echo).sentence.startswith("CMake failed: execute_process failed command indexes: 1: ")
+    failed = f" 1/2 Test #7: pumps ....***Failed    0.77 sec\n{thrown}{echo}\n"
+    assert verdict(f"{failed}The following tests FAILED:\n\t  7 - pumps (Failed)\n").sentence.startswith(
+        "The test run failed: pumps: PumpError: no lid"
+    )
+
+
+DUMPED = (
+    "plant-opt: /w/llvm/include/llvm/ADT/ArrayRef.h:31: const T &llvm::ArrayRef<plant::Tank>::operator[](size_t) const "
+    "[T = plant::Tank]: Assertion `Index < Length' failed.\nPLEASE submit a bug report\nStack dump:\n"
+    "0.\tProgram arguments: /w/bin/plant-opt --fill 7.mlir\n"
+    " #0 0x000055d0c0ffee00 llvm::sys::PrintStackTrace(llvm::raw_ostream&, int) /w/llvm/lib/Signals.inc:7:13\n"
+    " #1 0x000055d0c0ffee01 raise /build/glibc-2.31/signal/raise.c:51:1\n"
+    " #2 0x000055d0c0ffee02 abort /build/glibc-2.31/stdlib/abort.c:81:7\n"
+)
+
+
+def test_an_assertion_of_a_container_is_told_by_its_caller_or_by_the_program_and_its_arguments() -> None:
+    arguments = "in `plant-opt --fill 7.mlir`."
+    said = verdict(DUMPED).sentence
+    assert said.startswith("Crashed in ArrayRef::operator[] (ArrayRef.h:31): assert: ") and said.endswith(arguments)
+    caller = " #3 0x000055d0c0ffee03 plant::fill(plant::Pump&) /w/plant/lib/Fill.cpp:12:3\n"
+    said = verdict(DUMPED + caller).sentence
+    assert said.startswith("Crashed in plant::fill (Fill.cpp:12): assert: ArrayRef.h:31: ") and said.endswith(arguments)
