@@ -366,6 +366,7 @@ TIME = "\nreal\t0m0.073s\nuser\t0m0.112s\nsys\t0m0.024s\n"
 
 def test_the_times_of_a_whole_run_are_its_end_with_those_of_the_shell_below_them() -> None:
     assert verdict(f"batch_decode: n_tokens = 9\n{TIMED}{TIME}").state is VerdictState.EXITED
+    assert verdict(f"batch_decode: n_tokens = 9\n{TIMED}").state is UNKNOWN  # of one prompt, perhaps
     assert verdict(f"batch_decode: n_tokens = 9\n{TIME}").state is UNKNOWN  # `time` says nothing of a status
     assert verdict(f"{TIMED}Segmentation fault (core dumped)\n{TIME}").state is CRASHED
     assert verdict(TIMED + "".join(f"step {n} loss 0.{n}\n" for n in range(9))).state is UNKNOWN

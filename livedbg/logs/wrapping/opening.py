@@ -438,7 +438,7 @@ def _cut_frame(first: str, rest: str) -> bool:
 
 def _without_head(first: str, rest: str, texts: Sequence[str]) -> str:
     """Return a frame without what its writer puts before each of its lines, but not before a part of one; else ""."""
-    head = first.partition('File "')[0].rstrip(" |+")
+    head = first.partition('File "')[0].rstrip(" |+") if 'File "' in first else ""
     headed = head and not rest.startswith(head) and sum(text.startswith(head) for text in texts) >= _FEWEST
     return first[len(head) :] if headed else ""
 
