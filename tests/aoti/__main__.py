@@ -35,7 +35,7 @@ CASES: Final = (
         12,
         ("4 launches, 4 returned", "cpp_fused_log_mul_relu_sub_0 (call 2) produced the first NaN", "torch.log(y - 1)"),
     ),
-    Case("throw", ("--step", "1"), 11, ("guide::throw (call 3 of 5", "failed: table of rows is empty")),
+    Case("throw", ("--step", "1"), 11, ("guide::throw (call 3 of 5", "in fail (ops.cpp:", "table of rows is empty")),
     Case("hang", ("--step", "2", "--timeout", "240"), 10, ("guide::hang (call 3 of 5", "model.py:")),
 )
 
