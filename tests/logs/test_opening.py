@@ -244,6 +244,16 @@ def test_C1_what_a_program_writes_before_its_lines_stays(kind: str) -> None:
     assert shown_by(OWN[kind].split("\n")) == []
 
 
+@pytest.mark.invariant("opening.C1")
+def test_C1_lines_that_the_journal_stamped_for_a_program_have_no_other_prefix() -> None:
+    said = ("E       app.PumpError: no water", "E       Last error:", "E       valve 4 is shut")
+    lines = [f"Wed 2026-03-04 10:00:00 UTC node07 train@1.service[4242]: {line}" for line in said]
+    assert shown_by(lines) == []
+    assert {(record.writer, record.pid) for record in read("\n".join(lines) + "\n")} == {
+        ("train@1.service[4242]", 4242)
+    }
+
+
 @pytest.mark.parametrize("head", ["{n} | 15341669531{n:02} | ", "15341669531{n:02} "])
 def test_columns_of_numbers_with_a_time_are_taken_off(head: str) -> None:
     lines = ["loading", *TRACEBACK.split("\n")]

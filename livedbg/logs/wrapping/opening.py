@@ -294,7 +294,8 @@ def _explained(texts: Sequence[str]) -> bool:
         if texts[0][0] in guess.first:
             inner = [guess.open(text, _CLOCK) for text in texts]
             fitting = [one for one in inner if one is not None]
-            if len(fitting) * 10 >= len(texts) * 9 and any(begins_line(one.text) for one in fitting):
+            sure = any(begins_line(one.text) for one in fitting) or all(one.wall_ns and one.tag.host for one in fitting)
+            if len(fitting) * 10 >= len(texts) * 9 and sure:
                 return True
     return False
 
