@@ -39,7 +39,9 @@ _TURNS_NS: Final = 75_000_000
 _GROWTH: Final = 8.0
 """Of the time, for four times the text. Linear: 4; quadratic: 16."""
 _CLEARLY_QUADRATIC: Final = 12.0
-"""What grows by less is looked at over a further size too, which one with a large bound passes, and noise."""
+"""What grows by less is looked at over a further size, where one with a large bound is linear; at the largest one it
+passes: a loaded processor makes twice as much of it.
+"""
 _CLEARLY_LINEAR: Final = 6.0
 """What grows by less in the first two turns gets no more turns."""
 
@@ -75,7 +77,6 @@ def _growing(
 ) -> Superlinear | None:
     """Whether it grows by more than the text, over a factor at which it takes long enough to be measured."""
     seen: Superlinear | None = None
-    sure = False
     while size < _SMALL:  # an exponential one would never be done with four times as much
         took, longer = _times(run, [_text(pattern, make(each)) for each in (size, size + _STEP)])
         if took > _LEAST_NS // 20 and longer / took > _GROWTH * 2:
@@ -95,12 +96,11 @@ def _growing(
             growth = longer / max(took, 1) * _FACTOR / linear
         if growth < _GROWTH:
             return None  # it has a large constant, or a bound
-        again, seen = seen is not None, Superlinear(len(large), growth, make(12)[:120])
-        sure = again or growth > _CLEARLY_QUADRATIC
-        if longer > _MOST_NS and sure:
+        seen = Superlinear(len(large), growth, make(12)[:120]) if growth > _CLEARLY_QUADRATIC else None
+        if seen is not None and longer > _MOST_NS:
             break
         size *= _FACTOR
-    return seen if sure else None
+    return seen
 
 
 def _times(run: Callable[[Any], object], texts: Sequence[Any], enough: float = 0.0) -> list[int]:
