@@ -109,7 +109,7 @@ _SIMPLER_DATED = lazy_re(
     r"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\.(\d{6})\]\[T0x[0-9a-f]{1,16}\]\[" + _SIMPLER_LEVEL + r"\] "
 )
 _SIMPLER_DEVICE = lazy_re(r"\[" + _SIMPLER_LEVEL + r"\] [^:\[\]\s]{1,200}(?:::[^:\[\]\s]{1,200}){0,8}: ")
-_ANCHOR = lazy_re(r"\[CLOCK_ANCHOR\] v=1 .{0,4000}?\bmono_ns=(\d{1,19}) wall_ns=(\d{1,19})")
+_ANCHOR = lazy_re(r"\[CLOCK_ANCHOR\] v=1 .{0,400}?\bmono_ns=(\d{1,19}) wall_ns=(\d{1,19})")
 _PID = lazy_re(r"\[(?:STRACE|CLOCK_ANCHOR)\] v=1 pid=(\d{1,10})(?: tid=(\d{1,10}))?")
 
 
