@@ -4,7 +4,7 @@ What is said of Python's loops in livedbg.cpython.loop_source holds here too; th
 
 Invariants:
     c_loops.K1. A loop waits for nothing if its condition and all its ways out are true for ever, compare a number that
-        only its own arithmetic changes or the time, ask a flag (of an atomic type, or a bool of this file, with a name
+        only its own arithmetic changes, and in each round, or the time, ask a flag (of an atomic type, or a bool of this file, with a name
         like `stop`), whether a queue had one more item, or whether what was read is the end, or several of these. Else
         it polls. One that `exit` or a coroutine leaves does neither.
     c_loops.K2. A line counts only if each round comes to it: not under `if`, `switch` or `catch`.
@@ -145,7 +145,7 @@ def _way(loop: Node, line: int, root: Node) -> LoopWay:
     exits = _ways_out(body, exits=True) if body is not None else ()
     if any(one.type.startswith("co_") for one in inside) or not all(_fails(one, root) for one in exits):
         return LoopWay.UNKNOWN
-    own = _own(inside)
+    own = _own(inside) & set(_changed_each_round(loop, inside))
     goes_on = LoopWay.ENDS if loop.type == "for_range_loop" else _goes_on(test, own, root)
     goes_on = LoopWay.RESTS if goes_on is None and _takes(test) else goes_on
     if goes_on is None or body is None:
@@ -339,6 +339,29 @@ def _own_name(node: Node | None) -> str:
         return _text(node)
     of = node.child_by_field_name("argument") if node.type == "field_expression" else None
     return _name(node) if of is not None and of.type == "this" else ""
+
+
+def _changed_each_round(loop: Node, inside: list[Node]) -> Iterator[str]:
+    """Yield the variables that each round changes: what only a branch counts may wait for its condition."""
+    body = loop.child_by_field_name("body")
+    block = body is not None and body.type == "compound_statement"
+    parts = body.named_children if body is not None and block else [body]
+    skipped = any(one.type == "continue_statement" for one in inside)
+    simple = () if skipped else (one for one in parts if one is not None and one.type == "expression_statement")
+    for part in (loop.child_by_field_name("update"), *simple):
+        for node in _in_turn(part) if part is not None else ():
+            field = {"update_expression": "argument", "assignment_expression": "left"}.get(node.type)
+            if field is not None:
+                yield _text(node.child_by_field_name(field))
+
+
+def _in_turn(node: Node) -> Iterator[Node]:
+    """Yield the expressions of a statement that are computed one after the other, whatever each gives."""
+    if node.type in ("expression_statement", "comma_expression", "parenthesized_expression"):
+        for one in node.named_children:
+            yield from _in_turn(one)
+    else:
+        yield node
 
 
 def _own(inside: list[Node]) -> set[str]:
