@@ -164,8 +164,9 @@ _SLEEPS_OF_CPP: Final = tuple(
 
 _BEGINS: Final = frozenset({"start_thread", "clone", "clone3", "__clone", "__clone3", "thread_start"})
 """Functions of libc that are outermost in a thread's stack."""
-_LOCKS: Final = ("mutex:", "rwlock:", "pylock:")
-_HELD: Final = (*_LOCKS, "barrier:")
+LOCKS: Final = ("mutex:", "rwlock:", "pylock:")
+"""How the identifiers of locks begin."""
+_HELD: Final = (*LOCKS, "barrier:")
 
 
 class Behaviour(StrEnum):
@@ -581,7 +582,7 @@ def _standing(main: Thread, state: RuleInput) -> Standing:
         return Standing(main, main, does)
     if last is not main and at_end.kind not in _OPEN:
         return Standing(main, last, at_end)
-    if at_end == LONG_BLOCKED and any(name.startswith(_LOCKS) for name in state.graph.chain(main.id)):
+    if at_end == LONG_BLOCKED and any(name.startswith(LOCKS) for name in state.graph.chain(main.id)):
         return Standing(main, last, at_end)
     long = waited_ns(main, state.snapshot) or 0
     others = [other for other in _may_end(last, state) if _began_before(other, main, long, state)]

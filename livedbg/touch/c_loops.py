@@ -3,10 +3,10 @@
 What is said of Python's loops in livedbg.cpython.loop_source holds here too; the source is parsed by tree-sitter.
 
 Invariants:
-    c_loops.K1. A loop waits for nothing if its condition and all its ways out are true for ever, compare a number that
-        only its own arithmetic changes, and in each round, or the time, ask a flag (of an atomic type, or a bool of this file, with a name
-        like `stop`), whether a queue had one more item, or whether what was read is the end, or several of these. Else
-        it polls. One that `exit` or a coroutine leaves does neither.
+    c_loops.K1. A loop waits for nothing if its condition and all its ways out are true for ever, compare a number
+        that only its own arithmetic changes, and in each round, or the time, ask a flag (of an atomic type, or a bool
+        of this file, with a name like `stop`), whether a queue had one more item, or whether what was read is the
+        end, or several of these. Else it polls. One that `exit` or a coroutine leaves does neither.
     c_loops.K2. A line counts only if each round comes to it: not under `if`, `switch` or `catch`.
     c_loops.K3. A loop that only goes on with a sleep or a wait that a signal broke (`while (nanosleep(&left, &left))`)
         is none, nor is one that does nothing but wait for a condition variable: that is how one waits for it.

@@ -10,7 +10,7 @@ Invariants:
         later, it is said how many and which; those that one signal ended, as often as it says, are told as one.
     beside.B4. It explains no exception: a crash in whose own lines it stands is told as one.
     beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines, or
-        is all that is told of it. What a crash survives, such a comparison does.
+        if nothing else is known of it. What shows that a crash was survived shows it of such a comparison too.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from livedbg.analysis.behaviour import in_users_code, progressing
+from livedbg.analysis.behaviour import LOCKS, in_users_code, progressing
 from livedbg.analysis.closed import ClosedSet, closed_sets
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.idle_by_design import may_be_meant, stuck_tasks
@@ -144,15 +144,11 @@ def _locked(found: ClosedSet, state: RuleInput) -> list[Thread]:
     """Return the threads of one process that wait for a lock at one place; [] if its main thread waits for one."""
     if len(found.processes) > 1:
         return []
-    locked = [one for one in found.threads if any(map(_is_lock, state.graph.blockers_of(one.id)))]
+    locked = [one for one in found.threads if any(name.startswith(LOCKS) for name in state.graph.blockers_of(one.id))]
     if any(map(_is_main, locked)):
         return []
     own = [one for one in locked if in_users_code(one, state)]
     return [one for one in own if blocked_in(one, state) == blocked_in(own[0], state)]
-
-
-def _is_lock(entity: str) -> bool:
-    return entity.startswith(("mutex:", "rwlock:", "pylock:"))
 
 
 def _locked_said(locked: Sequence[Thread], main: Thread, state: RuleInput) -> str:
