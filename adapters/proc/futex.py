@@ -39,6 +39,7 @@ _OWNER_DIED: Final = 0x4000_0000
 _KINDS: Final = ("normal", "recursive", "error-checking", "adaptive")
 _ROBUST, _PI, _PP, _PSHARED = 16, 32, 64, 128  # nptl/pthreadP.h
 _PID_MAX: Final = 1 << 22
+_CONTENDED: Final = 2
 _MANY: Final = 65_536
 _MUTEX: Final = MutexLayout()
 _RWLOCK: Final = RwlockLayout()
@@ -80,6 +81,8 @@ class FutexWait(Struct, frozen=True):
         evidence: the words that were read.
         inferred: concluded from the shape of the memory only.
         ended_owner: the thread named by the owner word, if it isn't alive.
+        contended: the word is 2, and the call waits while it is: a lock that others wait for, as most who make one of
+            their own count (Ulrich Drepper, Futexes Are Tricky: 0 free, 1 locked, 2 others wait).
     """
 
     kind: str
@@ -91,6 +94,7 @@ class FutexWait(Struct, frozen=True):
     attributes: dict[str, str] = field(default_factory=dict)
     inferred: bool = False
     ended_owner: int | None = None
+    contended: bool = False
 
 
 IsThread = Callable[[int], bool]
@@ -132,9 +136,9 @@ class _Words:
 
 def _plain(call: FutexCall, words: _Words | None) -> FutexWait:
     value = f", word = {words[0]:#x}" if words is not None else ""
-    return FutexWait(
-        "futex", call.address, "futex wait", f"futex {call.address:#x} waits while = {call.value:#x}{value}"
-    )
+    evidence = f"futex {call.address:#x} waits while = {call.value:#x}{value}"
+    contended = words is not None and call.command in (_WAIT, _WAIT_BITSET) and call.value == words[0] == _CONTENDED
+    return FutexWait("futex", call.address, "futex wait", evidence, contended=contended)
 
 
 def _by_kernel_abi(call: FutexCall, words: _Words, is_thread: IsThread) -> FutexWait | None:

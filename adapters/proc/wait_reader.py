@@ -165,12 +165,13 @@ class LockWaits:
         attributes = dict(found.attributes)
         if not self._view.libc.layouts_known:
             attributes["libc"] = f"{self._view.libc.label}: layouts not known"
+        facts = LockFacts(ended_owner=found.ended_owner, contended=found.contended)
         resource = Resource(
             id=target,
             kind=found.kind,
             name=f"{found.kind} {address:#x}",
             state=found.state,
-            facts=LockFacts(ended_owner=found.ended_owner) if found.ended_owner is not None else None,
+            facts=facts if facts != LockFacts() else None,
             attributes=attributes,
         )
         holder = self._thread(found.owner, shared)

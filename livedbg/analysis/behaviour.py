@@ -23,7 +23,8 @@ Invariants:
         event loop that uses little CPU time progress while a thread of the job is held up (L8).
     behaviour.L8. A program is not called idle while one of its threads has waited for the threshold for something that
         nobody waits for on purpose: a lock (except the lock of a thread that accepts connections, or that sleeps in no
-        loop), a barrier, or a semaphore of Python. A futex in a function that is called after a lock is one.
+        loop), a barrier, or a semaphore of Python. A futex in a function that is called after a lock is one, and one
+        whose word says that others wait for a lock, unless the thread is one of a library (L20).
     behaviour.L9. A thread whose calls are not known does not "compute". One that progressed while it was watched
         computes only after the threshold and ten times its usual step have passed without another step.
     behaviour.L10. A job is not called running while a main thread is blocked for the threshold and nobody who may end
@@ -105,7 +106,7 @@ from livedbg.model import (
     WaitKind,
     ids,
 )
-from livedbg.model.facts import RequestFacts, SocketFacts, WaitedFacts, facts_of
+from livedbg.model.facts import LockFacts, RequestFacts, SocketFacts, WaitedFacts, facts_of
 from livedbg.model.snapshot import Snapshot
 
 TICK_SHARE: Final = 0.05
@@ -775,6 +776,9 @@ def held_up(threads: Iterable[Thread], state: RuleInput) -> tuple[Thread, int] |
 
 def _locks(thread: Thread, state: RuleInput) -> bool:
     """Return whether a thread waits for a futex in a lock that is not of the C library: `absl::Mutex::LockSlow`."""
+    resources = (state.snapshot.resources.get(name) for name in state.graph.blockers_of(thread.id))
+    if any(facts_of(one.facts, LockFacts).contended for one in resources if one is not None):
+        return not _helps_library(thread, state)
     frames = _frames(thread, state) if thread.wait is WaitKind.FUTEX else ()
     user = state.code.frame_of(frames)
     inside = [*takewhile(lambda frame: frame is not user, frames), *filter(None, [user])]

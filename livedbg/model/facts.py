@@ -33,11 +33,13 @@ class LockFacts(Facts, frozen=True, kw_only=True, tag="lock"):
         forked: why it is believed to have been held when its process was forked: `owner`, its owner is a thread of the
             parent; `likely`, a thread of the parent has the same lock now, and none of the child.
         inherited: evidence for that, in words.
+        contended: the word of a futex that is no lock of the C library is 2, as of a lock that others wait for.
     """
 
     ended_owner: int | None = None
     forked: str = ""
     inherited: str = ""
+    contended: bool = False
 
 
 class WaitedFacts(Facts, frozen=True, kw_only=True, tag="waited"):

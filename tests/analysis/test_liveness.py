@@ -24,7 +24,7 @@ from livedbg.model import (
 )
 from livedbg.model import events as ev
 from livedbg.model.entities import Thread
-from livedbg.model.facts import SocketFacts
+from livedbg.model.facts import LockFacts, SocketFacts
 from tests.analysis.world import SECOND, World
 
 
@@ -427,6 +427,32 @@ def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_lock_of_its_own(func
         Frame(function="syscall", module="/lib/libc.so.6", line=None, language="native"),
         Frame(function=function, file="/app/lock.cpp", line=8, language="native", module="/app/serve"),
         Frame(function="serve", file="/app/serve.cpp", line=80, language="native", module="/app/serve"),
+    )
+    stack = Stack(thread=worker, frames=frames, taken_mono_ns=world.now_ns, source="livedbg", layer="native")
+    world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))
+    assert verdict(world.later(20 * SECOND)).state is (VerdictState.RUNNING if idle else VerdictState.UNKNOWN)
+
+
+@pytest.mark.invariant("behaviour.L8")
+@pytest.mark.parametrize(
+    ("contended", "function", "module", "idle"),
+    [
+        (True, "Slot::enter", "serve", False),
+        (False, "Slot::enter", "serve", True),  # an event, perhaps
+        (True, "rml::worker_sleeps", "libtbb.so.12", True),  # a library's worker (L20)
+    ],
+)
+def test_L8_a_server_is_not_idle_while_a_thread_waits_for_a_word_that_is_contended(
+    contended: bool, function: str, module: str, idle: bool
+) -> None:
+    world = World()
+    listening(world, 1)
+    worker = world.thread(2, "worker", waits_in="futex wait", timed=False)
+    world.waits(worker, world.lock(0x10, "futex", facts=LockFacts(contended=True) if contended else None))
+    frames = (
+        Frame(function="syscall", module="libc.so.6", language="native"),
+        Frame(function=function, module=module, language="native"),
+        Frame(function="start_thread", module="libc.so.6", language="native"),
     )
     stack = Stack(thread=worker, frames=frames, taken_mono_ns=world.now_ns, source="livedbg", layer="native")
     world.store.apply(ev.StacksSeen(stacks=(stack,), **world.stamp()))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from livedbg.adapters.proc.futex import AROUND, FutexCall, FutexWait, classify
 from livedbg.linux.procfs import BlockedSyscall
 
-PRIVATE, WAIT, WAIT_BITSET, LOCK_PI = 0x80, 0, 9, 6
+PRIVATE, WAIT, FD, WAIT_BITSET, LOCK_PI = 0x80, 0, 2, 9, 6
 
 
 def call(address: int, operation: int, value: int, timeout: int = 0) -> FutexCall:
@@ -48,6 +48,24 @@ def test_an_unknown_libc_gives_a_plain_futex_but_pi_locks_are_the_kernel_s() -> 
     held = around(0, {0: 77})
     found = classify(call(0x5000, LOCK_PI | PRIVATE, 0), held, lambda tid: tid == 77, glibc=False)
     assert (found.kind, found.owner) == ("mutex", 77)
+
+
+@pytest.mark.parametrize(
+    ("operation", "value", "word", "contended"),
+    [
+        (WAIT | PRIVATE, 2, 2, True),
+        (WAIT_BITSET, 2, 2, True),  # Rust's mutex
+        (WAIT, 2, 0, False),  # it is free by now
+        (WAIT, 1, 1, False),  # a parked worker, as a flag
+        (WAIT, 3, 3, False),
+        (FD, 2, 2, False),
+    ],
+)
+def test_a_lock_of_a_program_s_own_says_that_others_wait(
+    operation: int, value: int, word: int, contended: bool
+) -> None:
+    found = classify(call(0x5000, operation, value), around(0, {0: word}), lambda tid: False)
+    assert (found.kind, found.contended) == ("futex", contended)
 
 
 def test_memory_that_cant_be_read_gives_a_plain_futex() -> None:
