@@ -261,6 +261,19 @@ def test_a_child_of_a_head_of_which_no_progress_is_known_crashes_unless_it_was_a
     assert (found.state, found.severity) == (state, severity)
 
 
+@pytest.mark.parametrize(("waited_s", "timed", "told"), [(20, False, True), (5, False, False), (20, True, False)])
+def test_who_is_left_waiting_for_one_that_a_signal_ended_is_said(waited_s: int, timed: bool, told: bool) -> None:
+    world = World()
+    world.store.apply(ev.ProcessSeen(process=Process(id=ONE, host="box", pid=1, named=True), **world.stamp()))
+    world.exits(world.process(2, ppid=1), -11)
+    world.thread(1, "main", waits_in="read of pipe 3", timed=timed)
+    world.later(waited_s * SECOND)
+    world.store.apply(ev.Tick(**world.stamp()))
+    left = "; main thread 1 (main) has been in read of pipe 3 for 20 s or more" if told else ""
+    [found] = crashes(world)
+    assert found.sentence == f"Process 2 (prog2) was ended by SIGSEGV{left}."
+
+
 def _printed(world: World, *lines: tuple[str, Severity]) -> World:
     """Process 1 printed these lines to its standard error."""
     errors = [text for text, severity in lines if severity is Severity.ERROR]

@@ -6,7 +6,9 @@ import signal
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from livedbg.analysis.behaviour import long_waits
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.inconclusive import has_waited, watched
 from livedbg.analysis.place_names import line_of
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
 from livedbg.analysis.postmortem.exceptions import (
@@ -173,7 +175,7 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.WARNING if not crashed else Severity.CRITICAL if _by_signal(status) else Severity.ERROR,
-            sentence=f"{name} {'was ' if _by_signal(status) else ''}ended {how}{where}.",
+            sentence=f"{name} {'was ' if _by_signal(status) else ''}ended {how}{where}{_left_waiting(crashed, state)}.",
             entities=(process.id,),
             evidence=(
                 Evidence(kind="proc", source=f"wait status of {process.pid}", text=how),
@@ -221,6 +223,12 @@ def _a_child_failed(process: Process, snapshot: Snapshot) -> bool:
     parents = (process.pid, process.ppid)
     children = (child for child in snapshot.processes.values() if child.ppid in parents and child.ppid is not None)
     return any(child.exited and child.exit_status for child in children if child.host == process.host)
+
+
+def _left_waiting(crashed: bool, state: RuleInput) -> str:
+    """Return `; main thread 7 has been in Queue.get in collect (a.py:51) for 20 s or more`, of one that goes nowhere."""
+    waiting = next(long_waits(watched(state.snapshot), state), None) if crashed else None
+    return f"; {has_waited(*waiting, state)}" if waiting is not None else ""
 
 
 def _by_signal(status: int) -> bool:
