@@ -226,7 +226,7 @@ def _a_child_failed(process: Process, snapshot: Snapshot) -> bool:
 
 
 def _left_waiting(crashed: bool, state: RuleInput) -> str:
-    """Return `; main thread 7 has been in Queue.get in collect (a.py:51) for 20 s or more`, of one that goes nowhere."""
+    """Return `; main thread 7 has been in Queue.get in collect (a.py:51) for 20 s or more`, of one that is stuck."""
     waiting = next(long_waits(watched(state.snapshot), state), None) if crashed else None
     return f"; {has_waited(*waiting, state)}" if waiting is not None else ""
 
