@@ -4,6 +4,7 @@ Invariants:
     cann_reports.R1. Lines of one process (by its prefix, or by the pid that its message names) are never put into the
         report of another.
     cann_reports.R2. Lines long after a report begin a new one: the process went on.
+    cann_reports.R3. What begins no report by itself belongs to the one that begins right below it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from livedbg.text.patterns import lazy_re
 _REPORT_NS: Final = 1_000_000_000  # changed reports are told at least this often while a large log is read
 _LONGEST: Final = 4_000  # characters of a line that are read
 _FAR: Final = 400  # lines after a report from which on it is another one
+_ABOVE: Final = 4  # lines between what tells of a report and its beginning
 _MOST: Final = 200  # reports of one log
 _LINES: Final = 60  # of a report that are numbered
 _TEXT: Final = 600  # characters of evidence
@@ -56,6 +58,11 @@ class _Log(Struct):
     current: str | None = None
     pids: dict[str, str] = field(default_factory=dict)  # whose pid it is
     told: int = 0
+    above: tuple[int, str, Sequence[Fact]] = (
+        0,
+        "",
+        (),
+    )  # the last line, its writer and its facts, that began no report
 
 
 class CannDecoder(LogDecoder):
@@ -105,6 +112,10 @@ class CannDecoder(LogDecoder):
             report = self._open(log, owner, record)
             if report is None and (any(not fact.weak for fact in found) or (found and raised)):
                 report = self._begin(log, record.source, owner, mark)
+                if report is not None:
+                    self._learn(report, _right_above_it(log, mark.line or 0, writer), mark, raised=raised)
+            if report is None and found:
+                log.above = (mark.line or 0, writer, found)
             if report is not None:
                 log.current = owner
                 if found:
@@ -190,6 +201,12 @@ def _right_above(log: _Log, record: LogRecord) -> bool:
     report = log.reports.get(log.current or "")
     last = report.last if report is not None and "pid" not in report.fields else None
     return last is not None and last.line is not None and record.line == last.line + 1 and _CHECKED in last.text
+
+
+def _right_above_it(log: _Log, line: int, writer: str) -> Sequence[Fact]:
+    """Return what the same writer's lines right above the beginning of a report tell (R3)."""
+    told, above_writer, facts = log.above
+    return facts if above_writer == writer and 0 < line - told <= _ABOVE else ()
 
 
 def _take_below(log: _Log, record: LogRecord, writer: str) -> None:

@@ -95,6 +95,8 @@ _EXACT: Final = {
     b"[ERROR] ": rb"\[ERROR\] [A-Z_]{2,12}\(-?\d{1,10},[^,)\n]{0,100}\):",
     b"current device: ": rb"current device: -?\d{1,5}, in function \w{1,200} at \S{0,300}ggml-cann",
     b"mindspore/ccsrc/": rb"(?<![^\n])mindspore/ccsrc/\S{1,300}\.cc:\d{1,6} \w",  # of its own C++ call stack
+    b"Message info[": rb"Message info\[\d{1,4}\]: ?RTS_",
+    b"DEVICE[": rb"DEVICE\[\d{1,5}\] PID\[\d",
     b"aicpu_scheduler):": rb"aicpu_scheduler\):\S{10,40} \[(?!device_log\.)[\w.:]{1,60}\](?:\[\w{1,60}\])?\[tid:",
 }
 """Words of anybody's lines, and what must match where they begin; simpler's own lines are of device_log.cpp."""

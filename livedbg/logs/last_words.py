@@ -27,6 +27,7 @@ from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.shapes import severity_of_word
 from livedbg.model import LogRecord, Severity
 from livedbg.text.commands import with_brief_commands
+from livedbg.text.demangling import short_symbol
 from livedbg.text.patterns import lazy_re
 
 _LONGEST: Final = 400
@@ -81,6 +82,7 @@ is_of_a_debugger: Final = Words("is_of_a_debugger")
 is_rule: Final = Words("is_rule")
 may_end_by_signal: Final = Words("may_end_by_signal")
 only_failed: Final = Words("only_failed")
+points_up: Final = Words("points_up")
 printed_at_an_end: Final = Words("printed_at_an_end")
 restarts: Final = Words("restarts")
 says_caught: Final = Words("says_caught")
@@ -455,6 +457,22 @@ def telling_line(message: str) -> str:
         more = f"{more} {below}"
     more = _NOWHERE.sub("", more)
     return f"{first.rstrip('.;')}{'' if first.endswith(':') else ';'} {more}"[:_SHOWN]
+
+
+_UNDEFINED: Final = lazy_re(
+    r"(?:[^\s:]{1,400}/)?(?P<file>[^\s:/]{1,200}\.so[\w.]{0,40}): undefined symbol: (?P<symbol>\w{1,1000})"
+    r"(?:, version \S{1,100})?$"
+)
+"""What the dynamic loader says (glibc elf/dl-lookup.c)."""
+
+
+def in_words(said: str) -> str:
+    """Return a message; of a library without one of its symbols in words, with the symbol's plain name."""
+    found = _UNDEFINED.match(said)
+    if found is None:
+        return said
+    name = short_symbol(found["symbol"]).rstrip("…")
+    return f"{found['file']} does not fit the libraries it is loaded with: undefined symbol {name}"
 
 
 _REFERS: Final = lazy_re(

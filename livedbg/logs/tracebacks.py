@@ -17,6 +17,9 @@ Invariants:
     tracebacks.T4. A line between two frames of a traceback is another program's, unless it names an exception.
     tracebacks.T5. Of exceptions with their frames below them, the one that caused the others stands last.
     tracebacks.T6. An exception without a message counts less than the one of the same type that says it anew with one.
+    tracebacks.T7. An exception whose message says no more than its type (`timed out`, a bare code) counts less than the
+        one that it led to, if that says more; then the last one that says that whole counts.
+    tracebacks.T8. The stack has the callers of a consequence only if some of them may be the user's own code.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -78,6 +81,19 @@ _NO_SOURCE: Final = lazy_re(r"[~^ ]+$|\[Previous line repeated |\.\.\.<|(?:-{3,}
 _BRIEF: Final = 200
 _ABOVE_FRAME: Final = 6
 """So many lines, at most, stand above the first frame of a traceback whose head is cut off."""
+_WORDLESS: Final = lazy_re(
+    r"(?i:[\s.()]{0,9}|(?:the )?(?:(?:read|connect|request|operation|socket|connection|call)(?: operation)? )?"
+    r"timed? ?out"
+    r"|(?:\[Errno -?\d{1,5}\] |\(?-?\d{1,5}, '?)?(?:connection (?:refused|reset(?: by peer)?|aborted|closed|lost)"
+    r"|(?:operation|connection) timed out|broken pipe|no route to host|input/output error|unknown error)(?:'\))?"
+    r"|(?:error|code|status|errno|ret|rc)?[ :=]{0,3}-?(?:0x[0-9a-f]{1,16}|\d{1,12})"
+    r"|none|null|error|failed|failure|unknown|aborted|cancelled)[.!]{0,3}"
+)
+"""Messages that say no more than the type of an exception does: not where, of whom, nor of what."""
+_KEYED: Final = frozenset({"KeyError", "IndexError", "StopIteration"})
+"""Exceptions whose number is what was looked for."""
+_FEW_WORDS: Final = 3
+_LIBRARIES: Final = lazy_re(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|^/.{0,300}/bin/[^/.]{1,100}$")
 _TELLING: Final = 16  # characters of a message that are no chance
 
 
@@ -336,8 +352,28 @@ def _chosen(blocks: Sequence[_Block]) -> int:
         inside = after.link is _Link.BELOW or after.link is _Link.INSIDE or here.reports or not here.body
         handled = _raised_by_handler(here, after) or _quotes(after, here) or not after.body  # it was not printed
         elsewhere = after.link is _Link.DURING and not handled
-        if alone or not (inside or elsewhere or _said_anew(here, after)):
+        told_by = after.link in (_Link.CAUSED, _Link.DURING) and _tells_more(after, here)
+        if alone or not (inside or elsewhere or told_by or _said_anew(here, after)):
             return at
+        at += 1
+        if told_by:
+            return _last_quoting(blocks, at)
+    return at
+
+
+def _tells_more(after: _Block, here: _Block) -> bool:
+    """Return whether an exception says nothing by its message, and the one that it led to does (T7)."""
+    said = here.message.partition("\n")[0]
+    if here.type.rpartition(".")[2] in _KEYED or not _WORDLESS.fullmatch(said) or not after.body:
+        return False
+    return len(after.message) > len(said) and len(after.message.split()) > _FEW_WORDS
+
+
+def _last_quoting(blocks: Sequence[_Block], at: int) -> int:
+    """Return the last of the exceptions from one on that each say the one before as a whole."""
+    while at + 1 < len(blocks) and blocks[at + 1].link in (_Link.CAUSED, _Link.DURING):
+        if not blocks[at].message or blocks[at].message not in blocks[at + 1].message:
+            break
         at += 1
     return at
 
@@ -379,7 +415,7 @@ def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
             break
         found = [*after.frames[:at], *found]
         first = after.frames[:1]
-    return found
+    return found if any(_LIBRARIES.search(frame.file or "") is None for frame in found) else []  # T8
 
 
 def _related(blocks: Sequence[_Block], chosen: int) -> str:
@@ -387,7 +423,9 @@ def _related(blocks: Sequence[_Block], chosen: int) -> str:
     if last is not block and last.body and last.message != block.message and block.message not in last.message:
         return f"it led to {_brief(last)}"
     before = blocks[chosen - 1] if chosen and block.link in (_Link.DURING, _Link.BELOW) else None
-    if before is None or not before.body or before.reports:
+    if before is None or not before.body or before.reports or _tells_more(block, before):
+        return ""
+    if block.link is _Link.DURING and before.message and before.message in block.message:
         return ""
     return f"it led to {_brief(before)}" if block.link is _Link.BELOW else f"it came while {_brief(before)} was handled"
 

@@ -53,9 +53,14 @@ def with_phrases(text: str, phrases: Mapping[str, str]) -> str:
     """
     first = _FIRST.match(text)
     begun = first[0] if first is not None else text.rstrip(".")
-    more = [phrase for phrase, words in phrases.items() if (words or phrase) not in text][:_PHRASES]
+    more = [phrase for phrase, words in phrases.items() if not _has_words(text, words or phrase)][:_PHRASES]
     head = begun.rstrip(" :") if more else begun
     return f"{', '.join((head, *more))}{text[len(begun) :] or '.'}"
+
+
+def _has_words(text: str, words: str) -> bool:
+    """Return whether words are in a text, and not within others: `or` is not in `Aborted`."""
+    return words in text and re.search(rf"(?<!\w){re.escape(words)}(?!\w)", text) is not None
 
 
 _STOPS: Final = lazy_re(r"(?<=[!?…])\.(?=\s|$)|:(?=\.(?:\s|$))|(?<!\.)\.(?=\.(?:\s|$))")

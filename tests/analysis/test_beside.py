@@ -85,6 +85,8 @@ BOTH = "Results differ from the golden ones in 2 outputs (v5.bin, v6.bin): by up
 DIFFERS = "Results differ from the golden ones: v5.bin by up to 2.0, at index 0 -1 instead of 1 (int32)"
 DIED = "./run.sh: line 8:  1930 Segmentation fault      (core dumped) N=4 ./build/${case}\n"
 
+ABORTED = "./run.sh: line 8:  193{} Aborted                 N=4 ./build/${{case}}_sim\n"
+
 
 @pytest.mark.invariant("beside.B3")
 @pytest.mark.parametrize(
@@ -102,6 +104,8 @@ DIED = "./run.sh: line 8:  1930 Segmentation fault      (core dumped) N=4 ./buil
             "Crashed: SIGSEGV: Segmentation fault, in test fill, and 1 more test failed: drain.",
         ),
         (f"{DIED}[PASS] fill\n[FAIL] drain (exit 1)\n", "Crashed: SIGSEGV: Segmentation fault."),
+        # a name that other words have in them
+        (f"{DIED}[FAIL] me (exit 139)\n", "Crashed: SIGSEGV: Segmentation fault, in test me."),
     ],
 )
 def test_B3_the_case_that_ends_below(text: str, said: str) -> None:
@@ -128,6 +132,14 @@ TWICE = "Crashed: SIGSEGV: Segmentation fault (2 times)"
         (
             died("fill") + DIED + "[FAIL] drain (exit 1)\n",
             f"{TWICE}, in test drain, and 1 more test failed: fill.",
+        ),
+        # what ends the test before says nothing of this one's end
+        (
+            "".join(
+                f"{ABORTED.format(7 + n)}{MISMATCH.format(5 + n)}{CASE.format(name)}"
+                for n, name in enumerate(("fill", "drain", "me"))
+            ),
+            "Crashed: SIGABRT: Aborted (3 times), in test me, and 2 more tests failed: fill and drain.",
         ),
         # it was tried again, and passed
         (f"[FAIL] pump (exit 1)\n[PASS] pump\n{died('fill')}", "Crashed: SIGSEGV: Segmentation fault, in test fill."),

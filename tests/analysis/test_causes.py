@@ -528,6 +528,33 @@ def test_C11_the_reason_of_an_abort_leads(tmp_path: Path) -> None:
     assert verdict.sentence == "pump: ERROR: valve 4 is stuck. Crashed: Fatal Python error: Aborted."
 
 
+_UP = 'Traceback (most recent call last):\n  File "/w/serve.py", line 22, in start\n    raise Bad\nRuntimeError: {}\n'
+
+
+@pytest.mark.invariant("causes.C11")
+@pytest.mark.parametrize(
+    ("above", "raised", "leads"),
+    [
+        (
+            "2026-03-01 10:00:05 ERROR valve table 3 has 12 rows, and 16 are needed\n",
+            "start failed. See root cause above.",
+            True,
+        ),
+        (
+            "2026-03-01 10:00:05 ERROR valve table 3 has 12 rows, and 16 are needed\n",
+            "the tank's error is reported as above",
+            True,
+        ),
+        ("2026-03-01 10:00:05 ERROR the worker failed to start\n", "the tank has no valve", False),
+        ("2026-03-01 10:00:05 INFO 16 tanks are open\n", "see root cause above", False),
+    ],
+)
+def test_C11_what_only_points_upwards_does_not_lead(tmp_path: Path, above: str, raised: str, leads: bool) -> None:
+    verdict = look(tmp_path, {"run.log": f"pump 2.1\n{above}{_UP.format(raised)}"}).verdict
+    assert verdict.state is VerdictState.CRASHED
+    assert verdict.sentence.startswith("Crashed in start (serve.py:22)") is not leads, verdict.sentence
+
+
 _CUT = 'Traceback (most recent call last):\n  File "/w/fill.py", line 7, in fill\n    pump.run()\n'
 _ABORTED = "Abort(1) on node 2 (rank 2 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 1) - process 2\n"
 _STEPS = "".join(f"step {number} loss 0.1\n" for number in range(8))

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (whole sentences)
 """Which of several exceptions of a record counts, where it was raised, and tracebacks in other forms than Python's."""
 
 from __future__ import annotations
@@ -463,6 +464,121 @@ Traceback (most recent call last):
 def test_T6_an_exception_that_is_said_anew_with_a_message(cause: str, later: str, said: tuple[str, str, str]) -> None:
     (hit,) = hits(ANEW.format(cause=cause, later=later).encode())
     assert (hit.type, hit.message, places(hit)[0]) == said
+
+
+def _chain(*links: tuple[str, str, str]) -> bytes:
+    """A chain of exceptions: words between, frame, and last line of each."""
+    parts = []
+    for between, frame, raised in links:
+        parts += [f"\n{between}:\n\n"] if between else []
+        file, _, rest = frame.partition(":")
+        line, _, function = rest.partition(":")
+        parts.append(
+            f'Traceback (most recent call last):\n  File "{file}", line {line}, in {function}\n    go()\n{raised}\n'
+        )
+    return "".join(parts).encode()
+
+
+_CAUSE = "The above exception was the direct cause of the following exception"
+_DURING = "During handling of the above exception, another exception occurred"
+_SOCKET = ("", "/usr/lib/python3.11/socket.py:718:readinto", "TimeoutError: timed out")
+_POOL = (
+    _CAUSE,
+    "/v/lib/python3.11/site-packages/pool.py:540:urlopen",
+    "pool.ReadTimeout: host 'n7', port 81: no answer in 9 s",
+)
+_SERVER = (
+    _DURING,
+    "/w/client.py:139:ask",
+    "client.ServerError: cannot reach the plan server: host 'n7', port 81: no answer in 9 s",
+)
+
+
+@pytest.mark.invariant("tracebacks.T7")
+@pytest.mark.parametrize(
+    ("links", "type_", "place", "related"),
+    [
+        ((_SOCKET, _POOL), "pool.ReadTimeout", "urlopen pool.py:540", ""),
+        ((_SOCKET, _POOL, _SERVER), "client.ServerError", "ask client.py:139", ""),
+        (
+            (_SOCKET, _POOL, (_CAUSE, "/w/run.py:4:main", "RuntimeError: no plan for tank 3 was made")),
+            "pool.ReadTimeout",
+            "urlopen pool.py:540",
+            "it led to RuntimeError: no plan for tank 3 was made",
+        ),
+        # what says something stays the cause
+        (
+            (
+                ("", "/w/tank.py:7:fill", "KeyError: 3"),
+                (_CAUSE, "/w/run.py:4:main", "RuntimeError: the run of 12 steps failed"),
+            ),
+            "KeyError",
+            "fill tank.py:7",
+            "it led to RuntimeError: the run of 12 steps failed",
+        ),
+        (
+            (
+                ("", "/w/tank.py:7:fill", "ValueError: no lid"),
+                (_CAUSE, "/w/run.py:4:main", "RuntimeError: the run of 12 steps failed"),
+            ),
+            "ValueError",
+            "fill tank.py:7",
+            "it led to RuntimeError: the run of 12 steps failed",
+        ),
+        # what follows says no more
+        (
+            (_SOCKET, (_CAUSE, "/w/run.py:4:main", "RuntimeError: failed")),
+            "TimeoutError",
+            "readinto socket.py:718",
+            "it led to RuntimeError: failed",
+        ),
+    ],
+)
+def test_T7_the_one_that_says_of_what(
+    links: tuple[tuple[str, str, str], ...], type_: str, place: str, related: str
+) -> None:
+    (hit,) = hits(_chain(*links))
+    assert (hit.type, places(hit)[0], hit.related) == (type_, place, related)
+
+
+@pytest.mark.invariant("tracebacks.T8")
+@pytest.mark.parametrize(
+    ("caller", "callers"),
+    [
+        ("/v/lib/python3.11/site-packages/app/cli.py:17:main", []),
+        ("/w/train.py:17:main", ["main train.py:17"]),
+    ],
+)
+def test_T8_the_callers_of_a_consequence_within_libraries_alone_are_no_place(caller: str, callers: list[str]) -> None:
+    missing = ("", "/v/lib/python3.11/site-packages/pump/init.py:4:<module>", "ImportError: no valve")
+    (hit,) = hits(_chain(missing, (_CAUSE, caller, "RuntimeError: the pump could not be loaded")))
+    assert places(hit) == ["<module> init.py:4", *callers]
+
+
+def test_a_library_without_a_symbol_is_told_in_words() -> None:
+    said = verdict(
+        _chain(
+            ("", "/w/run.py:2:<module>", "ImportError: /v/lib/libpump.so: undefined symbol: _ZN4tank4fillEi")
+        ).decode()
+    ).sentence
+    assert (
+        said
+        == "Crashed in run.py:2: ImportError: libpump.so does not fit the libraries it is loaded with: undefined symbol tank::fill."
+    )
+
+
+def test_a_package_that_raised_is_named_beside_the_only_line_of_a_script() -> None:
+    head = 'Traceback (most recent call last):\n  File "/w/run.py", line 2, in <module>\n    plan()\n'
+    package = '  File "/v/lib/python3.11/site-packages/plan/make.py", line 9, in make\n    go()\n'
+    standard = '  File "/usr/lib/python3.11/json/decoder.py", line 3, in decode\n    go()\n'
+    own = '  File "/w/tank.py", line 5, in fill\n    go()\n'
+    raised = "TypeError: no tank\n"
+    assert (
+        verdict(f"{head}{package}{raised}").sentence == "Crashed in run.py:2, in make (make.py:9): TypeError: no tank."
+    )
+    assert "make (make.py:9)" in verdict(f"{head}{package}{standard}{raised}").sentence
+    assert verdict(f"{head}{standard}{raised}").sentence == "Crashed in run.py:2: TypeError: no tank."
+    assert verdict(f"{head}{own}{package}{raised}").sentence == "Crashed in fill (tank.py:5): TypeError: no tank."
 
 
 @pytest.mark.parametrize("text", ["Stack Trace:\n", "ValueError: x\n\nStack Trace: off\n", "ValueError: x\n\nStack:\n"])

@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from msgspec.structs import asdict, replace
@@ -45,6 +46,7 @@ _OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task 
 _WORLD: Final = "hccl_world_group"
 _OF_HOST: Final = "%"
 """Stands in a group's name that HCCL made of its first host's address and interface: it may be that of all ranks."""
+_UNITS: Final[Mapping[str, str]] = MappingProxyType({"aicore": "an AI core", "aivec": "a vector core"})
 _EVERYWHERE: Final = frozenset({"main", "test", "run"})
 _RANKS: Final = {kind: rank for rank, kind in enumerate(Kind)}
 
@@ -337,9 +339,12 @@ def _code(facts: ReportFacts) -> CannCode | None:
 
 def _subject(facts: ReportFacts, kernel: str, meant: str) -> str:
     """Return `AICPU kernel NAME`, `a kernel`; without a name what the code means, if that is known."""
-    unit = "AICPU kernel" if facts.aicpu or facts.unit == "Aicpu" else "kernel"
+    own = facts.unit.lower()
+    unit = "AICPU kernel" if facts.aicpu or own == "aicpu" else "kernel"
     if meant and not kernel:
         return meant
+    if unit == "kernel" and own in _UNITS and not (kernel or facts.core):
+        return f"a kernel on {_UNITS[own]}"
     return f"{unit} {kernel}" if kernel else f"{'a' if unit == 'kernel' else 'an'} {unit}"
 
 

@@ -40,14 +40,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
+from livedbg.analysis.postmortem.beside import BELOW
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.exceptions import is_bare_end
-from livedbg.analysis.postmortem.lines import lines_before, older_logs
+from livedbg.analysis.postmortem.lines import heading_of, lines_before, older_logs
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
 from livedbg.logs.error_lines import EXPLICIT
-from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, speaks_of_failure, step_of
+from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, points_up, speaks_of_failure, step_of
 from livedbg.logs.writers import rank_of
 from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
@@ -197,7 +198,11 @@ def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], sn
     if any(ended_by_signal(brief(account.finding)) for account in accounts):
         return findings
     aborts, found = any(one.aborts for one in accounts), list(findings)
-    near = lines_before(first.log, first.line, first.writer, snapshot, _FEW if aborts else 1)
+    heading = heading_of(first.log, first.line, snapshot)
+    ended = _case_ended(first, snapshot)
+    most = _FEW if aborts else 1
+    near = [heading] if heading else lines_before(first.log, first.line, first.writer, snapshot, most, after=ended)
+    leads = aborts or (points_up(first.finding.claim) and (heading or any(map(_tells, near[:1]))))
     steps = (number for number, text in enumerate(near) if step_of(text) is not None)
     near = [text for text in near[: next(steps, len(near))] if len(text.split()) >= _WORDS]
     kernel = any(
@@ -205,11 +210,21 @@ def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], sn
         for said in snapshot.diagnostics.values()
     )
     text = next((text for text in near if _tells(text) or not (aborts or kernel)), "")[:_RUN]
-    if text and aborts:
+    if text and leads:
         found[first.number] = replace(first.finding, sentence=sentences(text, first.finding.sentence))
     elif text:
         found[first.number] = with_more(first.finding, f"The line before that is: {text}")
     return found
+
+
+def _case_ended(error: _Error, snapshot: Snapshot) -> int:
+    """Return the last line above an error that ends a case: what stands above that is of another one (beside.B3)."""
+    ends = (
+        said.message.last
+        for said in snapshot.diagnostics.values()
+        if said.log == error.log and BELOW in said.message.marks and said.message.last < error.line
+    )
+    return max(ends, default=0)
 
 
 def _tells(text: str) -> bool:

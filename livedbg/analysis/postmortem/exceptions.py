@@ -17,7 +17,7 @@ from livedbg.analysis.place_names import place_text, repeated_frames
 from livedbg.analysis.postmortem.lines import below_heading
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.linux.procfs import signal_name
-from livedbg.logs.last_words import referred_to, telling_line
+from livedbg.logs.last_words import in_words, referred_to, telling_line
 from livedbg.logs.sanitizers import place_of
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
@@ -40,7 +40,7 @@ def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
     """Return `KeyError: 'input_ids'`; of a message of several lines the most telling one."""
     place = place_of(hit.stack) if placed else ""
     tests = hit.catchpoint == f"log: {FAILED_TESTS}"
-    said = hit.message.partition("\n")[0] if tests else telling_line(hit.message)
+    said = hit.message.partition("\n")[0] if tests else in_words(telling_line(hit.message))
     named = said.endswith(hit.type)  # `Fatal Python error: Segmentation fault`
     head = said if named else hit.type
     what = f"{head}, in {place}" if place else head
@@ -80,9 +80,21 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     frame = crashed_in(hit, kind, code)
     where = f" in {place_text(frame)}" if frame is not None else ""
     caller = code.frame_of([one for one in hit.stack if one.language == "python"]) if where else None
+    raised = _raised_in(hit, frame, code)
+    if raised is not None:
+        where += f", in {place_text(raised)}"
     if frame is not None and frame.language != "python" and caller is not None and caller.file:
         where = f" in {place_text(caller)},{where}"
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
+
+
+def _raised_in(hit: ExceptionHit, named: Frame | None, code: UserCode) -> Frame | None:
+    """Return the frame of a package that raised, where the only one of the user's is the outermost line of a script."""
+    outermost = [frame for frame in hit.stack if frame.language == "python"][-1:]
+    if named is None or outermost != [named] or named.function != "<module>" or code.inside(named) is not Inside.USER:
+        return None
+    raised = next((frame for frame in hit.stack if code.inside(frame) < Inside.LIBRARY), named)
+    return raised if raised is not named and code.inside(raised) is Inside.PACKAGE else None
 
 
 def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:

@@ -262,14 +262,14 @@ def said_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
     return next(iter(lines_before(log, line, writer, snapshot, 1)), "")
 
 
-def lines_before(log: str, line: int, writer: str, snapshot: Snapshot, most: int) -> list[str]:
-    """Return the lines of a writer right before one, the nearest first.
+def lines_before(log: str, line: int, writer: str, snapshot: Snapshot, most: int, *, after: int = 0) -> list[str]:
+    """Return the lines of a writer right before one, and after another one, the nearest first.
 
     It is "" for a record of several lines, for a row of a table, and for one without words.
     """
     found: list[str] = []
     for one in reversed(_KNOWN.records(log, snapshot)):
-        if len(found) == most:
+        if len(found) == most or (one.line or after + 1) <= after:
             break
         text = one.text[one.head :].strip()
         if one.line is None or one.line >= line or one.writer != writer or not text or is_aside(text):
@@ -277,6 +277,15 @@ def lines_before(log: str, line: int, writer: str, snapshot: Snapshot, most: int
         is_row = text.count("   ") >= _COLUMNS or not any(char.isalnum() for char in text)
         found.append("" if "\n" in text or is_row else text.rstrip(". "))
     return found
+
+
+def heading_of(log: str, line: int, snapshot: Snapshot) -> str:
+    """Return what a logger wrote above the traceback of the record that begins at a line; "" if nothing."""
+    record = next((one for one in _KNOWN.records(log, snapshot) if one.line == line), None)
+    heading, traced, _ = (
+        record.text[record.head :].partition("\nTraceback (most recent call last)") if record else ("", "", "")
+    )
+    return heading.strip().rstrip(". ") if traced and "\n" not in heading else ""
 
 
 def older_logs(snapshot: Snapshot) -> dict[str, str]:

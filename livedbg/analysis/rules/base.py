@@ -62,10 +62,7 @@ _CAUSES: Final = (
     (r"\b[Ee]xception (?:was )?(?:thrown|raised) (?:from|in|by) (?:the |a )?user[- ]defined\b", CauseClass.SUMMARY),
     (
         r"\b\w{0,40}(?:Dead|Died)\w{0,20}Error:"
-        r"|\b(?:[Ss]ee|[Ll]ook at|[Cc]heck|[Rr]ead) (?:the )?(?:stack ?trace|root cause|errors?|logs?|output)\b"
-        r".{0,20}\babove"
         rf"|^unknown: {CUT_OFF}"
-        r"|\b(?:stack ?trace|errors?|logs?|output)(?: (?:above|below))? for (?:the )?(?:root )?cause\b"
         r"|\b(?:due to|because of|caused by) an? (?:exception|error|failure) in (?:a|the|an?other|one of the) "
         r"(?:(?:background|child|worker|remote|sub) ?)?(?:process(?:es)?|workers?|thread)\b",
         CauseClass.SUMMARY,
@@ -145,8 +142,11 @@ class Judged(Struct, frozen=True):
 
     def cause_of_text(self, text: str) -> CauseClass:
         """Return the class of cause of an error by its text."""
+        from livedbg.logs.last_words import points_up  # logs only: a look at processes is done before
+
         known = (*self.causes, *_CAUSES)
-        return next((cause for words, cause in known if re.search(words, text)), CauseClass.PROCESS)
+        last = CauseClass.SUMMARY if points_up(text) else CauseClass.PROCESS
+        return next((cause for words, cause in known if re.search(words, text)), last)
 
 
 @dataclass(frozen=True, slots=True)

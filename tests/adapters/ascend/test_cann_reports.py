@@ -236,6 +236,45 @@ def test_what_a_report_tells_beside_a_code_that_masks_it(lines: str, said: str) 
     assert said in f"{judged.sentence} " and "masks the cause" not in judged.sentence
 
 
+STREAM = """DEVICE[{device}] PID[4711]: \nEXCEPTION STREAM:
+  Exception info:TGID=88012, model id=65535, stream id=9, stream phase=SCHEDULE
+  Message info[0]:RTS_HWTS: {what}, slot_id=4, stream_id=9
+    Other info[0]:time=2026-03-02-10:44:52.267.860, function=int_process_hwts_task, line=296, error code={code}
+"""
+THROWN = """Traceback (most recent call last):
+  File "/w/fill.py", line 61, in run
+    tank.fill()
+RuntimeError: The Inner error is reported as above.
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "code", "said"),
+    [
+        (
+            "aicore exception",
+            "0x26",
+            "Process 4711: a kernel on an AI core failed on NPU 3, raised at run (fill.py:61).",
+        ),
+        ("Aicpu exception", "0x2a", "Process 4711: an AICPU kernel failed on NPU 3, raised at run (fill.py:61)."),
+        ("hwts sdma error", "0x20b", "Process 4711: the sdma engine on NPU 3 failed, raised at run (fill.py:61)."),
+    ],
+)
+@pytest.mark.invariant("cann_reports.R3")
+def test_R3_what_the_device_tells_of_a_stream_and_who_points_up_to_it(what: str, code: str, said: str) -> None:
+    found = verdict(STREAM.format(device=3, what=what, code=code) + THROWN)
+    assert found.state is VerdictState.CRASHED
+    assert found.sentence.startswith(said)
+    assert f"Error code {code}. Stream 9." in found.sentence
+    apart = STREAM.format(device=3, what=what, code=code).replace("\n", "\n" + "tank 2 is open\n" * 9, 1)
+    assert "on NPU 3" not in verdict(apart + THROWN).sentence  # it is not right above
+
+
+def test_the_head_of_a_device_s_report_alone_is_none() -> None:
+    assert verdict("DEVICE[3] PID[4711]: \ntank 2 is open\n").state is VerdictState.UNKNOWN
+    assert reports(seen("Message info[0]: the tank is open\nDEVICE[3] is idle\n")) == []
+
+
 def test_that_an_exception_ended_the_process_leads_only_where_nothing_else_is_known() -> None:
     ended = "[rank3]: RuntimeError: [ERROR] 2026-06-25-10:45:23 (PID:9, Device:0, RankID:3) ERR02005 DIST error\n"
     (alone,) = reports(seen(ended))
