@@ -121,7 +121,7 @@ class CannDecoder(LogDecoder):
                 if found:
                     links[_id(report)] = None
                 strong = any(not fact.weak for fact in found)
-                self._learn(report, found, mark, raised=raised or (strong and not warned))
+                self._learn(report, found, mark, body, raised=raised or (strong and not warned))
                 if rank is not None:
                     report.fields.setdefault("rank", rank[1])
         if self._fresh or stamp["mono_ns"] - self._told_ns >= _REPORT_NS:
@@ -136,9 +136,11 @@ class CannDecoder(LogDecoder):
         at = record.line_at(number)
         return Mark(log.name, line.strip()[:_TEXT], record.wall_ns, exact, log=record.source, line=at)
 
-    def _learn(self, report: Report, found: Sequence[Fact], mark: Mark, *, raised: bool) -> None:
+    def _learn(self, report: Report, found: Sequence[Fact], mark: Mark, line: str = "", *, raised: bool) -> None:
         for fact in found:
             report.learn(fact, mark)
+        if not found:
+            report.learn_below(line, mark)
         report.raised = report.raised or raised
         report.last = mark
         if found and mark.line is not None and len(report.lines) < _LINES:

@@ -68,6 +68,7 @@ _NO_REASON: Final = lazy_re(
     r"|Failed to execute operator \S{1,200}\. Reason: Failed to execute tiling"
     r"|(?:Check param failed|Task execute failed|ctx is NULL"
     r"|(?:\w{1,20} )?[Kk]ernel (?:execute failed|(?:task )?happen error))"
+    r"|\w{1,100} Launch\w{0,40} failed|Kernel \w{1,40} failed\. opType|launch failed for \w"
 )
 """Texts that give no reason: an internal error, the code or reason of another call, or what follows from a failure.
 
@@ -81,7 +82,7 @@ _DETAIL: Final = lazy_re(
 """The first error line of CANN's own logs, where it says more than that a call failed."""
 _EXCEPTIONS: Final = lazy_re(
     r"\bN[Pp][Uu]\b|\bACL\b|\bacl(?:rt|nn)\w|HCCL|Hccl|\bAscend(?:\b|_\d)|Launch kernel failed|\bERR\d{5} "
-    r"|Inner error is reported"
+    r"|Inner error is reported|\b(?:OPS|DIST|PTA|GRAPH|PROF) function error: "
 )
 _FIRST_WINS: Final = frozenset({"core", "aicpu"})
 _RANK: Final = lazy_re(r"\brank ?[=:]? ?(\d{1,6})\b|\[(?:rank|default)(\d{1,6})\]|^(\d{1,6})$", re.IGNORECASE)
@@ -225,6 +226,14 @@ def is_npu(hit: ExceptionHit) -> bool:
     return _EXCEPTIONS.search(hit.message) is not None
 
 
+_TRACED: Final = lazy_re(
+    r"(?:^|[\]:|] ?)\s{4,16}(?P<said>(?!Rectify |Possible |Solution|TraceBack|File |[\w.]{1,80}(?:\(| = ))"
+    r"[A-Z][^\n\[:]{8,300})$"
+)
+"""A reason below `TraceBack`, without the place in CANN's source."""
+_TRACED_LINES: Final = 8
+
+
 class Report(Struct):
     """One failure.
 
@@ -274,6 +283,15 @@ class Report(Struct):
             if text not in ("", "-1"):
                 self.fields.setdefault(name, text)
         self.kinds.setdefault(fact.kind, mark)
+
+    def learn_below(self, line: str, mark: Mark) -> None:
+        """Take a line below `TraceBack` for the reason, where nothing else gives one."""
+        traced = self.kinds["traced"].line if "traced" in self.kinds else None
+        near = traced is not None and mark.line is not None and 0 < mark.line - traced <= _TRACED_LINES
+        found = _TRACED.search(line) if near and self.fields.keys().isdisjoint(("text", "inner")) else None
+        if found is not None and _NO_REASON.match(found["said"]) is None:
+            self.fields["inner"] = found["said"]
+            self.kinds.setdefault("inner", mark)
 
     @property
     def known(self) -> list[Group]:

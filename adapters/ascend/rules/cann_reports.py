@@ -324,7 +324,8 @@ def _values_of_lost(facts: ReportFacts) -> Mapping[str, str]:
 
 def _short(text: str) -> str:
     text = " ".join(text.split()).strip(" .!")
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    left_open = text.count("[") - text.count("]")  # the line ends within it
+    return f"{text}{']' * left_open}" if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _codes(facts: ReportFacts) -> list[CannCode]:

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (whole sentences)
 """What CANN, torch_npu, HCCL and MindSpore print of failures; and texts that look like it and are none.
 
 The texts in fixtures/cann have the formats of public ones; names, paths and numbers are others.
@@ -268,6 +269,49 @@ def test_R3_what_the_device_tells_of_a_stream_and_who_points_up_to_it(what: str,
     assert f"Error code {code}. Stream 9." in found.sentence
     apart = STREAM.format(device=3, what=what, code=code).replace("\n", "\n" + "tank 2 is open\n" * 9, 1)
     assert "on NPU 3" not in verdict(apart + THROWN).sentence  # it is not right above
+
+
+LAUNCH = """ERROR 02-11 11:32:58 engine.py:389] call aclnnPumpFillV3 failed, detail:EZ1001: [PID: 4711] 2026-02-11-11:32:58.201.638 PumpFill LaunchAicore failed.
+ERROR 02-11 11:32:58 engine.py:389]         TraceBack (most recent call last):
+ERROR 02-11 11:32:58 engine.py:389]         {}
+ERROR 02-11 11:32:58 engine.py:389]         Kernel GetWorkspace failed. opType: 5
+ERROR 02-11 11:32:58 engine.py:389]         PumpFill LaunchAicore failed.
+ERROR 02-11 11:32:58 engine.py:389]
+ERROR 02-11 11:32:58 engine.py:389] [ERROR] 2026-02-11-11:32:58 (PID:4711, Device:1, RankID:-1) ERR01100 OPS call acl api failed
+"""
+
+
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (
+            "Cannot find bin of op PumpFill, integral key 0/1/|bf16/ND/.",
+            ": Cannot find bin of op PumpFill, integral key 0/1/|bf16/ND/",
+        ),
+        ("Tiling of PumpFill needs 4 tanks", ": Tiling of PumpFill needs 4 tanks"),
+        ("Rectify the fault based on the error information in the ascend log.", ""),
+    ],
+)
+def test_the_reason_of_a_launch_that_failed_stands_below_its_head(reason: str, said: str) -> None:
+    assert verdict(LAUNCH.format(reason)).sentence.startswith(
+        f"Process 4711: operator aclnnPumpFillV3 failed on NPU 1{said}."
+    )
+
+
+def test_an_operator_of_a_library_is_named_with_the_user_s_line_and_its_reason_is_whole() -> None:
+    said = "RuntimeError: InnerRun:build/compiler_depend.ts:230 OPS function error: PumpFill, error code is 500002\n"
+    log = f"""Traceback (most recent call last):
+  File "/w/pump.py", line 45, in fill
+    fill_all()
+{said}[ERROR] 2026-03-04-12:57:08 (PID:4711, Device:0, RankID:-1) ERR01100 OPS call acl api failed
+[Error]: A GE error occurs in the system.
+        Rectify the fault based on the error information in the ascend log.
+E40024: 2026-03-04-12:56:24.963.302 Failed call Python Func/Meathod [fill_c], Reason[SystemError: no lid for '#' tanks
+]
+        Possible Cause: The Python Func/Meathod does not exist.
+"""
+    begins = "Process 4711: operator PumpFill failed on NPU 0: Failed call Python Func/Meathod [fill_c], Reason[SystemError: no lid for '#' tanks], raised at fill (pump.py:45)."
+    assert verdict(log).sentence.startswith(begins)
 
 
 def test_the_head_of_a_device_s_report_alone_is_none() -> None:
