@@ -81,8 +81,9 @@ class HostEnded:
     ) -> Finding:
         snapshot = state.snapshot
         first = told[0]
-        other = f"{told[1].sentence}." if len(told) == 2 else f"{many(len(told) - 1, 'more line')} of this kind."
-        more = f" {other}" if len(told) > 1 else ""
+        others = [said for said in told[1:] if said.sentence != first.sentence]
+        other = f"{others[0].sentence}." if len(others) == 1 else f"{many(len(others), 'more line')} of this kind."
+        more = f" {other}" if others else ""
         at = thrown_at(first, state) if kind is Kind.WORKER else in_test(first, state) if kind is Kind.ABORTED else ""
         finding = Finding(
             rule=self.name,

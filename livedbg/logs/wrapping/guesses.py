@@ -207,6 +207,22 @@ def _builds(row: Row, layer: Layer) -> Layer | None:
     return layer if rise and same and (row.sure or row.long or len(times) > 2) else None
 
 
+_elapsed = by(r"\d{1,6}\.\d{1,3}(?: |$)")
+_NUMBER: Final = lazy_re(r"\s{0,40}[-+]?\d[\d.,]{0,40}(?:e[-+]?\d{1,4})?(?:[\s,;|]|$)")
+
+
+def _errors_of_builds(row: Row, layer: Layer) -> Layer | None:
+    """BuildKit's seconds alone, as it prints the step that failed once more: many lines come at the same time.
+
+    A table of marks looks alike, but for what surely begins a line.
+    """
+    times = [text.partition(" ")[0] for text in row.texts]
+    rise = all(float(a) <= float(b) for a, b in pairwise(times))
+    words = not any(_NUMBER.match(one.text) for one in row.inner)
+    same = len(times) > 2 and len(set(times)) * 3 <= len(times) * 2
+    return layer if rise and words and same and row.sure else None
+
+
 # quoted and pasted text
 
 _BAR: Final = lazy_re(r" {0,2}\d{1,3}%\|")
@@ -281,6 +297,7 @@ GUESSES: Final[tuple[Guess, ...]] = (
         _pods,
     ),
     Guess("#", r"#\d{1,4} \d{1,6}\.\d", _since, _builds),
+    Guess("0123456789", r"\d{1,6}\.\d{1,3}(?: |$)", _elapsed, _errors_of_builds),
     Guess(ascii_letters, r"[A-Za-z][\w.-]{0,61}?\d[\w.-]{0,61}:", _host, _hosts),
     Guess(">", ">", by(r"(?:>(?!>>) ?){1,5}"), _quotes),
     Guess(" \t", "", _indented, _indents),
