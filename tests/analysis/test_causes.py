@@ -369,7 +369,10 @@ NOTICED = "mpirun noticed that process rank {} with PID 8 on node n1 exited on s
 @pytest.mark.parametrize(
     ("text", "begins"),
     [
-        ("free(): invalid pointer\n" + NOTICED.format(3, 6), "Rank 3: Crashed: SIGABRT: free(): invalid pointer."),
+        (
+            "free(): invalid pointer\n" + NOTICED.format(3, 6),
+            "Rank 3: Crashed: SIGABRT: free(): invalid pointer (the heap is corrupt, as glibc found in free).",
+        ),
         (KEY + NOTICED.format(3, 11), "Crashed in collate"),  # no signal is spoken of
         ("free(): invalid pointer\n" + NOTICED.format(3, 6) + NOTICED.format(4, 6), "Crashed: SIGABRT"),
         (f"free(): invalid pointer\n{KEY}{NOTICED.format(3, 6)}", "Crashed: SIGABRT"),

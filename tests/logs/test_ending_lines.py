@@ -1062,10 +1062,18 @@ def test_an_assertion_that_python_called_has_both_places() -> None:
     assert verdict(text).sentence == said
 
 
+def test_what_glibc_aborts_is_told_with_what_it_said_last_and_how_many() -> None:
+    twice = "corrupted size vs. prev_size\n" * 2
+    heap = "Crashed: SIGABRT: corrupted size vs. prev_size (the heap is corrupt, as glibc found in free)"
+    assert verdict(f"pump 3 is closed\n{twice}").sentence == f'{heap} (in 2 processes), after "pump 3 is closed".'
+    assert verdict(twice).sentence == f"{heap} (in 2 processes)."
+
+
 def test_a_place_without_a_line_takes_nothing_from_the_reason() -> None:
     stack = "*** SIGABRT received at time=1 on cpu 1 ***\n    @     0x55d1f9a5a1b  pool::give()\n"
     said = verdict(f"free(): double free detected in tcache 2\n{stack}").sentence
-    assert said == "Crashed in pool::give: SIGABRT: free(): double free detected in tcache 2."
+    reason = "free(): double free detected in tcache 2 (the heap is corrupt, as glibc found in free)"
+    assert said == f"Crashed in pool::give: SIGABRT: {reason}."
 
 
 @pytest.mark.parametrize(

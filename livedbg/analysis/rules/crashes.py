@@ -26,11 +26,11 @@ from livedbg.analysis.postmortem.exceptions import (
     way_of,
     with_referred,
 )
-from livedbg.analysis.postmortem.lines import begun_before, last_error, proof_of, shown
+from livedbg.analysis.postmortem.lines import begun_before, last_error, lines_before, proof_of, shown
 from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of
-from livedbg.logs.last_words import telling_line
+from livedbg.logs.last_words import step_of, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.model import FAILED_TESTS, FAULT, CauseClass, Evidence, ExceptionHit, Process, Severity
 from livedbg.model.snapshot import Snapshot
@@ -44,7 +44,8 @@ _DUMPED: Final = frozenset(
 _FEW: Final = 50
 _SAID: Final = 200  # characters of the error that output ends with
 _BEGUN: Final = 120  # characters of a line
-_ABRUPT: Final = ("signal", "glibc-abort")
+_ABORTED: Final = "glibc-abort"
+_ABRUPT: Final = ("signal", _ABORTED)
 
 
 class Crash:
@@ -100,15 +101,16 @@ class Crash:
         well = went_well(about)
         went_on = survived(hit, snapshot) if not (alive or well) else ""
         fatal = kind != WARNED and not (alive or well or went_on or ended_on_request(snapshot))
-        again = f" ({hit.count} times)" if hit.count > 1 else ""
+        times = "in {} processes" if kind == _ABORTED else "{} times"  # each aborts but once
+        again = f" ({times.format(hit.count)})" if hit.count > 1 else ""
         own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
         text = with_referred(text, hit, snapshot)
         if own is not None and (line := line_of(own)):
             text = text.replace(f"{line}: ", "", 1)
-        begun = begun_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot) if fatal else ""
+        begun = _begun(hit, kind, snapshot) if fatal else ""
         if begun and kind in _ABRUPT and not hit.stack:
-            text = f'{text}, after "{begun[:_BEGUN]}"'
+            text, again = f'{text}{again}, after "{begun[:_BEGUN]}"', ""
         if kind == FAILED_TESTS and (root := _of_peer(hit, state)):
             text = f"{hit.type}: {root.rstrip('.')}; it led to {telling_line(hit.message)}"
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
@@ -185,6 +187,15 @@ class Crash:
             next=() if place else (hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
+
+
+def _begun(hit: ExceptionHit, kind: str, snapshot: Snapshot) -> str:
+    """Return what a program did last, by the line before its end; if glibc aborted it, whatever it said last."""
+    log, line = hit.source or "", hit.first_line or hit.line or 0
+    if kind != _ABORTED:
+        return begun_before(log, line, hit.writer, snapshot)
+    said = lines_before(log, line, hit.writer, snapshot, hit.count + 1)
+    return next((text for text in said if text and text not in hit.message and step_of(text) is None), "")
 
 
 def _next(hit: ExceptionHit, fault: ExceptionHit | None, snapshot: Snapshot) -> tuple[str, ...]:
