@@ -15,13 +15,13 @@ from typing import Final
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 
-_FILES: Final = lazy_re(
-    r"/torch/(?:_ops\.py|_library/|_utils\.py|utils/_(?:contextlib|device)\.py|_dynamo/eval_frame\.py"
-    r"|testing/(?:_internal/|_comparison\.py))"
-    r"|/numpy/testing/|/pandas/(?:_testing/|util/testing\.py)|/absl/testing/|/unittest/(?:case|async_case|mock)\.py"
-    r"|/jax/_src/(?:(?:public_)?test_util|traceback_util|api_boundary)\.py"
-    r"|/tensorflow/python/(?:framework/test_util|util/traceback_utils)\.py"
+_PLACES: Final = lazy_re(
+    r"/_ops\.py:__call__$|/_utils\.py:reraise$|/utils/_(?:contextlib|device)\.py:|/_dynamo/eval_frame\.py:"
+    r"|/testing/(?:_internal/|_comparison\.py:)|/numpy/testing/|/pandas/(?:_testing/|util/testing\.py:)|/absl/testing/"
+    r"|/unittest/(?:case|async_case|mock)\.py:|/jax/_src/(?:(?:public_)?test_util|traceback_util|api_boundary)\.py:"
+    r"|/tensorflow/python/(?:framework/test_util|util/traceback_utils)\.py:"
 )
+"""File and function."""
 _AGAIN: Final = lazy_re(
     r"raise (?:type\(\w{1,40}\)\(|exc_info\[1\]|\w{1,40}\.with_traceback\("
     r"|(?:self|cls)\.(?:\w{0,20}_)?(?:exc|err|error|exception)(?: from \w{1,60})?$)"
@@ -31,7 +31,7 @@ _AGAIN: Final = lazy_re(
 
 def passes_on(frame: Frame) -> bool:
     """Return whether a frame only passes on what failed in another one (P1)."""
-    if _FILES.search(f"/{frame.file or ''}") is not None:
+    if _PLACES.search(f"/{frame.file or ''}:{frame.function}") is not None:
         return True
     shown = frame.source[:1] if frame.source_from == (frame.line or 0) else ()
     return bool(shown and _AGAIN.match(shown[0].strip()))

@@ -46,7 +46,7 @@ def test_P1_only_what_raises_the_same_exception_passes_it_on(source: str, passed
 @pytest.mark.parametrize(
     ("file", "passed"),
     [
-        (f"{PACKAGES}/torch/_ops.py", True),
+        (f"{PACKAGES}/torch/utils/_device.py", True),
         (f"{PACKAGES}/torch/utils/_contextlib.py", True),
         ("/home/me/pytorch/torch/testing/_internal/common_utils.py", True),
         (f"{PACKAGES}/numpy/testing/_private/utils.py", True),
