@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
-from livedbg.adapters.hosts.library_calls import library_call
+from livedbg.adapters.hosts.library_calls import awaited_in, collective_in, library_call, with_public_name
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.completed import completed_in
@@ -45,6 +45,8 @@ class Kind(StrEnum):
 
 _STACK: Final = "stack"
 """Kind of the signature of a stack that somebody printed."""
+_WAITS: Final = "waits in"
+_COLLECTIVE: Final = "in the collective"
 _PLACES: Final = 3
 _PROOFS: Final = 6
 _SUMMED_UP: Final = 12  # lines
@@ -137,15 +139,15 @@ class StacksPrinted:
         for said in told:
             who = said.writer or said.message.values.get("who", "")
             at.setdefault(_place_in(said.stack, state.code), []).append(who)
-        places = sorted(at.items(), key=lambda place: len(place[1]))
-        where = [f"{_some(who)} in {place}" for place, who in places[:_PLACES]]
+        places = sorted(at.items(), key=lambda place: (not place[0].startswith((_WAITS, _COLLECTIVE)), len(place[1])))
+        where = [f"{_some(who)} {place}" for place, who in places[:_PLACES]]
         more = f"; {many(len(places) - _PLACES, 'more place')}" if len(places) > _PLACES else ""
         newest = max(told, key=lambda said: said.message.last)
         stands = not lives(snapshot) and not goes_on_after(newest.evidence, snapshot)
         yield Finding(
             rule=self.name,
             severity=Severity.WARNING,
-            sentence=f"{many(len(told), 'stack')} printed: {', '.join(where)}{more}.",
+            sentence=f"{'Stacks' if len(told) > 1 else 'A stack'} printed: {', '.join(where)}{more}.",
             evidence=tuple(proof for said in told for proof in said.evidence)[:_PROOFS],
             next=steps_of(newest),
             since_wall_ns=newest.at_wall_ns,
@@ -155,7 +157,15 @@ class StacksPrinted:
 
 
 def _place_in(stack: Sequence[Frame], code: UserCode) -> str:
-    """Return the user's frame with what it called: `fill (plant.c:15), in pthread_mutex_lock (libpthread.so.0)`."""
+    """Return the user's frame with what it called: `in fill (plant.c:15), in pthread_mutex_lock (libpthread.so.0)`.
+
+    Of a call that waits: `waits in MPI_Bcast (libmpi.so.12), in fill (plant.c:15)`, or `in the collective all_reduce`.
+    """
+    for at, says in ((awaited_in(stack), _WAITS), (collective_in(stack), _COLLECTIVE)):
+        if at is not None:
+            caller = code.frame_of(stack[at + 1 :])
+            places = [place_text(frame) for frame in (with_public_name(stack[at]), caller) if frame is not None]
+            return f"{says} {', in '.join(places)}"
     call = library_call(stack)
     outside = stack if call is None else stack[call + 1 :]
     own = code.frame_of(outside)
@@ -167,7 +177,7 @@ def _place_in(stack: Sequence[Frame], code: UserCode) -> str:
         called = called or next((frame for frame in inner[::-1] if frame.function != "??"), None)
     else:
         called = stack[call]
-    return ", in ".join(place_text(frame) for frame in (own, called) if frame is not None)
+    return f"in {', in '.join(place_text(frame) for frame in (own, called) if frame is not None)}"
 
 
 def _some(who: Sequence[str]) -> str:

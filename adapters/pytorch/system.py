@@ -20,7 +20,7 @@ SYSTEM: Final = System(
         modules=(r"lib(?:torch|c10|shm\.so|caffe2)", r"_C\.cpython-"),
         files=(
             r"/(?:site|dist)-packages/(?:torch\w*|functorch|triton)/",
-            r"/torch/(?:_\w+|ao|autograd|cuda|distributed|export|fx|jit|multiprocessing|nn|optim|utils)(?:/|\.py$)",
+            r"/torch/(?:_\w+|ao|autograd|cuda|distributed|export|fx|jit|multiprocessing|nn|optim|testing|utils)(?:/|\.py$)",
             r"/torchinductor_",
             r"/(?:triton/(?:compiler|language|runtime|backends)|helion/(?:_\w+|autotuner|language|runtime))(?:/|\.py$)",
         ),

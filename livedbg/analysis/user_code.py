@@ -11,7 +11,8 @@ Invariants:
         taken and whatever was queried before.
     user_code.U2. A frame of the user's with a source line is preferred; else a function of a program without debug
         information; else the innermost frame of a package, of a framework, of the standard library, in this order. A
-        frame of libc, of the C++ library, of an interpreter, or without a name, is never the place.
+        frame of libc, of the C++ library, of an interpreter, or without a name, is never the place. One that passes on
+        what another frame did (livedbg.logs.passed_on) counts as one of the standard library.
     user_code.U3. In a thread that runs Python, a native frame is preferred only if its source line is known and the
         user's: else it is inside an extension that the user's Python code called.
 """
@@ -29,6 +30,7 @@ from msgspec import Struct
 
 from livedbg.analysis.place_names import Placed, plain_name, rust_name
 from livedbg.analysis.python_calls import full_call, python_call
+from livedbg.logs.passed_on import passes_on
 from livedbg.model import Frame, Stack
 from livedbg.text.patterns import lazy_re
 
@@ -231,6 +233,8 @@ class UserCode:
             inside = self.inside(frame)
             if inside is Inside.UNLINED and runs_python:
                 inside = Inside.PACKAGE  # U3
+            if inside < Inside.LIBRARY and passes_on(frame):
+                inside = Inside.LIBRARY
             if inside < least:
                 best, least = frame, inside
                 if inside is Inside.USER:

@@ -145,7 +145,14 @@ _FAILURE = lazy_re(r"(?:unknown file|[^\s:]{1,300}:\d{1,9}): Failure$")
 _CAUGHT: Final = '" thrown in '
 """How GoogleTest quotes what a test threw (googletest/src/gtest.cc, FormatCxxExceptionMessage)."""
 _RUNNER: Final = ("[  FAILED  ]", "[ RUN      ]", "[----------]", "[==========]", "[       OK ]", "[  PASSED  ]")
-_WHAT = "what():"  # of an uncaught exception of C++, where a page took the blanks before it
+_ANNOUNCED: Final = "terminate called after "
+_WHAT = lazy_re(
+    r"what\(\):|['\u2019]\s{0,8}$"
+)  # of an uncaught exception of C++, where a page took the blanks before it
+_PIECES = lazy_re(r"what\(\):|terminate called after |[\w:<>, ]{0,200}['\u2019]\s{0,8}$")
+"""The rest of the announcements of such exceptions that several processes wrote into each other."""
+_WHOLE = lazy_re(r"[^'\u2018\n]{1,80}['\u2018][^'\u2019\n]{1,4000}['\u2019]\s{0,8}$")
+"""One that no other process wrote into."""
 _RULE = "========="  # what some tools begin each line of a report with
 _PYTHON_SHAPES = frozenset({"python", "dated", "glog", "bracketed"})
 
@@ -208,6 +215,11 @@ class _State(Enum):
     HEADLESS = auto()  # inside a traceback whose head is cut off
 
 
+def _awaited_of(announcement: str) -> re.Pattern[str]:
+    """Return what goes on with the announcement of an exception of C++."""
+    return _PIECES if _WHOLE.match(announcement) is None else _WHAT
+
+
 class Continuation:
     """The lines of one record.
 
@@ -221,6 +233,7 @@ class Continuation:
         *(
             "_announced",
             "_awaits",
+            "_begun",
             "_cut",
             "_details",
             "_headed",
@@ -251,7 +264,8 @@ class Continuation:
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
         self._ruled = message.startswith(_RULE)
         self._awaits = awaits_reason(message)
-        self._thrown = message.startswith("terminate called after ")
+        self._thrown = _awaited_of(message) if message.startswith(_ANNOUNCED) else None
+        self._begun = message if self._thrown is _WHAT else ""
         self._plain = shape == "plain"
         self._row = self._plain and message[:1] == "|" and _ROW.match(message) is not None
         self._indented = self._plain and message[:1].isspace()
@@ -283,7 +297,8 @@ class Continuation:
         """Count `line` (without header) if it belongs to this record; return whether it does."""
         placed = self._placed > 0 and line.strip() != "" and ": error: " not in line
         self._placed = self._placed - 1 if placed and not line.endswith("' failed.") else 0
-        awaited = placed or self._awaits or (self._thrown and line.startswith(_WHAT))
+        thrown = self._thrown is not None and (self._thrown.match(line) is not None or line == self._begun)
+        awaited = placed or self._awaits or thrown
         if self.lines >= MAX_LINES or not (self._belongs(line) or (awaited and _TRACEBACK.match(line) is None)):
             return False
         self._awaits = awaits_reason(line)

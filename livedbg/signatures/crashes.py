@@ -18,7 +18,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
-from textwrap import shorten
 from typing import Final
 
 from msgspec import Struct, field
@@ -33,6 +32,7 @@ from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.said import Said
 from livedbg.signatures.templates import frame_of
 from livedbg.text.patterns import lazy_re
+from livedbg.text.shortening import shortened
 
 _NEWLINE: Final = "\n"
 _WENT_ON: Final = "the run went on after it"
@@ -244,8 +244,10 @@ class TestRun(Struct):
         self.headed = self.headed or self.over or not told.keys().isdisjoint(_RUNS)
         if not self.headed:
             self.next.name = self.next.name or told.get("def", "")
-            if "entry" in told and (self.next.name or self.placed or self.quoted or not self.raised):
-                self.placed.setdefault("", told["entry"])
+            entry = next((said for said in every if said.code == "entry"), None)
+            if entry is not None and (self.next.name or self.placed or self.quoted or not self.raised):
+                self.next.name = self.next.name or ("" if self.placed else entry.facts.values.get("test", ""))
+                self.placed.setdefault("", entry.sentence)
             if "quoted" in told and not self.raised:
                 self.quoted = told["quoted"]
         plain = bool(frames and self.section) and not self.captured and self.section not in self.raised
@@ -336,7 +338,7 @@ def _place_in(name: str, frames: Sequence[Frame]) -> str:
 
 
 def _reason(text: str) -> str:
-    return shorten(telling_line(text.strip()), _WHY, placeholder=" …") if text else ""
+    return shortened(" ".join(telling_line(text.strip()).split()), _WHY) if text else ""
 
 
 class CrashDecoder(LogDecoder):

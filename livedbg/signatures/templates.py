@@ -15,7 +15,9 @@ from functools import cache
 from typing import Final
 
 from livedbg.logs.last_words import telling_line
+from livedbg.logs.passed_on import passes_on
 from livedbg.logs.tracebacks import innermost_raised, plain_form
+from livedbg.model import Frame
 from livedbg.text.commands import program_of, with_brief_commands
 from livedbg.text.demangling import demangled_symbol
 from livedbg.text.patterns import lazy_re
@@ -25,8 +27,7 @@ from livedbg.text.shortening import shortened
 _TOKEN: Final = lazy_re(
     r"\\(?P<plain>[\[\]{}\\])|\{(?P<names>[a-z_][\w-]*(?::[a-z0-9-]+)*(?:\|[a-z_][\w-]*(?::[a-z0-9-]+)*)*)\}|(?P<sign>[\[\]{}])"
 )
-_FRAME: Final = r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:(,?) in ([^\s\"]{1,200}))?"
-_HEAD: Final = "Traceback (most recent call last)"
+_FRAME: Final = r"File \"([^\"\n]{1,400})\", line (\d{1,9})(?:(,?) in (<[^>\n]{1,100}>|[^\s\"]{1,200}))?"
 _SHELL_ADDS: Final = 128
 _FAULTS: Final = (signal.SIGILL, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGKILL, signal.SIGSEGV)
 _SHORT: Final = 160
@@ -103,23 +104,24 @@ def frame_of(text: str) -> str:
     """Return `main (train.py:45)`: the innermost Python frame of a text that is in no library; or the innermost.
 
     Of chained tracebacks the relevant one counts. Without a head, a traceback has it last, and a comma before the
-    function; faulthandler has it first, and none.
+    function; faulthandler has it first, and none. One that passes on what another one did comes last.
     """
-    raised = innermost_raised(text.split("\n")) if _HEAD in text else None
-    frames = (
-        [(one.file or "", str(one.line), one.function) for one in raised.stack if one.language == "python"]
-        if raised
-        else []
-    )
+    raised = innermost_raised(text.split("\n"))
+    frames = [frame for frame in raised.stack if frame.language == "python"] if raised is not None else []
     if not frames:
         found = re.findall(_FRAME, text) or re.findall(_FRAME, "\n".join(plain_form(text.split("\n"))))
         ordered = reversed(found) if any(comma for *_, comma, _ in found) else found
-        frames = [(file, line, function) for file, line, _, function in ordered]
-    own = [frame for frame in frames if not any(sign in frame[0] for sign in _OF_LIBRARIES)]
-    if not frames:
+        frames = [Frame(function=name, file=file, line=int(line)) for file, line, _, name in ordered]
+    frame = min(frames, key=_far_from_own, default=None)
+    if frame is None:
         return ""
-    file, line, function = (own or frames)[0]
-    return f"{function or '?'} ({file.rpartition('/')[2]}:{line})"
+    return f"{frame.function or '?'} ({(frame.file or '').rpartition('/')[2]}:{frame.line})"
+
+
+def _far_from_own(frame: Frame) -> int:
+    if passes_on(frame):
+        return 2
+    return int(any(sign in (frame.file or "") for sign in _OF_LIBRARIES))
 
 
 FILTERS: Final[Mapping[str, Callable[[str], str]]] = {

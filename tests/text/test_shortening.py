@@ -35,3 +35,13 @@ def test_a_quoted_reason_at_the_end_keeps_its_begin() -> None:
     assert shortened(text, 100).startswith("the tool said 'no room is left for the table no room is left for")
     text = f"it can't be read: {'a few more words of it, ' * 5}and isn't there at all"
     assert shortened(text, 100).startswith("it can't be read: a few more words of it, a few more")
+
+
+@pytest.mark.invariant("shortening.S2")
+def test_S2_the_clause_that_says_why_is_kept() -> None:
+    first = "the plan of the plant can't be made with the tanks that were given to it by the caller"
+    why = "Tank([a, b], shape=(1,)) takes one row, but it was given two"
+    assert shortened(f"{first}: {why}", 120).endswith(f"… {why}")
+    assert shortened(f"{first}: {why}. Read the manual of the plant", 120).endswith(f"… {why}")
+    seen = f"it was given two, but one fits: {first}"
+    assert shortened(seen, 80).startswith("it was given two, but one fits: the plan")

@@ -58,7 +58,7 @@ def out_of_memory(rule: str, context: CudaContext, state: RuleInput) -> Iterator
             f"{facts.unused} are reserved by it and unused" if facts.unused else "",
             f"other processes hold memory there: {facts.others}" if facts.others else "",
         ]
-        where = f", at {facts.host}" if facts.host else ""
+        where = f", at {facts.host}" if facts.host else _raised_below(error, state)
         tried = f": {facts.tried} were requested" if facts.tried else ""
         detail = sentence_case("; ".join(filter(None, parts)))
         count = facts.count

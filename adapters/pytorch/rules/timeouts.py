@@ -268,7 +268,7 @@ def _call(said: Diagnostic, state: RuleInput) -> str:
     for hit in state.snapshot.exceptions.values():
         if (hit.source, hit.line) == (said.log, said.message.last):
             calls = (frame.function for frame in hit.stack if (frame.file or "").endswith("/distributed_c10d.py"))
-            return next(calls, "")
+            return next((call for call in calls if not call.startswith("_")), "")
     return ""
 
 

@@ -17,6 +17,7 @@ from livedbg.analysis.postmortem.survived import OwnLines, any_line, goes_on_aft
 from livedbg.analysis.postmortem.tested import test_at, test_marks
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.user_code import Inside
+from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, Severity
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case
@@ -35,14 +36,13 @@ def steps_of(*said: Diagnostic) -> tuple[str, ...]:
 def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     """Return `, at step (train.py:14)`: the user's frame in a message's traceback; else `, in test NAME`, or "".
 
-    `line` is used if the message's last line is not known.
+    It is the traceback around the message, or one right below it whose exception is cut off: what catches an exception
+    may print it first. `line` is used if the message's last line is not known.
     """
     last = said.message.last or line
-    around = [
-        hit
-        for hit in state.snapshot.exceptions.values()
-        if hit.source == said.log and hit.stack and (hit.first_line or hit.line or 0) <= last <= (hit.line or 0)
-    ]
+    hits = [hit for hit in state.snapshot.exceptions.values() if hit.source == said.log and hit.stack]
+    around = [hit for hit in hits if (hit.first_line or hit.line or 0) <= last <= (hit.line or 0)]
+    around = around or [hit for hit in hits if hit.message == CUT_OFF and hit.first_line == last + 1]
     frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
     known = frame is not None and frame.file and state.code.inside(frame) < Inside.FRAMEWORK
     if frame is not None and known and not is_of_string(frame):

@@ -268,9 +268,7 @@ def test_stacks_that_somebody_printed_are_said_the_rarest_place_first() -> None:
     ]
     said = verdict(f"{STEPS}{''.join(dumps)}")
     assert said.state is VerdictState.UNKNOWN
-    assert said.sentence.startswith(
-        "3 stacks printed: thread 9 in read (d.py:5), thread 7 and 1 other in join (r.py:3)."
-    )
+    assert said.sentence.startswith("Stacks printed: thread 9 in read (d.py:5), thread 7 and 1 other in join (r.py:3).")
 
 
 @pytest.mark.parametrize(("after", "state"), [(STEPS, None), (TRACE, CRASHED)])
@@ -309,7 +307,7 @@ def test_J3_of_the_threads_that_gdb_lists_those_that_wait_for_a_lock_are_said_be
     assert said.state is VerdictState.UNKNOWN
     lock = "in pthread_mutex_lock (libpthread.so.0)"
     assert said.sentence.startswith(
-        f"3 stacks printed: thread 14 in fill (plant.c:15), {lock}, thread 12 in drain (plant.c:35), {lock}, "
+        f"Stacks printed: thread 14 in fill (plant.c:15), {lock}, thread 12 in drain (plant.c:35), {lock}, "
         "thread 11 in main (plant.c:60), in pthread_join (libpthread.so.0)."
     )
     assert (
@@ -340,15 +338,46 @@ _WHERE = {
     "a call of a library that turns in it": (
         "(gdb) bt\n#0  0x00007f21 in turn () from /lib/libturn.so\n#1  0x00007f22 in PMPI_Wait (r=0x1) at wait.c:6\n"
         "#2  0x000055d0 in fill_tanks (n=3) at plant.c:31\n#3  0x000055d1 in main () at plant.c:90\n",
-        "a thread in fill_tanks (plant.c:31), in PMPI_Wait (wait.c:6)",
+        "a thread waits in MPI_Wait (wait.c:6), in fill_tanks (plant.c:31)",
+    ),
+    "a call that gdb shows to wait": (
+        "0x00007f21 in MPIDI_CH3I_Progress () from /usr/lib/libmpi.so.12\n"
+        "#0  0x00007f21 in MPIDI_CH3I_Progress () from /usr/lib/libmpi.so.12\n"
+        "#1  0x00007f22 in MPIC_Wait () from /usr/lib/libmpi.so.12\n"
+        "#2  0x00007f23 in PMPI_Allreduce_c () from /usr/lib/libmpi.so.12\n"
+        "#3  0x000055d0 in fill_tanks (n=3) at plant.c:31\n",
+        "a thread waits in MPI_Allreduce (libmpi.so.12), in fill_tanks (plant.c:31)",
+    ),
+    "a call that only looks": (
+        "(gdb) bt\n#0  0x00007f21 in opal_progress () from /lib/libopen-pal.so\n"
+        "#1  0x00007f22 in PMPI_Test () at test.c:6\n"
+        "#2  0x000055d0 in fill_tanks (n=3) at plant.c:31\n",
+        "a thread in fill_tanks (plant.c:31), in PMPI_Test (test.c:6)",
+    ),
+    "a call that works": (
+        "(gdb) bt\n#0  0x00007f21 in copy_tanks () from /lib/libmpi.so\n#1  0x00007f22 in PMPI_Bcast () at bcast.c:6\n"
+        "#2  0x000055d0 in fill_tanks (n=3) at plant.c:31\n",
+        "a thread in fill_tanks (plant.c:31), in PMPI_Bcast (bcast.c:6)",
     ),
 }
 
 
+def test_a_thread_in_a_collective_is_said_before_the_main_one() -> None:
+    other = 'Thread 9 (idle): "lids"\n    wait (threading.py:327)\n    shut (lids.py:3)\nThread 10 (idle)\n'
+    main = 'Thread 7 (idle): "MainThread"\n    backward (torch/autograd/__init__.py:66)\n    fill (plant.py:9)\n'
+    inner = "Thread 8 (active)\n    all_reduce (torch/distributed/distributed_c10d.py:27)\n    drain (tanks.py:2)\n"
+    said = verdict(STEPS + main + other + inner)
+    assert said.sentence.startswith(
+        "Stacks printed: thread 8 in the collective all_reduce (distributed_c10d.py:27), in drain (tanks.py:2), "
+        "thread 7 in fill (plant.py:9)"
+    )
+
+
+@pytest.mark.invariant("library_calls.L1")
 @pytest.mark.parametrize("name", _WHERE)
 def test_a_printed_stack_is_told_by_the_user_s_place_and_what_was_called_there(name: str) -> None:
     dump, said = _WHERE[name]
-    assert verdict(STEPS + dump).sentence.startswith(f"1 stack printed: {said}.")
+    assert verdict(STEPS + dump).sentence.startswith(f"A stack printed: {said}.")
     begins = "[worker3|1]: " if dump[0] == "[" else ""
     (told,) = found("stacks-printed", STEPS + dump + "".join(f"{begins}{line}\n" for line in STEPS.splitlines()))
     assert told.state is None

@@ -1,0 +1,37 @@
+"""Frames of tracebacks that pass on what another one did: none is the place of a failure while another frame is there.
+
+Such a frame raises an exception again that it was given, is a dispatcher of operators, a decorator, or a comparison of
+a library for tests.
+
+Invariants:
+    passed_on.P1. A frame that raises an exception of its own while it handles another one is a place: only one that
+        was given one, or makes one of the type of another, passes it on: a local name may be of one that it made.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
+
+_PLACES: Final = lazy_re(
+    r"/_ops\.py:__call__$|/_utils\.py:reraise$|/utils/_(?:contextlib|device)\.py:|/_dynamo/eval_frame\.py:"
+    r"|/testing/(?:_internal/|_comparison\.py:)|/numpy/testing/|/pandas/(?:_testing/|util/testing\.py:)|/absl/testing/"
+    r"|/unittest/(?:case|async_case|mock)\.py:|/jax/_src/(?:(?:public_)?test_util|traceback_util|api_boundary)\.py:"
+    r"|/tensorflow/python/(?:framework/test_util|util/traceback_utils)\.py:"
+)
+"""File and function."""
+_AGAIN: Final = lazy_re(
+    r"raise (?:type\(\w{1,40}\)\(|exc_info\[1\]|\w{1,40}\.with_traceback\("
+    r"|(?:self|cls)\.(?:\w{0,20}_)?(?:exc|err|error|exception)(?: from \w{1,60})?$)"
+    r"|(?:six\.)?reraise\("
+)
+
+
+def passes_on(frame: Frame) -> bool:
+    """Return whether a frame only passes on what failed in another one (P1)."""
+    if _PLACES.search(f"/{frame.file or ''}:{frame.function}") is not None:
+        return True
+    shown = frame.source[:1] if frame.source_from == (frame.line or 0) else ()
+    return bool(shown and _AGAIN.match(shown[0].strip()))
