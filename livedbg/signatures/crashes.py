@@ -224,7 +224,7 @@ class TestRun(Struct):
         if last is not None:
             last.place = last.place or told.get("at", "")
             last.said = last.said or _reason(raised or told.get("because", ""))
-            if "more" in told and last.said.endswith("!"):
+            if "more" in told and last.said.endswith(("!", ":", "AssertionError")):
                 last.said = _reason(f"{last.said}: {told['more']}")
         explained = bool(raised) and last is not None and last.name == printed and last.said == _reason(raised)
         because = explained or bool(told.keys() & {"ended", "because", "more"}) or bool(named.get("said"))
