@@ -179,7 +179,8 @@ _FOCUS: Final = lazy_re(
     r"warp (?P<warp>\d+), lane (?P<lane>\d+)"
 )
 _TRIGGERED: Final = lazy_re(
-    r"The exception was triggered at PC 0x[0-9a-f]{1,16} .{0,2000}?\(?(?P<file>[\w./+-]{1,400}):(?P<line>\d{1,9})\)?"
+    r"The exception was triggered at PC 0x[0-9a-f]{1,16} {1,4}(?P<function>[A-Za-z_].{0,2000}?)?(?<= )\(?"
+    r"(?P<file>[\w./+-]{1,400}):(?P<line>\d{1,9})\)?"
 )
 _STOP_FRAME: Final = lazy_re(
     r"(?:#0 {1,100})?(?:0x(?P<address>[0-9a-fA-F]{1,16}) in )?(?P<function>.{1,4000}?)"
@@ -323,17 +324,21 @@ class DeviceStops(DeviceException):
         triggered = _TRIGGERED.match(line[:_LONGEST])
         if triggered is not None:
             self._open.where = place_of(triggered["file"], triggered["line"])
+            self._open.kernel = kernel_name((triggered["function"] or "").strip())
         elif focus is not None:
             self._open.block, self._open.thread = _point(focus["block"]), _point(focus["thread"])
             self._open.attributes.update({name: focus[name] for name in ("device", "sm", "warp", "lane")})
         elif frame is not None:
-            self._open.kernel = kernel_name(frame["function"])
+            self._open.kernel = self._open.kernel or kernel_name(
+                frame["function"].strip()
+            )  # that one may be inlined into it
             self._open.attributes.update({"grid": frame["grid"], "block_size": frame["blockdim"]})
             if frame["file"]:
                 self._open.where = place_of(frame["file"], frame["line"])
             address = int(frame["address"], 16) if frame["address"] else None
             where = int(frame["line"]) if frame["line"] else None
-            self._open.frames = (Frame(frame["function"], frame["file"], where, DEVICE, address=address),)
+            if frame["function"].strip():  # else the debugger wrapped the line before its dimensions
+                self._open.frames = (Frame(frame["function"], frame["file"], where, DEVICE, address=address),)
             return self.end()
         return []
 

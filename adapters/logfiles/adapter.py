@@ -178,8 +178,9 @@ class LogAdapter(Adapter):
         from livedbg.session.signatures import book
         from livedbg.signatures.crashes import CrashDecoder
         from livedbg.signatures.decoder import SignatureDecoder
+        from livedbg.signatures.hung_tasks import HungTasks
 
-        return (CrashDecoder(), SignatureDecoder(lambda: book(request.signatures)[0]))
+        return (CrashDecoder(), SignatureDecoder(lambda: book(request.signatures)[0], [HungTasks()]))
 
     async def run(self, context: Context) -> None:
         try:

@@ -188,6 +188,7 @@ class SourceFeed:
             lines=lines,
             format=self._assembler.format or self._format,
             last_wall_ns=self._newest_ns,
+            undated=self._assembler.clock.is_guess(self._newest_ns),
             errors=errors.count,
             first_error_line=errors.first,
             first_error=errors.first_text,

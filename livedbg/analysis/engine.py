@@ -227,9 +227,11 @@ class Diagnostician:
             from livedbg.analysis.postmortem.beside import with_beside
             from livedbg.analysis.postmortem.causes import by_cause
             from livedbg.analysis.postmortem.exceptions import with_exceptions
+            from livedbg.analysis.postmortem.undated import without_guessed_times
 
             read = read_again(with_exceptions(made, snapshot), snapshot)
-            findings = with_beside(ranked(by_cause(read.findings, state), state), snapshot)
+            told = with_beside(ranked(by_cause(read.findings, state), state), snapshot)
+            findings = without_guessed_times(told, snapshot)
         else:
             read = read_again(made, snapshot)
             findings = ranked(read.findings, state)

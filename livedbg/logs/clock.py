@@ -4,6 +4,10 @@ Missing parts of a stamp are taken from the reference of its source (the modific
 glog stamp, unless the log has that day with its year, the day of a time of day. Stamps without a zone are in the local
 time of this host. CLOCK_MONOTONIC becomes wall time by an anchor line if the log has one (both clocks read at one
 moment), otherwise by the clocks of this host, as long as that is plausible.
+
+Invariants:
+    clock.G1. A year, or the boot of a time since it, that nobody wrote down is a guess, unless the file was last
+        written about when its newest record was: within a day, or a minute.
 """
 
 from __future__ import annotations
@@ -22,6 +26,8 @@ _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 _CACHE_SIZE = 4096
 _SLACK_NS = 5 * NS  # how far a record may be ahead of its file's modification time
 _DAY_S = 86_400
+_BOOT_WITHIN_NS: Final = 60 * NS
+_YEAR_WITHIN_NS: Final = _DAY_S * NS
 _DATED: Final = lazy_re(r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)[-T ]\d\d:\d\d:\d\d")
 _POWERS = tuple(10**power for power in range(10))
 
@@ -44,6 +50,7 @@ class SourceClock:
         self.reference_ns = time.time_ns() if reference_ns is None else reference_ns
         self._host_offset_ns = time.time_ns() - time.monotonic_ns() if host_offset_ns is None else host_offset_ns
         self._anchor_offset_ns: int | None = None
+        self._guessed: tuple[int, int] | None = None  # the last time that was, and how near to the reference proves it
         self._seconds: dict[str, int | None] = {}
         self._years: dict[tuple[int, int], int] = {}  # by month and day
 
@@ -62,7 +69,18 @@ class SourceClock:
         if self._anchor_offset_ns is not None:
             return mono_ns + self._anchor_offset_ns
         wall_ns = mono_ns + self._host_offset_ns
-        return wall_ns if wall_ns <= self.reference_ns + _SLACK_NS else None
+        if wall_ns > self.reference_ns + _SLACK_NS:
+            return None
+        self._guessed = wall_ns, _BOOT_WITHIN_NS
+        return wall_ns
+
+    def is_guess(self, newest_ns: int | None) -> bool:
+        """Return whether the times of the source are a guess (G1); `newest_ns` is that of its newest record."""
+        if self._guessed is None or newest_ns is None:
+            return False
+        guessed_ns, within_ns = self._guessed
+        own = abs(guessed_ns - newest_ns) <= _YEAR_WITHIN_NS  # else its records have other times than those
+        return own and abs(self.reference_ns - newest_ns) > within_ns
 
     def date_time(self, second: str, fraction: str | None, zone: str | None = None) -> int | None:
         """Parse `YYYY?MM?DD?HH:MM:SS`, with any one separator between the fields.
@@ -91,6 +109,8 @@ class SourceClock:
             found = self._second(f"{year}{key}", f"{year}-{month:02}-{day:02} {clock}", None)
             if known is None and found is not None and found > self.reference_ns // NS + _DAY_S:
                 found = self._second(f"{year - 1}{key}", f"{year - 1}-{month:02}-{day:02} {clock}", None)
+            if known is None and found is not None:
+                self._guessed = found * NS, _YEAR_WITHIN_NS
             self._remember(key, found)
         return _with_fraction(self._seconds[key], fraction)
 

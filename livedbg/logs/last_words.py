@@ -222,6 +222,19 @@ def says_exit(record: LogRecord) -> bool:
     return _says_exit(line) and not _is_no_end(line)
 
 
+_TRACED: Final = lazy_re(
+    r"\+{1,4} (?:(?P<own>\w{1,100}=\S{0,1000}$|(?:\[|:|\.|\(\(|echo|printf|set|cd|pushd|popd|export|declare|local|unset"
+    r"|shift|source|shopt|trap|true|false|test|read|return|exit|wait|sleep|case|for)(?:\s|$))"
+    r"|(?P<command>[^\s+][^\n]{0,2000}))"
+)
+
+
+def traced_command(line: str) -> str | None:
+    """Return the command that a shell traced (`set -x`: `+ ./fill 3`); "" for one of the shell's own, None for none."""
+    traced = _TRACED.match(line)
+    return None if traced is None else traced["command"] or ""
+
+
 _UNIT: Final = lazy_re(
     r"\b(?P<kind>rule|recipe|step|task|job|target|stage|op) "
     r"(?:['\"`](?P<name>[^'\"`\s]{1,80})['\"`]|(?!(?:errors?|failures?|has|was|execution)\b)"

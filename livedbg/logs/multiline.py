@@ -78,7 +78,7 @@ _ERROR_DETAILS: Final = (
 _VISUAL_STUDIO: Final = r"(?:\[Inline Frame\] )?[^\s!(]{1,100}\.(?:exe|dll)!\S"
 _WINDOWS = lazy_re(rf"[>\s]{{0,8}}{_VISUAL_STUDIO}")
 _NATIVE_STACK = lazy_re(
-    r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|End|Process)|PC: @|@ +0x"
+    r"#\d+ +(?:0x|\S)|frame #\d+|\*\*\* (?:Check failure|Aborted|SIG|Signal|Begin|BEGIN|End|END|Process)|PC: @|@ +0x"
     r"|stack backtrace:$|\[0x[0-9a-f]+\]|/\S{1,300}\(\S{0,1000}0x[0-9a-f]{1,16}\) ?\[0x|Stack trace"
     r"|Backtrace|======= (?:Backtrace|Memory map)"
     r"|==== backtrace (?:\(tid|====)|={19,40}$"

@@ -8,12 +8,16 @@ Invariants:
     sanitizers.S1. Addresses and pids, which differ from run to run, are neither in the type nor in the message.
     sanitizers.S2. A frame is the user's own unless its function, file or module is of the sanitizer, the C or the C++
         library.
+    sanitizers.S3. The caller of an allocator that is one by its name is no place if a frame with a line is below it, of
+        another file.
+    sanitizers.S4. Of a race both accesses are told: what each did, and which thread.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import dropwhile, islice
 from typing import Final, NamedTuple
 
 from livedbg.model import Frame
@@ -50,7 +54,7 @@ _PLACES: Final = (
     lazy_re(r"^(?P<function>.+) (?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})?$"),
     lazy_re(r"^(?P<file>[^\s:]+):(?P<line>\d{1,9})(?::\d{1,9})? (?P<function>\S.*)$"),  # by a build's own symbolizer
 )
-_ACCESS: Final = lazy_re(r"^ *((?:atomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d{1,18})", re.MULTILINE)
+_ACCESS: Final = lazy_re(r"^ *((?:[Aa]tomic )?(?:READ|WRITE|[Rr]ead|[Ww]rite) of size \d{1,18})", re.MULTILINE)
 _SIGNAL_ACCESS: Final = lazy_re(r"The signal is caused by an? (READ|WRITE|UNKNOWN) memory access")
 _PLACED: Final = lazy_re(
     r"(?:0x[0-9a-f]+ is located|Address 0x[0-9a-f]+ is located(?= in)) (?P<where>.{1,200}?)(?: \[0x.*| of thread .*)?$",
@@ -63,8 +67,14 @@ _LEAK: Final = lazy_re(r"^Direct leak of (\d{1,18}) byte")
 _SECTIONS: Final = (
     ("freed", lazy_re(r"^freed by thread")),
     ("allocated", lazy_re(r"^(?:previously )?allocated by thread")),
-    ("and", lazy_re(r"^ *Previous (?P<text>(?:atomic )?(?:read|write) of size \d{1,18})")),
 )
+_RACING: Final = lazy_re(
+    r"^ *(?:Previous )?(?P<how>(?:[Aa]tomic )?(?:[Rr]ead|[Ww]rite)) of size (?P<size>\d{1,18}) at 0x[0-9a-f]{1,16} by "
+    r"(?P<who>main thread|thread T\d{1,9})\b[^\n]{0,400}:$"
+)
+_ALLOCATES: Final = lazy_re(r"(?:malloc|calloc|realloc|posix_memalign|aligned_alloc|memalign|operator new(?:\[\])?)\b")
+_FREES: Final = lazy_re(r"(?:free|operator delete(?:\[\])?)(?![\w:])")
+_WRAPS_ALLOCATOR: Final = lazy_re(r".{0,300}(?:alloc|free|strn?dup|(?:\b|_)(?:new|delete)(?:_|$))", re.IGNORECASE)
 _NOT_OWN_FUNCTION: Final = lazy_re(
     r"^(?:__interceptor_|___interceptor_|__asan|__tsan|__msan|__lsan|__ubsan|__sanitizer|__libc_start|_start$|clone3?$"
     r"|start_thread$|asan_thread_start|operator (?:new|delete)\b|(?:std|__gnu_cxx|__sanitizer)::|<null>$"
@@ -129,9 +139,9 @@ def _report(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
 
 
 def _details(text: str, lines: Sequence[str]) -> Iterator[str]:
-    access = _ACCESS.search(text)
-    if access is not None:
-        yield access[1]
+    access, race = _ACCESS.search(text), _race(lines)
+    if race or access is not None:
+        yield race or (access[1] if access is not None else "")
     signal = _SIGNAL_ACCESS.search(text)
     if signal is not None:
         verb = f"{signal[1]} of " if signal[1] != "UNKNOWN" else ""
@@ -148,14 +158,38 @@ def _details(text: str, lines: Sequence[str]) -> Iterator[str]:
         for word, begin in _SECTIONS:
             section = begin.match(line)
             if section is not None:
-                frames = own_frames(_stack(lines, number))
-                what = f"{word} {section['text']}" if begin.groups else word
-                yield f"{what} in {place_of(frames)}" if frames else what
+                place = place_of(_stack(lines, number))
+                yield f"{word} in {place}" if place else word
+
+
+def _race(lines: Sequence[str]) -> str:
+    """Return `a write of 8 bytes by thread T1 races with a free in fill at a.c:7 by the main thread` (S4), or ""."""
+    found = ((number, access) for number, line in enumerate(lines) if (access := _RACING.match(line)) is not None)
+    told: list[str] = []
+    for number, access in islice(found, 2):
+        stack = _stack(lines[number + 1 :], 0, at_once=True)
+        where = f" in {place}" if told and (place := place_of(stack)) else ""
+        who = "the main thread" if access["who"] == "main thread" else access["who"]
+        told.append(f"{_did(access['how'].lower(), int(access['size']), stack)}{where} by {who}")
+    return " races with ".join(told) if len(told) > 1 else ""
+
+
+def _did(how: str, size: int, stack: Sequence[Frame]) -> str:
+    called = stack[0].function if stack else ""
+    if _FREES.match(called) is not None:
+        return "a free"
+    if _ALLOCATES.match(called) is not None:
+        return "an allocation"
+    return f"{'an' if how[0] == 'a' else 'a'} {how} of {size} byte{'s' if size != 1 else ''}"
 
 
 def place_of(stack: Sequence[Frame]) -> str:
-    """Return the first frame of the user's own code, in words, or ""."""
-    frame = next(iter(own_frames(stack)), None)
+    """Return the first frame of the user's own code, in words, or "" (S3)."""
+    own = own_frames(stack)
+    allocates = bool(stack) and (_FREES.match(stack[0].function) or _ALLOCATES.match(stack[0].function)) is not None
+    callers = tuple(dropwhile(lambda frame: _WRAPS_ALLOCATOR.match(frame.function), own)) if allocates else own
+    known = callers if callers and callers[0].line and callers[0].file != own[0].file else own
+    frame = next(iter(known), None)
     if frame is None:
         return ""
     return f"{frame.function[:100]}{_where(frame)}"
@@ -180,13 +214,13 @@ def _undefined(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
     return SanitizerReport(WARNED, f"UndefinedBehaviorSanitizer: {kind[:100]}", _ADDRESS.sub("0x…", more), stack)
 
 
-def _stack(lines: Sequence[str], begin: int) -> tuple[Frame, ...]:
+def _stack(lines: Sequence[str], begin: int, *, at_once: bool = False) -> tuple[Frame, ...]:
     frames: list[Frame] = []
     for line in lines[begin:]:
         match = _FRAME.match(line)
         if match is not None:
             frames.append(_frame(match))
-        elif frames:
+        elif frames or at_once:
             break
         if len(frames) == _FRAMES:
             break

@@ -53,6 +53,7 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
         format: recognised format (`syslog`, `glog`, `plain`, …).
         lines: lines read so far, None while they are still being counted.
         last_wall_ns: the newest time stamp of its records.
+        undated: the year or the day of its times is a guess: their differences count, they themselves are not shown.
         errors: records of severity ERROR or worse that no decoder understands.
         first_error_line: number of the line in which the first of them begins, if known.
         first_error: the first line of the first of them.
@@ -72,6 +73,7 @@ class LogSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     size: int | None = None
     process: str | None = None
     last_wall_ns: int | None = None
+    undated: bool = False
     errors: int = 0
     first_error_line: int | None = None
     first_error: str = ""

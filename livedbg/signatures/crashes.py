@@ -90,7 +90,8 @@ def _crashes_in(text: str) -> Iterator[tuple[Said, int]]:
             yield found.said, text.count("\n", 0, found.begin) if raised is None else raised
 
 
-_LISTED: Final = "listed below:"
+_LISTED: Final = lazy_re(r"listed below:$|% tests passed, [1-9]\d{0,8} tests? failed out of \d")
+"""A summary whose runner names below it the tests that failed: GoogleTest's, CTest's."""
 _RULE, _DOTS = "-" * 79, "." * 79
 """Of Catch2's headings (lazyPrint of its console reporter)."""
 _HEADING: Final = (_RULE.encode(), _DOTS.encode())
@@ -196,10 +197,10 @@ class TestRun(Struct):
             if self.runs and self.next.place and self.next.said and len(self.failed) < _TESTS:
                 self.unnamed = self.failed.setdefault(self.runs, replace(self.next, name=self.runs)) is not None
             self.runs, self.next = begun, FailedTest()
-            if self.told is not None and begun not in self.failed:  # another run
-                self.told, self.failed = None, {}
         elif self.runs in (told.get("passed"), told.get("test")):
             self.runs = ""
+        if self.told is not None and ("starts" in told or (begun and begun not in self.failed)):  # another run
+            self.told, self.failed = None, {}
         plain = self._report(every, raised, frames)
         if "passed" in told:
             self.next = FailedTest()
@@ -223,7 +224,7 @@ class TestRun(Struct):
         if last is not None:
             last.place = last.place or told.get("at", "")
             last.said = last.said or _reason(raised or told.get("because", ""))
-            if "more" in told and last.said.endswith("!"):
+            if "more" in told and last.said.endswith(("!", ":", "AssertionError")):
                 last.said = _reason(f"{last.said}: {told['more']}")
         explained = bool(raised) and last is not None and last.name == printed and last.said == _reason(raised)
         because = explained or bool(told.keys() & {"ended", "because", "more"}) or bool(named.get("said"))
@@ -437,11 +438,11 @@ class CrashDecoder(LogDecoder):
                 else:
                     self._remember(hit)
         if run.summary:
-            hit, listed = self._hit(record, run.said(), None), record.text.endswith(_LISTED)
+            hit, listed = self._hit(record, run.said(), None), _LISTED.search(record.text) is not None
             hit = replace(hit, id=self._told.pop(of, hit.id))
             self._runs[of] = TestRun(again=True, over=True, told=hit if listed and not run.failed else None)
             yield ExceptionSeen(hit=hit, **stamp)
-        elif run.ended:
+        elif run.ended and run.told is None:
             hit = self._hit(record, run.said(), None)
             self._seen.pop(hit.id.rpartition("/")[2], None)
             (self._nameless.discard if run.named else self._nameless.add)(of)

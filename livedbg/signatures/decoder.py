@@ -25,6 +25,7 @@ from livedbg.logs.decoder import LogDecoder
 from livedbg.model import LogRecord, LogSource, Severity
 from livedbg.model.events import Event, Stamp
 from livedbg.signatures.book import Book
+from livedbg.signatures.hung_tasks import HungTasks
 from livedbg.signatures.model import NEAR, Quiet
 from livedbg.signatures.said import LogTold, Said, Told, close, events, lines_of, part_of
 
@@ -34,20 +35,25 @@ _compiled = cache(re.compile)  # re's own cache is smaller than the signatures a
 
 
 class SignatureDecoder(LogDecoder):
-    """Makes a diagnostic of each message that a signature finds. The book is read when a log is."""
+    """Makes a diagnostic of each message that a signature finds. The book is read when a log is.
+
+    Args:
+        readers: of what stands below such messages.
+    """
 
     name = "signatures"
     together = 6
 
-    def __init__(self, book: Callable[[], Book]) -> None:
+    def __init__(self, book: Callable[[], Book], readers: Sequence[HungTasks] = ()) -> None:
         self._given = book
+        self._readers = readers
         self._logs: dict[str, LogTold] = {}
         self._changed: dict[str, Told] = {}
         self._quiet_until: dict[tuple[str, str], int] = {}  # by system and log: the last line of it
 
     @property
     def triggers(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        return self._book.triggers
+        return (*self._book.triggers, *self._read)
 
     @property
     def exact(self) -> Mapping[bytes, re.Pattern[bytes]]:  # type: ignore[override]
@@ -55,15 +61,23 @@ class SignatureDecoder(LogDecoder):
 
     @property
     def opens(self) -> tuple[bytes, ...]:  # type: ignore[override]
-        return self._book.opens
+        return (*self._book.opens, *self._read)
+
+    @property
+    def _read(self) -> Iterator[bytes]:
+        return (word.encode() for reader in self._readers for word in reader.words)
 
     def opened(self, source: LogSource) -> None:
         self._logs[source.id] = LogTold(source)
+        for reader in self._readers:
+            reader.opened(source)
 
     def feed(self, record: LogRecord, stamp: Stamp) -> tuple[Sequence[Event], tuple[str, ...]]:
         log = self._logs.get(record.source)
         if log is None:
             return (), ()
+        for reader in self._readers:
+            reader.take(record)
         for system, quiet, pattern in self._quiet:
             held = any(word in record.text for word in quiet.words)
             if held and pattern.search(record.text) is not None:
@@ -106,9 +120,10 @@ class SignatureDecoder(LogDecoder):
         return any(pattern.search(record.text, 0, _ASIDE) is not None for pattern in asides)
 
     def flush(self, stamp: Stamp) -> Sequence[Event]:
-        """Return the messages repeated since the last call."""
+        """Return the messages repeated since the last call, and what the readers have read."""
         changed, self._changed = self._changed, {}
-        return [event for entry in changed.values() for event in events(entry, stamp)]
+        again = (event for entry in changed.values() for event in events(entry, stamp))
+        return [*again, *(event for reader in self._readers for event in reader.told(stamp))]
 
     def _end(self, record: LogRecord, links: Mapping[str, int], log: LogTold) -> None:
         """Mark messages that a record says to be over (D3), and those that it repeats."""

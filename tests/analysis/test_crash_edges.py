@@ -160,13 +160,13 @@ STACK = (Frame(function="free", module="libasan.so"), Frame(function="update", f
         (
             WARNED,
             1,
-            "A sanitizer reported, without ending the program: app::Error, in update at model.cpp:12: boom.",
+            "app::Error, in update at model.cpp:12: boom; the sanitizer did not end the program for it.",
             None,
         ),
         (
             WARNED,
             None,
-            "A sanitizer reported, without ending the program: app::Error, in update at model.cpp:12: boom.",
+            "app::Error, in update at model.cpp:12: boom; the sanitizer did not end the program for it.",
             None,
         ),
         ("traceback", 1, "Crashed in update (model.cpp:12): app::Error: boom.", VerdictState.CRASHED),

@@ -34,3 +34,12 @@ def test_V3_it_is_told_behind_that_nothing_is_known() -> None:
 def test_V3_it_changes_no_other_verdict(end: str) -> None:
     assert verdict(f"{REFUSED}{end}").state == verdict(end).state
     assert "Noted" not in verdict(f"{REFUSED}{end}").sentence
+
+
+def test_a_line_that_is_known_to_be_harmless_speaks_of_no_failure() -> None:
+    twice = (
+        "Unable to register cuTap factory: Attempting to register factory for plugin cuTap when one has already been"
+    )
+    told = verdict(f"E0000 00:00:1773888485.503255   46822 cuda_pump.cc:83] {twice} registered\npumps: 3\n")
+    assert (told.state, told.sentence) == ("unknown", UNKNOWN)
+    assert "speaks of a failure" in verdict("I am unable to register it\npumps: 3\n").sentence

@@ -166,6 +166,36 @@ def test_monotonic_times_of_another_boot_are_not_mapped() -> None:
     assert records_of("[mono_ns=5][T0x1][INFO] f: x\n", clock)[0].wall_ns is None
 
 
+@pytest.mark.invariant("clock.G1")
+@pytest.mark.parametrize(
+    ("text", "near_s", "far_s"),
+    [
+        ("[ 4711.250000] pump: open\n", 50, 70),
+        ("W1121 03:11:22.333000 12345 pump.py:792] low\n", 80_000, 90_000),
+        ("Nov 21 03:11:22 n7 pump[7]: low\n", 80_000, 90_000),
+    ],
+)
+def test_G1_a_boot_and_a_year_are_guesses_unless_the_file_was_written_then(text: str, near_s: int, far_s: int) -> None:
+    clock = SourceClock(REFERENCE, host_offset_ns=REFERENCE - 4800 * 10**9)
+    newest_ns = records_of(text, clock)[0].wall_ns
+    assert newest_ns is not None
+    for after_s, is_guess in ((near_s, False), (far_s, True)):
+        clock.reference_ns = newest_ns + after_s * 10**9
+        assert clock.is_guess(newest_ns) is is_guess
+    assert not clock.is_guess(newest_ns - 400 * 86_400 * 10**9)  # the records have other times: a collector's
+    assert not clock.is_guess(None)
+
+
+@pytest.mark.invariant("clock.G1")
+def test_G1_what_the_log_says_is_no_guess() -> None:
+    clock = SourceClock(REFERENCE, host_offset_ns=0)
+    newest_ns = records_of("2025-11-21 03:11:22,333 ERROR x\n", clock)[0].wall_ns
+    assert not clock.is_guess(newest_ns)
+    clock.learn(["2024-11-21 03:11:20,333 INFO x"])
+    newest_ns = records_of("W1121 03:11:22.333000 12345 pump.py:792] low\n", clock)[0].wall_ns
+    assert not clock.is_guess(newest_ns)
+
+
 def test_colours_do_not_hide_a_shape() -> None:
     (record,) = records_of("\x1b[31m2026-11-21 03:11:22,333 ERROR\x1b[0m x\n")
     assert (record.severity, record.text) == (E, "2026-11-21 03:11:22,333 ERROR x")

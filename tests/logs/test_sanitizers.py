@@ -10,7 +10,7 @@ from livedbg.analysis import VerdictState
 from livedbg.logs.clock import SourceClock
 from livedbg.logs.lines import LineCutter
 from livedbg.logs.records import RecordAssembler
-from livedbg.logs.sanitizers import ENDED, WARNED, SanitizerReport, own_frames, sanitizer_report
+from livedbg.logs.sanitizers import ENDED, WARNED, SanitizerReport, own_frames, place_of, sanitizer_report
 from livedbg.model import Frame, LogRecord
 from livedbg.model.events import Stamper
 from livedbg.session.filereaders import known_log_formats
@@ -77,15 +77,16 @@ def places(report: SanitizerReport) -> list[str]:
             "gcc_race",
             WARNED,
             "ThreadSanitizer: data race",
-            "Read of size 4; global 'race_' of size 4; and write of size 4 in operator() at a.cpp:19",
+            "a read of 4 bytes by thread T2 races with a write of 4 bytes in operator() at a.cpp:19 by thread T1; "
+            "global 'race_' of size 4",
             ["operator() 19"],
         ),
         (
             "clang_race",
             WARNED,
             "ThreadSanitizer: data race",
-            "Write of size 4; global 'race_' of size 4; "
-            "and write of size 4 in race()::$_1::operator()() const at a.cpp:19",
+            "a write of 4 bytes by thread T1 races with a write of 4 bytes in race()::$_1::operator()() const at "
+            "a.cpp:19 by thread T2; global 'race_' of size 4",
             ["race()::$_0::operator()() const 19"],
         ),
     ],
@@ -95,6 +96,29 @@ def test_what_was_wrong_and_where(name: str, kind: str, what: str, message: str,
     (report,) = reports((FIXTURES / f"{name}.txt").read_bytes())
     assert (report.kind, report.type, report.message) == (kind, what, message)
     assert places(report) == where
+
+
+_RACE = """WARNING: ThreadSanitizer: data race (pid=412)
+  Write of size 8 at 0x7b1800000020 by thread T3 (mutexes: write M4):
+    #0 free ../../../../src/libsanitizer/tsan/tsan_interceptors_posix.cpp:706 (libtsan.so.2+0x4a3fe)
+    #1 pump_free lib/heap.c:130 (libpump.so.0+0x3f5b99)
+    #2 drain lib/tank.c:378 (libpump.so.0+0x348eff)
+
+  Previous atomic read of size 1 at 0x7b1800000020 by main thread:
+    #0 lid_is_open <null> (libpump.so.0+0x29caf1)
+    #1 watch lib/watch.c:49 (libpump.so.0+0x347435)
+"""
+
+
+@pytest.mark.invariant("sanitizers.S3", "sanitizers.S4")
+def test_of_a_race_both_accesses_are_told_and_what_frees_for_others_is_no_place() -> None:
+    (report,) = reports(_RACE.encode())
+    assert place_of(report.stack) == "drain at tank.c:378"
+    assert report.message == "a free by thread T3 races with an atomic read of 1 byte in lid_is_open by the main thread"
+    alone = _RACE.replace("lib/tank.c:378", "lib/heap.c:378")  # the same file: it may be the program's own
+    assert place_of(reports(alone.encode())[0].stack) == "pump_free at heap.c:130"
+    unknown = _RACE.replace("    #0 lid_is_open", "    [failed to restore the stack]\n\n    #0 lid_is_open")
+    assert reports(unknown.encode())[0].message.endswith("an atomic read of 1 byte by the main thread")
 
 
 def test_undefined_behaviour_has_its_line_and_with_a_stack_its_function() -> None:
@@ -157,7 +181,7 @@ def test_long_and_odd_lines_take_linear_time() -> None:
         (
             "gcc_race",
             None,
-            "A sanitizer reported, without ending the program: ThreadSanitizer: data race, in operator() at a.cpp:19: ",
+            "ThreadSanitizer: data race, in operator() at a.cpp:19: a read of 4 bytes by thread T2 races with ",
         ),
     ],
 )

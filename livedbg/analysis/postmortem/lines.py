@@ -20,11 +20,13 @@ from livedbg.logs.last_words import (
     serves,
     shuts_down,
     step_of,
+    traced_command,
     without_numbers,
 )
 from livedbg.logs.naming import older_attempts, series_of
 from livedbg.model import Evidence, LogRecord, LogSource, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.commands import program_of
 
 _LAST: Final = 3  # records of which one is the error that output ends with
 _BESIDE: Final = 4  # records before and after one
@@ -260,6 +262,20 @@ def begun_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
 def said_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
     """Return the line of a writer right before one, as `lines_before` does; "" without one."""
     return next(iter(lines_before(log, line, writer, snapshot, 1)), "")
+
+
+def traced_before(log: str, line: int, writer: str, snapshot: Snapshot) -> str:
+    """Return the program of the last command before a line that a shell traced (`set -x`: `+ ./fill -n 3`), or "".
+
+    One of the shell's own commands leaves nobody to say it of.
+    """
+    for one in reversed(_KNOWN.records(log, snapshot)):
+        if one.line is None or one.line >= line or one.writer != writer:
+            continue
+        traced = traced_command(one.text[one.head :])
+        if traced is not None:
+            return program_of(traced) if traced else ""
+    return ""
 
 
 def lines_before(log: str, line: int, writer: str, snapshot: Snapshot, most: int, *, after: int = 0) -> list[str]:

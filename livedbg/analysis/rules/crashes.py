@@ -26,7 +26,14 @@ from livedbg.analysis.postmortem.exceptions import (
     way_of,
     with_referred,
 )
-from livedbg.analysis.postmortem.lines import begun_before, last_error, lines_before, proof_of, shown
+from livedbg.analysis.postmortem.lines import (
+    begun_before,
+    last_error,
+    lines_before,
+    proof_of,
+    shown,
+    traced_before,
+)
 from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of
@@ -111,6 +118,9 @@ class Crash:
         begun = _begun(hit, kind, snapshot) if fatal else ""
         if begun and kind in _ABRUPT and not hit.stack:
             text, again = f'{text}{again}, after "{begun[:_BEGUN]}"', ""
+        if fatal and kind == "signal" and own is None:
+            ran = traced_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot)
+            text = f"{text.rstrip('.')}, as {ran} ran" if ran and ran not in text else text
         if kind == FAILED_TESTS and (root := _of_peer(hit, state)):
             text = f"{hit.type}: {root.rstrip('.')}; it led to {telling_line(hit.message)}"
         what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
@@ -128,12 +138,13 @@ class Crash:
             what = "An exception was logged, and its process continues"
         elif went_on:
             what = f"An exception was logged and handled or survived ({went_on})"
+        told = f"{what}: {text.rstrip('.')}{again}"
         if kind == WARNED:
-            what = "A sanitizer reported, without ending the program"
+            told = f"{text.rstrip('.')}{again}; the sanitizer did not end the program for it"
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
-            sentence=sentences(f"{what}: {text.rstrip('.')}{again}", sentence_case(hit.related)),
+            sentence=sentences(told, sentence_case(hit.related)),
             claim=text,
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=(*_evidence(hit, text, snapshot), *(fault_evidence(fault) if fault is not None else ())),

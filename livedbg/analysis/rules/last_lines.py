@@ -48,7 +48,7 @@ from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import NOTED
+from livedbg.analysis.rules.said import HARMLESS, NOTED
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import UserCode
 from livedbg.logs.assertions import MARK, without_plea
@@ -742,8 +742,11 @@ def _else_is_known(snapshot: Snapshot) -> bool:
 
 
 def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
+    harmless = {said.id for said in snapshot.diagnostics.values() if HARMLESS in said.message.marks}
     for record in snapshot.recent_logs:
-        if record.severity is not Severity.DEBUG and (number := speaks_of_failure(record.text)) is not None:
+        if record.severity is Severity.DEBUG or not harmless.isdisjoint(record.links):
+            continue
+        if (number := speaks_of_failure(record.text)) is not None:
             yield record, number
 
 

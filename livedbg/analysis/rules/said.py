@@ -24,6 +24,8 @@ from livedbg.text.wording import sentence_case
 
 NOTED: Final = "noted"
 """The mark of a message that is worth telling where nothing else is known."""
+HARMLESS: Final = "harmless"
+"""The mark of a message whose words speak of a failure, and which is none."""
 _SHOWN: Final = 10
 _PROOFS: Final = 6
 

@@ -384,6 +384,19 @@ CUDA error: an illegal memory access was encountered
             "warp 1, lane 0]\n",
             "Warp Illegal Address at pump.jl:14, by thread (32,0,0) of block (0,0,0)",
         ),
+        (
+            "CUDA Exception: Warp Misaligned Address\n"
+            "The exception was triggered at PC 0x7fff20cd8fb0  fill<64, (lid_t)1>(char const*, int)  (lid.cuh:92)\n"
+            "[Switching focus to CUDA kernel 0, grid 3, block (0,1,5), thread (0,3,0), device 0, sm 0, "
+            "warp 4, lane 0]\n0x00007fff20cd8fe0 in _INTERNAL_7bc1_9_pump_cu_92885::lid_copy<16>\n"
+            "   <<<(1,3,28),(32,4,1)>>> (to=0x7fff9bfffc88, from=0x7fff2c3a2700)\n    at /w/plant/lid.cuh:82\n",
+            "Warp Misaligned Address in kernel fill<64, (lid_t)1> at lid.cuh:92, by thread (0,3,0) of block",
+        ),
+        (
+            "CUDA Exception: Warp Illegal Address\n"
+            "0x00007fff20cd8fe0 in fill_tank<64, (lid_t)1>\n   <<<(1,3,28),(32,4,1)>>> (to=0x7fff9bfffc88)\n",
+            "Warp Illegal Address.",
+        ),
     ],
 )
 def test_where_an_error_is_said_in_other_forms(text: str, says: str) -> None:

@@ -432,3 +432,34 @@ def test_the_stack_of_a_crash_is_none_that_somebody_printed_though_its_first_fra
     )
     assert verdict(begins + stack).state is CRASHED
     assert verdict(stack).state is VerdictState.UNKNOWN
+
+
+LSF = """
+------------------------------------------------------------
+Sender: LSF System <lsf@plant.example.org>
+Subject: Job 4711: <fill> in cluster <plant> {}
+
+Started at Mon Mar  2 11:39:37 2026
+Your job looked like:
+
+# LSBATCH: User input
+module -s load python3
+source ../plant/bin/activate
+python fill.py
+
+{}
+
+Resource usage summary:
+
+    CPU time :                                   33.03 sec.
+    Max Swap :                                   -
+    Max Processes :                              4
+    Turnaround time :                            6479 sec.
+"""
+
+
+def test_what_a_batch_system_s_report_prints_is_no_progress_of_the_job() -> None:
+    told = verdict(TRACE + LSF.format("Exited", "Exited with exit code 1."))
+    assert (told.state, told.sentence) == ("crashed", "Crashed in train.py:9: KeyError: 3.")
+    assert verdict("step 3\n" + LSF.format("Exited", "Exited with exit code 1.")).state == "crashed"
+    assert verdict(TRACE + STEPS + LSF.format("Done", "Successfully completed.")).state == "exited"

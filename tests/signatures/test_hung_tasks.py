@@ -1,0 +1,83 @@
+"""What is said beside the kernel's line of a task that hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from tests.logs.reading import verdict
+
+BLOCKED = "INFO: task {}:{} blocked for more than 120 seconds.\n      Not tainted 6.15.0 #3\n"
+OWNED = "INFO: task {}:{} is blocked on a mutex likely owned by task {}:{}.\n"
+MUTEX = ("__schedule", "schedule", "schedule_preempt_disabled", "__mutex_lock.constprop.0", "mutex_lock")
+PAGE = ("__schedule", "schedule", "io_schedule", "folio_wait_bit_common", "__filemap_get_folio")
+FENCE = ("__schedule", "schedule", "schedule_timeout", "dma_fence_default_wait", "dma_fence_wait_timeout")
+
+
+def trace(waits: Iterable[str], *own: str) -> str:
+    calls = "".join(f" {name}+0x1a/0x2b0\n ? return_thunk+0x5/0x5f\n" for name in waits)
+    below = "".join(f" {name}\n" for name in own)
+    return f"Call Trace:\n <TASK>\n{calls}{below} </TASK>\n"
+
+
+FILL = BLOCKED.format("pump", 411) + trace(MUTEX, "tank_fill+0x11/0x20 [tank]", "tank_write+0x21/0x40 [tank]")
+OPEN = BLOCKED.format("valve", 412) + trace(PAGE, "valve_open+0x11/0x20")
+
+
+def stamped(text: str) -> str:
+    """The text as dmesg prints it: each line with its time."""
+    return "".join(f"[ 4711.{at:06}] {line}\n" for at, line in enumerate(text.splitlines()))
+
+
+@pytest.mark.invariant("hung_tasks.K1")
+def test_K1_where_it_waits_and_for_what() -> None:
+    worker = "Workqueue: events drain_tank\n" + trace(FENCE, "lid_fini+0xf1/0x610 [acc]", "lid_close+0x1/0x2 [acc]")
+    said = "Process 7 (kworker/12:9) is blocked in the kernel for more than 120 s, in lid_fini of acc, waiting for"
+    for text in (worker, stamped(worker)):
+        told = verdict((stamped if text is not worker else str)(BLOCKED.format("kworker/12:9", 7)) + text)
+        assert told.state == "stalled"
+        assert told.sentence == f"{said} a fence of a device (work: drain_tank)."
+    assert "in tank_fill of tank, waiting for a mutex." in verdict(FILL).sentence
+    assert "in valve_open, waiting for a page." in verdict(stamped(OPEN)).sentence
+
+
+@pytest.mark.invariant("hung_tasks.K1")
+@pytest.mark.parametrize(
+    "more", ["", "Call Trace:\n <TASK>\n", trace(("__schedule", "schedule")), trace((), "main+0x1/0x2")]
+)
+def test_K1_without_a_function_nothing_is_said(more: str) -> None:
+    assert verdict(BLOCKED.format("pump", 411) + more).sentence.endswith(
+        "is blocked in the kernel for more than 120 s."
+    )
+
+
+@pytest.mark.invariant("hung_tasks.K2")
+def test_K2_the_owner_that_the_kernel_names() -> None:
+    owner = OWNED.format("pump", 411, "valve", 412) + trace(PAGE, "valve_open+0x11/0x20")
+    said = "waiting for a mutex of process 412 (valve), which waits in valve_open for a page."
+    assert verdict(stamped(FILL + owner)).sentence.endswith(f"in tank_fill of tank, {said}")
+
+
+@pytest.mark.invariant("hung_tasks.K2")
+def test_K2_the_owner_that_lockdep_lists() -> None:
+    locks = (
+        "\nShowing all locks held in the system:\n2 locks held by pump/411:\n"
+        " #0: ffff888017d801e0 (&pump->lid){++++}-{4:4}, at: tank_write+0x37/0x300\n"
+        " #1: ffff888000fec848 (&tank_table[i]){+.+.}-{4:4}, at: tank_fill+0xf88/0x3440\n"
+        "1 lock held by valve/412:\n #0: ffff888000fec848 (&tank_table[i]){+.+.}-{4:4}, at: valve_move+0x3b8/0x2c30\n"
+    )
+    said = "waiting for mutex tank_table of process 412 (valve), which waits in valve_open for a page."
+    assert verdict(FILL + OPEN + locks).sentence.endswith(f"in tank_fill of tank, {said}")
+    both_wait = locks.replace("at: valve_move", "at: valve_open")
+    assert "of process" not in verdict(FILL + OPEN + both_wait).sentence
+
+
+@pytest.mark.invariant("hung_tasks.K2")
+def test_K2_owners_that_wait_for_each_other_are_a_deadlock() -> None:
+    other = BLOCKED.format("valve", 412) + trace(MUTEX, "valve_open+0x11/0x20")
+    circle = FILL + OWNED.format("pump", 411, "valve", 412) + other + OWNED.format("valve", 412, "pump", 411)
+    told = verdict(stamped(circle))
+    assert told.state == "stalled"
+    assert told.sentence.partition(". ")[0].endswith("which waits for it in turn: a deadlock in the kernel.")
+    assert "deadlock" not in verdict(stamped(FILL + OWNED.format("pump", 411, "valve", 412) + other)).sentence
