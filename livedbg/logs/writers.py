@@ -54,7 +54,7 @@ def merged(outer: Tag, inner: Tag) -> Tag:
     )
 
 
-WORDS: Final = "rank pid pod worker container process or port job"
+WORDS: Final = "rank pid pod worker engine core container process or port job"
 """What stands in the words for a writer, besides what the log says."""
 
 

@@ -42,8 +42,11 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     may print it first. `line` is used if the message's last line is not known.
     """
     last = said.message.last or line
+    lines = [last, *(proof.line or 0 for proof in said.evidence if proof.log == said.log)]  # it may be said again
     hits = [hit for hit in state.snapshot.exceptions.values() if hit.source == said.log and hit.stack]
-    around = [hit for hit in hits if (hit.first_line or hit.line or 0) <= last <= (hit.line or 0)]
+    around = [
+        hit for hit in hits if any(at in range(hit.first_line or hit.line or 0, (hit.line or 0) + 1) for at in lines)
+    ]
     around = around or [hit for hit in hits if hit.message == CUT_OFF and hit.first_line == last + 1]
     frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
     known = frame is not None and frame.file and state.code.inside(frame) < Inside.FRAMEWORK

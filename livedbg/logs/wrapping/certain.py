@@ -86,7 +86,8 @@ def _of_worker(prefix: str) -> Tag:
     assert match is not None, "it matched before"
     rank, place = _RANK.search(prefix), _PLACE.search(f"{match['name'] or ''}{match['more'] or ''}")
     number = None if rank is None else int(rank[1])
-    writer = f"worker {place[1].strip()}" if place is not None else f"pid {match['pid']}"
+    role = "engine core" if (match["name"] or "").startswith("EngineCore") else "worker"
+    writer = f"{role} {place[1].strip()}" if place is not None else f"pid {match['pid']}"
     address = _ADDRESS.search(match["rest"])
     return Tag(
         writer if number is None else f"rank {number}",
