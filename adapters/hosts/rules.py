@@ -26,6 +26,7 @@ from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.analysis.wording import with_more
+from livedbg.logs.printed_waits import waiting_call
 from livedbg.model import Diagnostic, ExceptionHit, Frame, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
@@ -45,6 +46,8 @@ class Kind(StrEnum):
 
 _STACK: Final = "stack"
 """Kind of the signature of a stack that somebody printed."""
+_WAITING: Final = "stack-waiting"
+"""Kind of that of a thread beside the main one, which waits."""
 _WAITS: Final = "waits in"
 _COLLECTIVE: Final = "in the collective"
 _PLACES: Final = 3
@@ -126,21 +129,23 @@ class StacksPrinted:
     doc = (
         "A log holds stacks that somebody printed with py-spy, faulthandler, gdb, pstack, lldb or Visual Studio: where "
         "the main threads are in the user's code, and those that wait for a mutex, and what they called there, the "
-        "place that the fewest share first. The verdict is `unknown`, for a stack does not say how long it stands "
+        "place that the fewest share first. What waits without a time limit is said to wait; a timed wait is none. The verdict is `unknown`, for a stack does not say how long it stands "
         "there; nothing, if the log goes on."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
         snapshot = state.snapshot
-        told = [said for said in snapshot.diagnostics.values() if (said.system, said.code) == ("hosts", _STACK)]
+        hosts = [said for said in snapshot.diagnostics.values() if said.system == "hosts"]
+        told = [said for said in hosts if said.code == _STACK] or [said for said in hosts if said.code == _WAITING]
         if not told:
             return
         at: dict[str, list[str]] = {}
         for said in told:
             who = said.writer or said.message.values.get("who", "")
-            at.setdefault(_place_in(said.stack, state.code), []).append(who)
+            place = _place_in(said.stack, state.code, said.message.values.get("awaits", ""))
+            at.setdefault(place, []).append(who)
         places = sorted(at.items(), key=lambda place: (not place[0].startswith((_WAITS, _COLLECTIVE)), len(place[1])))
-        where = [f"{_some(who)} {place}" for place, who in places[:_PLACES]]
+        where = [_some(who, place) for place, who in places[:_PLACES]]
         more = f"; {many(len(places) - _PLACES, 'more place')}" if len(places) > _PLACES else ""
         newest = max(told, key=lambda said: said.message.last)
         stands = not lives(snapshot) and not goes_on_after(newest.evidence, snapshot)
@@ -156,10 +161,11 @@ class StacksPrinted:
         )
 
 
-def _place_in(stack: Sequence[Frame], code: UserCode) -> str:
+def _place_in(stack: Sequence[Frame], code: UserCode, awaits: str) -> str:
     """Return the user's frame with what it called: `in fill (plant.c:15), in pthread_mutex_lock (libpthread.so.0)`.
 
-    Of a call that waits: `waits in MPI_Bcast (libmpi.so.12), in fill (plant.c:15)`, or `in the collective all_reduce`.
+    Of a call that waits: `waits in MPI_Bcast (libmpi.so.12), in fill (plant.c:15)`, or `in the collective all_reduce`;
+    of one of the C library (`awaits`) `waits in fill (plant.c:15), for a mutex`.
     """
     for at, says in ((awaited_in(stack), _WAITS), (collective_in(stack), _COLLECTIVE)):
         if at is not None:
@@ -167,6 +173,11 @@ def _place_in(stack: Sequence[Frame], code: UserCode) -> str:
             places = [place_text(frame) for frame in (with_public_name(stack[at]), caller) if frame is not None]
             return f"{says} {', in '.join(places)}"
     call = library_call(stack)
+    waiter = waiting_call(stack)[0] if awaits and call is None else len(stack)
+    if waiter < len(stack):
+        named = (frame for frame in stack[waiter:] if not frame.function.startswith("?"))
+        by = code.frame_of(stack[waiter:]) or next(named, stack[waiter])
+        return f"{_WAITS} {place_text(by)}, {awaits}"
     outside = stack if call is None else stack[call + 1 :]
     own = code.frame_of(outside)
     if call is None:
@@ -180,8 +191,13 @@ def _place_in(stack: Sequence[Frame], code: UserCode) -> str:
     return f"in {', in '.join(place_text(frame) for frame in (own, called) if frame is not None)}"
 
 
-def _some(who: Sequence[str]) -> str:
-    return who[0] if len(who) == 1 else f"{who[0]} and {many(len(who) - 1, 'other')}"
+def _some(who: Sequence[str], place: str) -> str:
+    if len(who) == 1:
+        return f"{who[0]} {place}"
+    wait = place.replace(_WAITS, "wait in", 1) if place.startswith(_WAITS) else place
+    threads = wait is not place and all("thread" in one for one in who)
+    some = many(len(who), "thread") if threads else f"{who[0]} and {many(len(who) - 1, 'other')}"
+    return f"{some} {wait}"
 
 
 def _why_undecided(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
@@ -279,7 +295,8 @@ def _place(said: Diagnostic) -> tuple[str, int]:
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Return whether an exception only reports that a helper process has ended, which the rule judges."""
-    if hit.catchpoint == "log: signal" and explained(hit, snapshot, lambda _text: (), lambda said: said.code != _STACK):
+    stacks = (_STACK, _WAITING)
+    if hit.catchpoint == "log: signal" and explained(hit, snapshot, lambda _: (), lambda said: said.code not in stacks):
         return True
     found = book()[0].found(f"{hit.type}: {hit.message}", "hosts")
     return any(one.said.code in (Kind.CAUSE, Kind.WORKER, Kind.LOST, Kind.SUMMARY) for one in found)

@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from livedbg.logs.printed_stacks import printed_frames
+from livedbg.logs.printed_waits import awaited
 from livedbg.logs.sanitizers import sanitizer_report
 from livedbg.logs.stack_listings import listed, native_frames
 from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
@@ -156,9 +157,12 @@ def _debugger(text: str, begin: int) -> Block:
 
 
 def _printed(text: str, begin: int) -> Block:
-    """Read a stack that somebody printed (J3)."""
+    """Read a stack that somebody printed (J3); `awaits`: what its thread waits for."""
     end = _OTHER_STACK.search(text, begin)
-    return _stack(printed_frames(text[begin : end.start() if end else len(text)]))
+    printed = text[begin : end.start() if end else len(text)]
+    frames = printed_frames(printed)
+    read = _stack(frames)
+    return read._replace(values={**read.values, "awaits": awaited(printed, frames)})
 
 
 def _raises(frame: Frame) -> bool:
@@ -244,6 +248,7 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
 GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
     | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java", "sanitizer")}
+    | {"printed": frozenset({"frame", "bare", "module", "awaits"})}
     | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told", "asserted"})}
 )
 """The names of the values that each makes."""

@@ -943,6 +943,36 @@ def test_a_wait_with_a_few_other_lines_in_it_is_a_wait() -> None:
     assert "the same wait" not in verdict(f"{wait * 4}plant is up\nvalve 2 is oiled\nvalve 3 is oiled\n{wait}").sentence
 
 
+_LIDS = "[W312 09:31:07.{}00412 Plant.cpp:88] WARNING: {}\n"
+_OPEN = "the lid is still waiting for its valve"
+
+
+@pytest.mark.invariant("last_lines.E18")
+@pytest.mark.parametrize(
+    ("lines", "waits"),
+    [
+        ([f"[rank{rank}]:" + _LIDS.format(f"{200 + rank}", _OPEN) for rank in range(8)], False),
+        ([f"[rank{rank}]:" + _LIDS.format("200", _OPEN) for rank in range(4)] * 3, False),
+        ([_LIDS.format(f"20{n}", _OPEN) for n in range(4)], False),
+        ([_LIDS.format(f"{n}00", _OPEN) for n in range(2, 6)], True),
+        ([f"[rank{rank}]:" + _LIDS.format(f"{n}00", _OPEN) for n in range(2, 6) for rank in range(4)], True),
+        ([f"[rank{rank}]:{_OPEN}\n" for rank in range(8)], False),
+        ([f"[rank{n % 2}]:{_OPEN}\n" for n in range(8)], True),
+        (
+            [
+                _LIDS.format(f"{n}00", "lids were not shut. Shut them to ensure any pending water came")
+                for n in range(2, 6)
+            ],
+            False,
+        ),
+    ],
+)
+def test_E18_what_each_rank_says_once_or_what_takes_no_time_is_no_wait(lines: list[str], waits: bool) -> None:
+    said = verdict("plant is up\n" + "".join(lines))
+    assert said.state is UNKNOWN
+    assert ("the same wait" in said.sentence) is waits
+
+
 @pytest.mark.invariant("last_lines.E15")
 def test_E15_not_so_below_what_a_server_prints_of_an_error_that_it_handled() -> None:
     assert verdict(f"{NODE}(pump) Warning: model Tank declares its fields twice\n").state is VerdictState.UNKNOWN

@@ -25,6 +25,8 @@ Invariants:
         error: then an error line counts only if it mentions a cause of such a signal.
     last_lines.E9. A program's exit is an end only with a reason, in the same line or in a message right above.
     last_lines.E6. Lines about waiting are no stall: they prove that somebody waited, not for how long.
+    last_lines.E18. A line is repeated only if one writer repeats it: what each rank says once is none. A wait takes
+        time between its repeats, as far as their stamps tell.
     last_lines.E7. Lines that merely mention a failure decide only that the end is not known: none of them is called an
         error or a crash. They are not shown beside an error, nor for a run that completed or of which a process is
         known.
@@ -125,6 +127,8 @@ _MOSTLY: Final = 1.5
 """So many of the newest lines, or at least that part of them, are the same wait."""
 _ROUND: Final = 3
 """So many lines, at most, are written in each round of a wait."""
+_PAUSE_NS: Final = 50_000_000
+"""So long, at least, a wait takes from one of its lines to the next."""
 _TEXT: Final = 200
 _CHAIN: Final = 5
 """A line of so many parts, all of them short, is a chain of causes."""
@@ -622,8 +626,9 @@ def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iter
     for size in range(1, _ROUND + 1):
         run = next((n for n, line in enumerate(alike) if line != alike[n % size]), len(alike))
         ends = range(1, min(size, len(said)) + 1)
-        waiting = [n for n in ends if waits(said[-n])]
-        failing = [n for n in ends if alone and speaks_of_failure(said[-n]) is not None]
+        repeated = {n: _repeats(records[len(said) - n :: -size][: len(range(n, run + 1, size))]) for n in ends}
+        waiting = [n for n in ends if repeated[n] and waits(said[-n])]
+        failing = [n for n in ends if repeated[n] is not None and alone and speaks_of_failure(said[-n]) is not None]
         at = next(iter(waiting or failing), run + 1)
         count = len(range(at, run + 1, size))
         if count >= _AGAIN:
@@ -644,6 +649,19 @@ def _again(source: LogSource, records: Sequence[LogRecord], alone: bool) -> Iter
     where, text = proofs[0].place, said[-at][:_TEXT].rstrip(".")
     said_of = f"The log ends with the same {what} {count:,} times{since}, the first at {where}: {text}."
     yield _finding(said_of, proofs, Severity.ERROR if waiting else Severity.WARNING)  # before what nobody understands
+
+
+def _repeats(alike: Sequence[LogRecord]) -> bool | None:
+    """Return whether equal lines, the last one first, are apart as those of a wait; None if no writer repeats them."""
+    by_writer: dict[str, list[LogRecord]] = {}
+    for record in alike:
+        by_writer.setdefault(record.writer, []).append(record)
+    own = max(by_writer.values(), key=len, default=[])
+    if len(own) < _AGAIN:
+        return None
+    stamps = [record.wall_ns for record in (own[0], own[-1]) if record.wall_ns is not None]
+    fine = len(stamps) > 1 and any(stamp % 1_000_000_000 for stamp in stamps)  # not of whole seconds
+    return not fine or stamps[0] - stamps[1] >= _PAUSE_NS * (len(own) - 1)
 
 
 def _barrier(snapshot: Snapshot) -> Iterator[Finding]:

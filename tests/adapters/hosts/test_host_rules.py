@@ -305,14 +305,63 @@ def test_J3_of_the_threads_that_gdb_lists_those_that_wait_for_a_lock_are_said_be
         f"(gdb) thread apply all bt\n\n{apart.join(stacks)}(gdb) lids\nError: no lid is known to this script\n"
     )
     assert said.state is VerdictState.UNKNOWN
-    lock = "in pthread_mutex_lock (libpthread.so.0)"
     assert said.sentence.startswith(
-        f"Stacks printed: thread 14 in fill (plant.c:15), {lock}, thread 12 in drain (plant.c:35), {lock}, "
-        "thread 11 in main (plant.c:60), in pthread_join (libpthread.so.0)."
+        "Stacks printed: thread 14 waits in fill (plant.c:15), for a mutex, thread 12 waits in drain (plant.c:35), "
+        "for a mutex, thread 11 waits in main (plant.c:60), for the end of a thread."
     )
     assert (
         verdict(f"(gdb) thread apply all bt\n\n{apart.join(stacks)}(gdb) c\nContinuing.\n{STEPS}").state is not CRASHED
     )
+
+
+DOWN = """\
+Thread {number} (Thread 0x7fc513d65700 (LWP {pid})):
+#0  futex_wait (private=0, expected=0, futex_word=0x7fc5100) at ../sysdeps/nptl/futex-internal.h:88
+#1  __pthread_cond_wait_common (abstime={limit}, mutex=0x7fc510,
+    cond=0x7fc510) at pthread_cond_wait.c:502
+#2  {call} (cond=0x7fc510, mutex=0x7fc5108) at pthread_cond_wait.c:655
+#3  0x000055d0c0ffe927 in {at}
+#4  0x000055d0c0ffe9ff in ?? ()
+"""
+ENDLESS = DOWN.replace("{limit}", "0x0").replace("{call}", "__pthread_cond_wait")
+TIMED = DOWN.replace("{limit}", "0x7fc513d64d10").replace("{call}", "__pthread_cond_timedwait")
+_CONDITION = "on a condition variable without a time limit"
+
+
+def test_threads_that_wait_without_a_limit_are_said_where_no_main_one_is_listed() -> None:
+    two = (
+        ENDLESS.format(number=9, pid=19, at="tank_down ()") + "\n" + ENDLESS.format(number=8, pid=18, at="tank_down ()")
+    )
+    said = verdict(f"(gdb) thread apply all bt\n\n{two}")
+    assert said.state is VerdictState.UNKNOWN
+    assert said.sentence == f"Stacks printed: 2 threads wait in tank_down, {_CONDITION}."
+    main = IDLE.format(number=1, pid=11, at="main () at plant.c:60")
+    assert "tank_down" not in verdict(f"(gdb) thread apply all bt\n\n{two}{main}").sentence  # a pool's, perhaps
+    assert verdict(f"(gdb) thread apply all bt\n\n{two}\n{STEPS}").state is not CRASHED
+    assert not found("stacks-printed", TIMED.format(number=9, pid=19, at="tank_down ()"))
+
+
+@pytest.mark.parametrize(
+    ("stack", "says"),
+    [
+        (ENDLESS, f"waits in fill (plant.c:9), {_CONDITION}."),
+        (TIMED, "in fill (plant.c:9), in __pthread_cond_timedwait (pthread_cond_wait.c:655)."),
+        (
+            DOWN.replace("{limit}", "<optimized out>").replace("{call}", "f"),
+            "in f (pthread_cond_wait.c:655), in __pthread_cond_wait_common (",
+        ),
+    ],
+)
+@pytest.mark.invariant("printed_waits.W1")
+def test_W1_only_a_call_without_a_time_limit_is_a_wait(stack: str, says: str) -> None:
+    frames = stack.partition("\n")[2].format(at="fill () at plant.c:9")
+    assert verdict(frames).sentence.startswith(f"A stack printed: a thread {says}")
+
+
+def test_a_stack_whose_first_frames_were_cut_off_waits_as_well() -> None:
+    below = ENDLESS.format(number=9, pid=19, at="fill () at plant.c:9").partition("#2 ")[2]
+    said = verdict(f"#2 {below}#5  0x000055d0c0ffea01 in main () at plant.c:60\n")
+    assert said.sentence == f"A stack printed: a thread waits in fill (plant.c:9), {_CONDITION}."
 
 
 _WHERE = {
@@ -414,7 +463,7 @@ def test_a_wait_that_its_waiter_reports_again_is_told_with_how_often_and_for_how
     )
     said = verdict("".join(f"{line.format(minute)}\n" for minute in range(4)))
     assert said.state is VerdictState.STALLED
-    assert said.sentence.endswith("some hang, said 4 times in 3 min.")
+    assert said.sentence.endswith("takes long, said 4 times in 3 min.")
     assert "said" not in verdict(f"{line.format(0)}\n").sentence
 
 

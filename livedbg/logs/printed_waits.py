@@ -1,0 +1,64 @@
+"""What a thread of a printed stack waits for, by the functions of the C library and their arguments.
+
+Invariants:
+    printed_waits.W1. Only a call that has no time limit is a wait: by its name, or by `abstime=0x0` in its arguments.
+        Where neither says so, nothing is said of a wait.
+
+Sources: glibc nptl/pthread_cond_wait.c, nptl/sem_waitcommon.c, nptl/futex-internal.c, nptl/pthread_join_common.c.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from types import MappingProxyType
+from typing import Final
+
+from livedbg.model import Frame
+from livedbg.text.patterns import lazy_re
+
+_DEEP: Final = 8
+"""So many of the innermost frames, at most, are those of a wait."""
+_CALLS: Final = lazy_re(
+    r"_{0,4}(?:GI_{1,3}|libc_)?(?:(?:futex|pthread|lll|(?:new_|old_)?sem|do_futex)_\w{1,60}|syscall)(?:@\S{1,40})?$"
+)
+"""Functions of the C library by which a thread waits."""
+_KINDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
+    {
+        "for a mutex": lazy_re(r"pthread_mutex_"),
+        "on a condition variable without a time limit": lazy_re(r"pthread_cond_"),
+        "for a read-write lock": lazy_re(r"pthread_rwlock_"),
+        "on a semaphore without a time limit": lazy_re(r"_sem_|^sem_"),
+        "at a barrier": lazy_re(r"pthread_barrier_"),
+        "for the end of a thread": lazy_re(r"join"),
+    }
+)
+_ENDLESS: Final = lazy_re(
+    r"(?:cond_wait|sem_wait|mutex_lock|rwlock_(?:rd|wr)lock|barrier_wait|pthread_join)(?:@\S{1,40})?$"
+)
+_TIMED: Final = lazy_re(r"(?:timed|clock)(?:wait|lock|rdlock|wrlock|join)\d{0,2}(?:@\S{1,40})?$|trylock|tryjoin")
+_NO_LIMIT: Final = lazy_re(r"\babstime=(?:abstime@entry=)?0x0\b")
+_LIMIT: Final = lazy_re(r"\babstime=(?:abstime@entry=)?0x(?!0\b)[0-9a-f]{1,16}\b")
+_WRAPPERS: Final = lazy_re(
+    r"(?:std::(?:__\w{1,20}::)?(?:condition_variable|mutex|thread|unique_lock|lock_guard|scoped_lock|recursive_mutex"
+    r"|shared_mutex|counting_semaphore|barrier|latch|lock)|__?gthread_\w{1,40}|boost::(?:condition_variable|mutex))\b"
+)
+"""Classes of C++ around these."""
+
+
+def waiting_call(frames: Sequence[Frame]) -> tuple[int, Sequence[str]]:
+    """Return the index of the frame that waits by a call of the C library, and the functions of that call."""
+    calls = [frame.function for frame in takewhile(lambda frame: _CALLS.match(frame.function), frames[:_DEEP])]
+    wraps = takewhile(lambda frame: _WRAPPERS.match(frame.function), frames[len(calls) :])
+    return len(calls) + len(list(wraps)), calls
+
+
+def awaited(text: str, frames: Sequence[Frame]) -> str:
+    """Return what the thread of a stack waits for without a limit (W1): `on a condition variable …`; "" if unknown."""
+    calls = waiting_call(frames)[1]
+    if _LIMIT.search(text) is not None or any(_TIMED.search(call) for call in calls):
+        return ""
+    if _NO_LIMIT.search(text) is None and not any(_ENDLESS.search(call) for call in calls):
+        return ""
+    return next((what for call in calls for what, form in _KINDS.items() if form.search(call)), "")
