@@ -4,11 +4,13 @@ Invariants:
     compilers.J1. A build that runs several compilers at once goes on for a while after the first failure. The last
         message of its outermost tool decides whether that failure ended it.
     compilers.J2. An assertion that failed right below messages that name no place or no reason is what ended it.
+    compilers.J3. Of several errors of MLIR, one of another place with another text is said in words; what only says
+        that a stage failed is that of the first error, and no other one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Final
 
 from msgspec.structs import replace
@@ -23,7 +25,7 @@ from livedbg.model import Diagnostic, Evidence, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
 from livedbg.text.patterns import lazy_re
-from livedbg.text.wording import many
+from livedbg.text.wording import many, sentences
 
 FAILED: Final = "compile-failed"
 SUMMARY: Final = "compile-summary"
@@ -36,6 +38,7 @@ _BESIDE: Final = 40
 _PROOFS: Final = 6
 _PASSES: Final = "mlir-pipeline"
 """The signature of the passes that failed."""
+_OF_MLIR: Final = "mlir"
 _OUTERMOST: Final = "outermost"
 """Mark of what a build's outermost tool says when it gives up."""
 _WARNED: Final = "It was logged as a warning."
@@ -70,8 +73,7 @@ class CompilerFailed:
         asserted = _asserted_below(told, state.snapshot)
         decides = first.severity.rank >= Severity.ERROR.rank and not over and not asserted
         at = next((place for one in told if (place := thrown_at(one, state))), "") or _raised_near(told, state)
-        passes = next((one for one in told if one.message.signature == _PASSES), None)
-        more = f", in {passes.message.values.get('message', '')}" if passes not in (None, first) else ""
+        more = _of_what(first, told)
         shown = replace(
             first,
             sentence=f"{first.sentence}{more}{'' if thrown_at(first, state) else at}",
@@ -80,9 +82,39 @@ class CompilerFailed:
         finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
         if not decides and not asserted:
             finding = replace(finding, sentence=f"{finding.sentence} {_OVER if over else _WARNED}")
-        others = len(own) - 1
-        sentence = f"{finding.sentence} {many(others, 'more error')}." if others > 0 else finding.sentence
+        sentence = sentences(finding.sentence, *_others(own))
         return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))
+
+
+def _of_what(first: Diagnostic, told: Sequence[Diagnostic]) -> str:
+    """Return `, in @fill, in pass Lower, for rocm/gfx942`: what messages of a compilation say of what was compiled."""
+    passes = next((one for one in told if one.message.signature == _PASSES and one is not first), None)
+    values = {name: value for one in reversed(told) for name, value in one.message.values.items() if value}
+    function, stage = first.message.values.get("function", ""), values.get("stage", "")
+    parts = [
+        f", in @{function}" if function and function not in first.sentence else "",
+        f", in {passes.message.values.get('message', '')}" if passes is not None else "",
+        f", in {stage}" if stage and stage not in first.sentence else "",
+        f", for {values['target']}" if "target" in values else "",
+    ]
+    return "".join(parts)
+
+
+def _others(own: Sequence[Diagnostic]) -> Iterator[str]:
+    """Yield what is said of the errors after the first: of MLIR's, one of another place in words (J3)."""
+    first, others = own[:1], list(own[1:])
+    known = {one.message.values.get(name, "") for one in first for name in ("place", "message")}
+    alone = (one for one in others if one.message.signature == _OF_MLIR and _is_other(one, known))
+    if (named := next(alone, None)) is not None:
+        others.remove(named)
+        values = named.message.values
+        yield f"Another error: {values['message']} ({values['place']})"
+    if others:
+        yield many(len(others), "more error")
+
+
+def _is_other(said: Diagnostic, known: Set[str]) -> bool:
+    return known.isdisjoint(said.message.values.get(name, "") for name in ("place", "message"))
 
 
 def _asserted_below(told: Sequence[Diagnostic], snapshot: Snapshot) -> bool:

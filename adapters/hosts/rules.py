@@ -129,8 +129,8 @@ class StacksPrinted:
     doc = (
         "A log holds stacks that somebody printed with py-spy, faulthandler, gdb, pstack, lldb or Visual Studio: where "
         "the main threads are in the user's code, and those that wait for a mutex, and what they called there, the "
-        "place that the fewest share first. What waits without a time limit is said to wait; a timed wait is none. The verdict is `unknown`, for a stack does not say how long it stands "
-        "there; nothing, if the log goes on."
+        "place that the fewest share first. What waits without a time limit is said to wait; a timed wait is none. The "
+        "verdict is `unknown`, for a stack does not say how long it stands there; nothing, if the log goes on."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:

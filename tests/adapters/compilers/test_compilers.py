@@ -100,6 +100,41 @@ def test_the_pass_of_an_mlir_compiler() -> None:
     assert any("core-reproducer.mlir" in step for step in one.next)
 
 
+LIDS = (
+    "lids.mlir:7:5: error: 'lid.shut' op has no valve\n  func.func @shut_lids$async_dispatch_3(%arg0: index) {\n  ^\n"
+)
+TRANSLATED = (
+    "lids.mlir:2:3: error: failed to run translation of source executable to target executable for backend "
+    '#hal.executable.target<"cuda", "cuda-nvptx-fb", {target_arch = "sm_80"}>\n'
+)
+PUMPED = "lids.mlir:90:5: error: 'pump.fill' op has two tanks\n     %7 = pump.fill %3\n     ^\n"
+CONVERTED = "lids.mlir:1:1: error: conversion to the tank + pump dialects failed\nmodule @plant {\n^\n"
+_SHUT = "MLIR failed: 'lid.shut' op has no valve (lids.mlir:7:5)"
+
+
+@pytest.mark.invariant("compilers.J3")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (LIDS + TRANSLATED, f"{_SHUT}, in @shut_lids$async_dispatch_3, for cuda/sm_80."),
+        (
+            LIDS + PUMPED,
+            f"{_SHUT}, in @shut_lids$async_dispatch_3. Another error: 'pump.fill' op has two tanks (lids.mlir:90:5).",
+        ),
+        (LIDS + LIDS.replace(":7:", ":9:"), f"{_SHUT}, in @shut_lids$async_dispatch_3. 1 more error."),
+        (
+            PUMPED + CONVERTED,
+            "MLIR failed: 'pump.fill' op has two tanks (lids.mlir:90:5), in conversion to the tank + pump dialects.",
+        ),
+        (CONVERTED, "MLIR failed: conversion to the tank + pump dialects failed (lids.mlir:1:1)."),
+    ],
+)
+def test_J3_the_stage_the_function_and_the_target_of_an_error_and_another_one(text: str, says: str) -> None:
+    (one,) = found("compiler-failed", text)
+    assert one.sentence == says
+    assert verdict(text + STEPS).state is not CRASHED
+
+
 BROKEN = (
     "make[2]: *** [CMakeFiles/ops.dir/build.make:83: ops.o] Error 1\nmake[2]: *** Waiting for unfinished jobs....\n"
 )
