@@ -92,9 +92,9 @@ def _of_what(first: Diagnostic, told: Sequence[Diagnostic]) -> str:
     values = {name: value for one in reversed(told) for name, value in one.message.values.items() if value}
     function, stage = first.message.values.get("function", ""), values.get("stage", "")
     parts = [
-        f", in @{function}" if function and function not in first.sentence else "",
+        f", in @{function}" if function and function not in first.message.values.get("message", "") else "",
         f", in {passes.message.values.get('message', '')}" if passes is not None else "",
-        f", in {stage}" if stage and stage not in first.sentence else "",
+        f", in {stage}" if stage and stage != first.message.values.get("stage") else "",
         f", for {values['target']}" if "target" in values else "",
     ]
     return "".join(parts)

@@ -76,6 +76,8 @@ _FEW: Final = 4
 _WORDS: Final = 3
 """A line of fewer words is not quoted."""
 _ODD_AMONG: Final = 3
+_STANDS_FIRST: Final = "It stands first in the log."
+"""Said beside those that follow it."""
 _ELSEWHERE: Final = "All others stand in another place."
 _UNSEEN: Final = "Its cause is not in these logs."
 
@@ -146,6 +148,7 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     said = followers_said(owner or first.writer, [(error.writer, brief(error.finding)) for error, _ in following])
     inferred = chief.inferred or (bool(others) and not why)
     reason = (why or _unknown(first, errors, following)) if others else ""
+    reason = reason if said or why is not _STANDS_FIRST else ""
     severity = Severity.CRITICAL if chief.state is VerdictState.CRASHED else chief.severity
     beside = _beside(first, errors, following, snapshot=state.snapshot) if others and not why else []
     named = _log_name(first, state.snapshot) if beside else sentence_case(owner)
@@ -353,7 +356,7 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     if gaps and all(gap_ns is not None and gap_ns > 0 for gap_ns in gaps):
         return first, time_said(min(gap_ns for gap_ns in gaps if gap_ns is not None))
     if rivals and all(times.after(first, error) for error in rivals):
-        return first, "It stands first in the log."
+        return first, _STANDS_FIRST
     return first, ""
 
 
