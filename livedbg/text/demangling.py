@@ -365,3 +365,11 @@ class _Reader:
     def _next(self) -> str:
         self._at += 1
         return self._text[self._at - 1]
+
+
+_REST: Final = lazy_re(r"^(?!_Z)(?=\w{0,1000}EE)(?=\w{0,1000}(?:S\d?_|Li\d{1,6}E))\w{8,}$")
+
+
+def is_rest_of_symbol(name: str) -> bool:
+    """Return whether a name is the rest of a mangled one, whose beginning is not there."""
+    return _REST.match(name) is not None

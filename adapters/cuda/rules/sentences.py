@@ -22,6 +22,7 @@ from livedbg.analysis.wording import with_more
 from livedbg.model import Diagnostic, Evidence, Severity, ThreadState
 from livedbg.model.launches import kernel_text, launch_text
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.demangling import is_rest_of_symbol
 from livedbg.text.wording import sentence_case
 
 _PRECISE: Final = frozenset({"sanitizer", "device-assert", "device-exception"})
@@ -170,7 +171,7 @@ def said(error: Diagnostic) -> str:
     facts = about(error)
     kernel, function = facts.kernel, facts.function
     words = f" in kernel {kernel}" if kernel else ""
-    if function and function != kernel:
+    if function and function != kernel and not is_rest_of_symbol(function):
         words += f" (function {function})"
     if facts.where:
         words += f" at {facts.where}"

@@ -18,6 +18,7 @@ from livedbg.model import Severity, ThreadState
 from livedbg.model.events import LaunchesSeen, ProcessSeen
 from livedbg.model.launches import Launch, LaunchTrail
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.demangling import is_rest_of_symbol
 from tests.adapters.cuda.fixture_logs import FIXTURES, PID, STAMP, fixture, read, target
 from tests.logs.reading import verdict as diagnosed
 
@@ -666,3 +667,11 @@ def test_nccl_s_own_lines_are_no_progress() -> None:
     warned = NCCL.format("misc/socket.cc:484") + "Net : Call to recv from 10.4.1.9<58355> failed : Broken pipe\n"
     own = "".join(f"node7:4711:4733 [2] NCCL INFO comm 0x{n:x} rank {n} nranks 8 - Abort\n" for n in range(9))
     assert diagnosed(warned + own).sentence.startswith("NCCL on node7 (pid 4711, GPU 2): the connection to")
+
+
+@pytest.mark.parametrize(
+    ("function", "named"),
+    [("lid_kindIT_EE5levelEtankS4_Li4ELi4EE", False), ("warp_LEEk<double>", True), ("wait_for_all", True)],
+)
+def test_the_rest_of_a_mangled_name_is_no_function(function: str, named: bool) -> None:
+    assert is_rest_of_symbol(function) is not named
