@@ -83,11 +83,12 @@ class StallReader:
     def _round(self, fields: Fields, mark: Mark, *, ends: bool = False) -> Stall:
         """Return the round with these idle iterations, created if needed; older lines have no number.
 
-        The line that ends a run may come later than the last dump: if the thread turned on without progress, and so
-        with the same counts, that dump still tells what runs.
+        The line that ends a run may come later than the last dump: if the thread that wrote it turned on without
+        progress, and so with the same counts, that dump still tells what runs.
         """
         stall, idle = self.stall, optional_number(fields, "idle")
-        if ends and stall is not None and idle is not None and stall.idle < idle and self._same_counts(fields):
+        goes_on = ends and fields.get("thread") == "0" and self._same_counts(fields)  # each thread has its own number
+        if goes_on and stall is not None and idle is not None and stall.idle < idle:
             stall.idle = idle
             return stall
         if stall is None or (idle is not None and stall.idle != idle and not stall.exit):
