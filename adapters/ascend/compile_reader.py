@@ -40,6 +40,9 @@ _PLACE: Final = lazy_re(
     r"\s{0,100}\[(?P<file>[^\[\]\s][^\[\]]{0,2000}):(?P<line>\d{1,9}):(?P<column>-?\d{1,18})\]\s{0,100}$"
 )
 
+_PYPTO: Final = lazy_re(r"\bpypto\b|\bbuild_output/|(?:\b|/)_jit_")
+"""What pypto and its folders are called."""
+
 
 class Stage(StrEnum):
     """Stage of the compiler that failed."""
@@ -158,12 +161,13 @@ class CompileReader:
         errors: by key, in log order.
         beyond: number of dropped errors.
         overtaken: a run began after them: they did not end the program.
+        by_pypto: the log names pypto, or one of its folders: others use ptoas, too.
     """
 
     def __init__(self) -> None:
         self.errors: dict[tuple[str, str, str], CompileError] = {}
         self.beyond = 0
-        self.overtaken = False
+        self.overtaken = self.by_pypto = False
         self._lines: deque[str] = deque(maxlen=_BEFORE)
         self._open: CompileError | None = None
         self._function = ""
@@ -178,6 +182,7 @@ class CompileReader:
     def take(self, line: str, where: tuple[str, int | None], wall_ns: int | None) -> bool:
         """Process one sanitised line; return whether something new was found."""
         self._where, self._wall_ns = (where, line), wall_ns
+        self.by_pypto = self.by_pypto or _PYPTO.search(line) is not None
         learnt = self._of_table(line) if self._table else None
         if learnt is None:
             learnt = self._begin(line) or self._go_on(line)

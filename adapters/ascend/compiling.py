@@ -134,13 +134,15 @@ class CompileDecoder(LogDecoder):
         reader, said = self._readers[source], error.message or error.rule
         place = error.place
         dump = self._dump_of(error, path)
+        foreign = error.stage is Stage.PTOAS and not (reader.by_pypto or error.function)
         facts = CompileFacts(
             stage=error.stage.value,
             function=error.function,
             op=error.op if error.op not in said else "",
             shape=error.shapes if any(shape not in said for shape in error.shapes.split("], ")) else "",
             place=str(place or ""),
-            generated=place is not None and place.generated,
+            generated=place is not None and place.generated and not foreign,
+            foreign=foreign,
             code=error.code,
             origin=str(error.origin or ""),
             hint=error.help,

@@ -29,7 +29,7 @@ _STATUS: Final = lazy_re(r"rc=(-?[0-9]{1,8})")
 _ELSEWHERE: Final = frozenset(
     {"at_once", "terminate", "what", "signal", "host_error", "names", "core_fault", "fault_kernel", "op_execute"}
 )
-"""Kinds of messages that any program may print: they count only in or beside a runtime's log."""
+"""Kinds of messages that any program may print: they count only in or beside a runtime's log, or with a device."""
 
 
 class _Source(Struct):
@@ -152,7 +152,8 @@ class AscendDecoder(LogDecoder):
     ) -> tuple[str, ...]:
         if message.kind == "anchor":
             source.offset_ns = number(message.fields, "wall") - number(message.fields, "mono")
-        if message.kind in _ELSEWHERE and self._model.known(record.source) is None:
+        anybodys = message.kind in _ELSEWHERE and not message.fields.get("device")
+        if anybodys and self._model.known(record.source) is None:
             if len(source.held) < _HELD:
                 source.held.append((message, mark))  # until all logs have been read: which is read first is chance
             return ()

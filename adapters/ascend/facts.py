@@ -147,7 +147,7 @@ class FailureFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.failure"):
         code: an error code as text.
         message, hint: from the runtime.
         blame: usual cause.
-        call: the host's failed call.
+        call: the host's failed call; `who`: the process and device that made it.
         mask: a code that only says that something failed.
         device_log: path of the device's log.
         fault_kernel: the kernel named in CANN's fault report.
@@ -164,6 +164,7 @@ class FailureFacts(JobFacts, frozen=True, kw_only=True, tag="ascend.failure"):
     advice: str = ""
     blame: str = ""
     call: str = ""
+    who: str = ""
     mask: bool = False
     device_log: str = ""
     fault_kernel: str = ""
@@ -210,6 +211,7 @@ class CompileFacts(Facts, frozen=True, kw_only=True, tag="ascend.compile"):
         function, op, shape: the compiled function, and the operation and shape of the error.
         place, code, origin: the source line, its text, and the program line that it was generated from.
         generated: the compiler wrote that file.
+        foreign: nothing shows that pypto wrote what ptoas refuses.
         hint: the compiler's own advice.
         internal, check: a check of the compiler itself failed, and its place.
         more, beyond: further errors of the same report, and dropped ones.
@@ -226,6 +228,7 @@ class CompileFacts(Facts, frozen=True, kw_only=True, tag="ascend.compile"):
     shape: str = ""
     place: str = ""
     generated: bool = False
+    foreign: bool = False
     code: str = ""
     origin: str = ""
     hint: str = ""

@@ -16,6 +16,7 @@ from livedbg.text.patterns import lazy_re
 
 _PLACES: Final = ("aic", "aiv0", "aiv1")  # of a cluster's three cores, by offset
 _RING: Final = lazy_re(r"ring[= ](\d{1,18})")
+_NESTED: Final = 3  # lines from the head of a nested report to the code in it
 _A2A3_HZ: Final = 50_000_000
 _A5_HZ: Final = 1_000_000_000
 """PLATFORM_PROF_SYS_CNT_FREQ of simpler src/{a2a3,a5}/platform/include/common/platform_config.h."""
@@ -184,7 +185,8 @@ class _Handled(Struct, frozen=True):
 
     def timeout(self) -> Entities:
         job, stall = self.job, self.job.stalls.timeout(self.fields, self.mark)
-        job.timeouts.add("scheduler", self.mark, took_s=job.run.idle_s(self.mark))
+        turns = 0 if stall.sub_class else optional_number(self.fields, "idle") or 0
+        job.timeouts.add("scheduler", self.mark, took_s=job.run.idle_s(self.mark), turns=turns)
         if stall.orchestrator_done:
             self.orchestrated()
         return (job.names.task(stall.stuck_task),) if stall.stuck_task is not None else ()
@@ -310,9 +312,36 @@ class _Handled(Struct, frozen=True):
         self.job.run.phase = "failed"
 
     def host_error(self) -> None:
-        self.job.trouble.failed(self.fields, self.mark)
-        self.job.trouble.call = self._text("call") or self.job.trouble.call
+        trouble = self.job.trouble
+        trouble.failed(self.fields, self.mark)
+        trouble.call = self._text("call") or trouble.call
+        if trouble.cann_mark is self.mark:
+            trouble.who = self._whose()
         self.job.run.phase = "failed"
+
+    def worker_failed(self) -> None:
+        name = f"{self._text('kind')} worker {self._number('worker')}"
+        self.job.trouble.child = (name, self._text("pid"), self.mark.line or 0)
+
+    def remote_failed(self) -> None:
+        self.job.trouble.remote = self._text("remote")
+
+    def _whose(self) -> str:
+        """Return `chip worker 3 (pid 77, device 5), in the remote session of worker 1`: whose call failed; or ""."""
+        trouble = self.job.trouble
+        if self._text("remote"):
+            self.remote_failed()
+        if self._text("worker"):
+            self.worker_failed()
+        device = self._text("device")
+        name, pid, line = trouble.child or ("", "", 0)
+        if not 0 <= (self.mark.line or 0) - line <= _NESTED:
+            name = pid = ""
+        if not (name or device):
+            return ""
+        place = ", ".join([*([f"pid {pid}"] if pid else ()), *([f"device {device}"] if device else ())])
+        remote = f", in the remote session of worker {trouble.remote}" if trouble.remote else ""
+        return f"{name or 'a chip process'} ({place}){remote}"
 
     def not_run(self) -> None:
         trouble = self.job.trouble

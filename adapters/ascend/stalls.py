@@ -80,13 +80,26 @@ class StallReader:
         self.run = run
         self.stall: Stall | None = None
 
-    def _round(self, fields: Fields, mark: Mark) -> Stall:
-        """Return the round with these idle iterations, created if needed; older lines have no number."""
+    def _round(self, fields: Fields, mark: Mark, *, ends: bool = False) -> Stall:
+        """Return the round with these idle iterations, created if needed; older lines have no number.
+
+        The line that ends a run may come later than the last dump: if the thread that wrote it turned on without
+        progress, and so with the same counts, that dump still tells what runs.
+        """
         stall, idle = self.stall, optional_number(fields, "idle")
+        goes_on = ends and fields.get("thread") == "0" and self._same_counts(fields)  # each thread has its own number
+        if goes_on and stall is not None and idle is not None and stall.idle < idle:
+            stall.idle = idle
+            return stall
         if stall is None or (idle is not None and stall.idle != idle and not stall.exit):
             stall = self.stall = Stall(idle or 0, mark)
             self.run.confirmed.clear()
         return stall
+
+    def _same_counts(self, fields: Fields) -> bool:
+        """Return whether a line has the counts that are known, or none."""
+        counted = {name: optional_number(fields, name) for name in ("completed", "running", "ready", "waiting")}
+        return all(value in (None, getattr(self.run.counts, name)) for name, value in counted.items())
 
     def task(self, fields: Fields, mark: Mark) -> int:
         """Process a line about one task; return the task's id."""
@@ -156,9 +169,9 @@ class StallReader:
         """Process a SUMMARY line: the counts, and conclusions on tasks without a line."""
         self._conclude(self._counted(fields, mark), mark)
 
-    def _counted(self, fields: Fields, mark: Mark) -> Stall:
+    def _counted(self, fields: Fields, mark: Mark, *, ends: bool = False) -> Stall:
         """Return the round of a line with counts; the one that ended the run stays its mark."""
-        stall = self._round(fields, mark)
+        stall = self._round(fields, mark, ends=ends)
         stall.mark = mark if not stall.exit else stall.mark
         self.counts(fields)
         return stall
@@ -221,7 +234,7 @@ class StallReader:
 
     def timeout(self, fields: Fields, mark: Mark) -> Stall:
         """Process a TIMEOUT_EXIT line, or the host's line about it (which has no thread and no iterations)."""
-        stall = self._counted(fields, mark)
+        stall = self._counted(fields, mark, ends=True)
         stall.exit = True
         if fields.get("sub_class"):
             stall.sub_class = fields["sub_class"] or ""

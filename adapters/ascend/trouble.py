@@ -154,6 +154,8 @@ class Trouble(Struct):
         cann: the first of CANN's own codes, which only say that something failed.
         fault_kernel: the kernel named in CANN's fault report.
         call: the host's failed call: `prepare_native_run`.
+        who: whose call CANN's code is of: `chip worker 3 (pid 77, device 5)`.
+        child: the number, pid and line of the child whose failure is being reported; `remote`: of which session.
     """
 
     fatal: Fatal | None = None
@@ -171,6 +173,9 @@ class Trouble(Struct):
     device: int | None = None
     fault_kernel: str = ""
     call: str = ""
+    who: str = ""
+    child: tuple[str, str, int] | None = None
+    remote: str = ""
 
     def since(self, mark: Mark, span_ns: int) -> bool:
         """Return whether the run failed within a span that ends at a line, by the lines' own times."""

@@ -4,7 +4,8 @@ Sources: simpler src/{a2a3,a5}/platform/include/common/platform_config.h, src/co
 spin_hint.h, src/common/platform/include/host/runtime_timeout_config.h, pto_ring_buffer.h and pto_runtime2_types.h of
 src/a2a3/runtime/tensormap_and_ringbuffer/runtime, docs/troubleshooting/local-timeout-defaults.md (August 2026).
 Variables were called PTO2_… from 2026-06-26 to 2026-07-09 (simpler a405b9541, ff9c85efb), and there were none before;
-the limits were 2 s, 3 s and 4 s until 2026-06-27 (c080089d2).
+the limits were 2 s, 3 s and 4 s until 2026-06-27 (c080089d2). Until 2026-05-31 (0309e7873) the scheduler had no
+limit of time: it gave up after MAX_IDLE_ITERATIONS idle turns, with the same code (scheduler_types.h).
 """
 
 from __future__ import annotations
@@ -61,6 +62,8 @@ class Limit(Struct, frozen=True):
     sure: bool = True
 
 
+MAX_IDLE_ITERATIONS: Final = frozenset({800_000, 8_000_000})
+"""On a device, and from 2026-05-25 on (a06ed8b0d) on the simulator: such a version's last line has the very number."""
 _PREFIXES: Final = ("SIMPLER_", "PTO2_")
 _LOADS: Final = 1_000  # samples of the machine's load that are kept
 _NEAR_NS: Final = 15_000_000_000  # a sample further away says nothing of a moment
@@ -131,6 +134,7 @@ class Fired(Struct, frozen=True):
         said: the limit in the line itself.
         took_s: time without progress before it, by the log's times; at least the limit.
         within_s: duration of the whole run, by its span; at least the limit.
+        turns: its limit, where that is a number of idle turns; 0 for a time.
     """
 
     key: str
@@ -138,6 +142,7 @@ class Fired(Struct, frozen=True):
     said: Limit | None = None
     took_s: float | None = None
     within_s: float | None = None
+    turns: int = 0
 
     def limit(self, environment: Mapping[str, str] | None) -> Limit:
         """Return its limit: from the line, the environment, the log's times, or the default."""
@@ -169,10 +174,10 @@ class Timeouts(Struct):
             return min(timed, key=lambda fired: fired.mark.wall_ns or 0)
         return self.fired[0] if self.fired else None
 
-    def add(self, key: str, mark: Mark, said: Limit | None = None, took_s: float | None = None) -> None:
+    def add(self, key: str, mark: Mark, said: Limit | None = None, took_s: float | None = None, turns: int = 0) -> None:
         """Note a watchdog that fired; repetitions by other threads count once."""
         if all(fired.key != key for fired in self.fired):
-            self.fired.append(Fired(key, mark, said, took_s))
+            self.fired.append(Fired(key, mark, said, took_s, turns=turns if turns in MAX_IDLE_ITERATIONS else 0))
 
     def run_took(self, seconds: float) -> None:
         """Note the run's duration: no watchdog in it can have waited longer."""

@@ -243,11 +243,11 @@ def _fired(job: Job, first: Fired) -> Diagnostic:
     if not limit.sure and dog.variable:
         how_long = f"the limit in SIMPLER_{dog.variable} ({limit.seconds:g} s by default)"
     later = [watchdogs()[f.key].name for f in job.timeouts.fired if f.key != first.key]
-    after = (
-        f"After it, {' and '.join(later)} fired."
-        if later
-        else others_after(first.key, limit.seconds, job.environment, job.timeouts.simulator)
-    )
+    after = f"After it, {' and '.join(later)} fired." if later else ""
+    if first.turns:
+        how_long = f"{first.turns:,} idle turns (MAX_IDLE_ITERATIONS, compiled in)"
+    elif not later:
+        after = others_after(first.key, limit.seconds, job.environment, job.timeouts.simulator)
     values = {"name": dog.name, "watches": dog.watches, "how_long": how_long, "after": after}
     return statement(job, "watchdog-fired", values, marks=(first.mark,))
 
@@ -261,6 +261,8 @@ def _cann(job: Job) -> Iterator[Diagnostic]:
     pid = int(tail) if tail.isdecimal() else None
     facts = FailureFacts(
         mask=code.mask,
+        call=trouble.call,
+        who=trouble.who,
         advice=code.advice,
         device_log=device_log(job.environment or {}, pid, trouble.device),
         fault_kernel=trouble.fault_kernel,

@@ -161,7 +161,7 @@ def cann(job: JobDiagnostics) -> Iterator[Finding]:
     main = code or ended or deinit
     if main is None or job.completed or any(_explained(job)) or any(map(job.first, ("fatal", "runtime-failed"))):
         return
-    known, words = read_facts(main, FailureFacts), ""
+    known, words, test = read_facts(main, FailureFacts), "", _failed_test(main, job)
     if known.waited:
         yield _host_limit(main, known, job)
         return
@@ -173,7 +173,9 @@ def cann(job: JobDiagnostics) -> Iterator[Finding]:
         "cann",
         job,
         {
-            "test": _failed_test(main, job),
+            "test": test,
+            "who": known.who if test else sentence_case(known.who),
+            "call": known.call if known.who else "",
             "said": main.sentence,
             "words": words,
             "ended": ended.sentence if ended is not None and main is not ended else "",

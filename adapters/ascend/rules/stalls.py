@@ -32,7 +32,7 @@ from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.rules.words import duration, since_wall_ns, waited_ns
 from livedbg.model import Diagnostic, Severity, Task, TaskState, Thread, ids
 from livedbg.model.facts import read_facts
-from livedbg.text.wording import sentence_case
+from livedbg.text.wording import listing, sentence_case, spans
 
 _ENTITIES: Final = 1_000  # of one finding
 _SHOWN: Final = 3  # cores that the sentence names
@@ -186,9 +186,7 @@ def _quiet_too_long(job: JobDiagnostics) -> bool:
 def who_blocks(roots: Sequence[Task], job: JobDiagnostics) -> str:
     """Return the claim: which task, where, since when."""
     if len(roots) > 1:
-        many = job.run.certain
-        head = f"{len(roots)} tasks have not completed" if many else f"One of {len(roots)} tasks has not completed"
-        return f"{head}: {names_of(roots)}."
+        return _several(roots, job)
     task = roots[0]
     since = f" since {clock(task)}" if task.since_wall_ns is not None else ""
     if task.state is TaskState.RUNNING:
@@ -213,6 +211,30 @@ def who_blocks(roots: Sequence[Task], job: JobDiagnostics) -> str:
             "completion was never signalled, or it was never dispatched."
         )
     return f"Task {name_of(task)} has not completed{since}."
+
+
+def _several(roots: Sequence[Task], job: JobDiagnostics) -> str:
+    """Return how many tasks block, and which: by the runtime's count, if a report names only a part of them."""
+    run, states, busy, names = job.run, {task.state for task in roots}, _busy(roots, job), names_of(roots)
+    counted = run.running if states == {TaskState.RUNNING} else run.ready if states == {TaskState.READY} else None
+    if counted is not None and counted > len(roots):
+        ready = f" {run.ready} more are ready." if run.ready and states == {TaskState.RUNNING} else ""
+        where = f": {busy}" if busy else ""
+        return f"{counted} tasks have not completed{where}. {len(roots)} of them are named: {names}.{ready}"
+    many = len(roots) if run.certain else counted or 1
+    head = f"{many} of {len(roots)}" if 1 < many < len(roots) else f"{many}" if many > 1 else f"One of {len(roots)}"
+    verb = "have" if many > 1 else "has"
+    return f"{head} tasks {verb} not completed: {names}.{f' {sentence_case(busy)}.' if busy else ''}"
+
+
+def _busy(roots: Sequence[Task], job: JobDiagnostics) -> str:
+    """Return `func 3 is busy on cores 28-29,34`: the kernels and cores of tasks that a report names; "" if none."""
+    on: dict[str, set[int]] = {}
+    for task in roots if job.run.certain else ():
+        cores = (core.rpartition("/")[2] for core in task.where if task.state is TaskState.RUNNING)
+        on.setdefault(task.kernel or "a kernel", set()).update(int(core) for core in cores if core.isdecimal())
+    of = {kernel: f"core{'s' if len(cores) > 1 else ''} {spans(cores)}" for kernel, cores in on.items() if cores}
+    return listing(f"{kernel} is busy on {cores}" for kernel, cores in of.items())
 
 
 def _behind(roots: Sequence[Task], job: JobDiagnostics) -> str:

@@ -6,7 +6,7 @@ Invariants:
     completed.C2. After such a line nothing comes but usual output at a program's end (a full progress bar too): no
         step, no ordinary line, and nothing that begins.
     completed.C3. A bare word (`done`, which a shell or a wrapper also prints) counts only if it comes once, and after
-        the last error of its log, if there is one, only with a step between.
+        the last error of its log that is not over, if there is one, only with a step between.
     completed.C4. What says only that no fault was found (the mark "besides") counts where something else completed.
 """
 
@@ -62,7 +62,8 @@ def _error_lines(log: str, snapshot: Snapshot) -> Iterator[int]:
         if hit.source == log and hit.line is not None:
             yield hit.line
     for said in snapshot.diagnostics.values():
-        if said.severity.rank >= Severity.ERROR.rank and said.log == log and said.evidence:
+        counts = said.severity.rank >= Severity.ERROR.rank and not said.message.over
+        if counts and said.log == log and said.evidence:
             yield line_of(said)
 
 

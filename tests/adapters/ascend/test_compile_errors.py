@@ -376,3 +376,19 @@ def test_a_dump_that_is_gone_or_no_text(tmp_path: Path) -> None:
     assert change is not None and not any("\x1b" in line for line in change.lines)
     files[0].unlink()
     assert change_of(files, "") is None
+
+
+@pytest.mark.parametrize(
+    ("above", "file", "by_pypto"),
+    [
+        ("$ ptoas --pto-arch=a5 fill.pto -o fill.o", "fill.pto", False),
+        ("$ ptoas --pto-arch=a5 fill.pto -o fill.o", "build_output/_jit_fill/ptoas/fill.pto", True),
+        ('  File "/w/site-packages/pypto/backend.py", line 3: Error: ', "fill.pto", True),
+    ],
+)
+def test_only_what_pypto_wrote_is_called_so(tmp_path: Path, above: str, file: str, by_pypto: bool) -> None:
+    (tmp_path / "err.txt").write_text(f"{above}\nloc(\"{file}\":4:7): error: 'pto.fill' op has no tank\n")
+    finding = refused(tmp_path)[2]
+    assert f"{file}:4:7" in finding["sentence"]
+    assert ("pypto" in finding["sentence"]) is by_pypto
+    assert any("skip_ptoas" in step or "PYPTO" in step for step in finding["next"]) is by_pypto

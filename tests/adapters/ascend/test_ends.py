@@ -325,3 +325,42 @@ def test_a_code_that_masks_the_cause_names_the_test_that_failed(tmp_path: Path) 
     verdict = _verdict(tmp_path, SESSION + FAILED.replace("507046", "507901") + code + END)
     said = "In test tests/st/test_norm.py::test_norm[2]: CANN returned 507901"
     assert (verdict["state"], verdict["sentence"].startswith(said)) == ("crashed", True), verdict
+
+
+SETUP = "simpler_init failed with code 507033"
+
+
+@pytest.mark.parametrize(
+    ("lines", "who"),
+    [
+        (
+            [
+                "RuntimeError: chip worker 3 (pid 77) failed during init: "
+                f"chip_process dev=5 init: RuntimeError: {SETUP}"
+            ],
+            "Chip worker 3 (pid 77, device 5): simpler_init failed: CANN returned 507033",
+        ),
+        (
+            [
+                "RuntimeError: remote L3 session open failed for worker 2:",
+                "  RuntimeError: chip worker 3 (pid 77) failed during init:",
+                f"    chip_process dev=5 init: RuntimeError: {SETUP}",
+            ],
+            "Chip worker 3 (pid 77, device 5), in the remote session of worker 2: simpler_init failed: CANN",
+        ),
+        (
+            [f"RuntimeError: chip_process dev=5: chip run: RuntimeError: {SETUP}"],
+            "A chip process (device 5): simpler_init failed: CANN returned 507033",
+        ),
+        (
+            ["chip worker 3 (pid 77) failed during init: busy", *["[INFO] x: going on"] * 9, BIND, f"Error: {SETUP}"],
+            "CANN returned 507033",
+        ),
+    ],
+)
+def test_a_code_is_of_the_process_and_device_that_reported_it(lines: list[str], who: str) -> None:
+    assert findings(replay_lines(lines))["ascend-cann-code"].sentence.startswith(who)
+
+
+def test_that_an_upload_failed_with_a_code_is_none_of_a_chip() -> None:
+    assert not findings(replay_lines(["RuntimeError: upload to worker dev=3 failed with code 507033"]))

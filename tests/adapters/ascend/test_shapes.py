@@ -515,3 +515,41 @@ def test_the_class_of_a_log_that_prints_none_follows_from_its_counts() -> None:
     ]
     finding = findings(replay_lines([BEGIN, RING[3], *running]))["ascend-stall"]
     assert "S1:running-stalled by its counts" in finding.sentence
+
+
+def _dump(idle: int, running: int, *, ends: int = 0, more: str = "") -> list[str]:
+    """A watchdog's dump that lists two of the tasks that run, and the line that ends the run."""
+    head, last = f"[STALL thread=0 idle_iterations={idle}]", ends or idle
+    return [
+        f"{head} TASK ring=0 task_id=5 state=RUNNING fanin_refcount=1/1 kernels=[aic:-1 aiv0:4 aiv1:-1] "
+        "running_on=[owner_thread=1 cores=[core=31(aiv0)]]",
+        f"{head} CLUSTER cluster_id=1 aic=core1(idle) aiv0=core12(busy kernel=4 task=7 cond_reg_state=ack) "
+        "aiv1=core13(idle)",
+        f"{head} SUMMARY completed=5/90 last_progress_iteration=5 scan_ready=6 scan_waiting=30 scan_running={running}",
+        f"[STALL thread=0 idle_iterations={last}] TIMEOUT_EXIT after_idle_iterations={last}{more}",
+    ]
+
+
+@pytest.mark.parametrize("ends", [0, 800_000])
+def test_of_many_tasks_that_run_a_report_names_a_part(ends: int) -> None:
+    told = findings(replay_lines(_dump(400_000, 40, ends=ends)))["ascend-stall"].sentence
+    assert told.startswith("40 tasks have not completed: func 4 is busy on cores 12,31. 2 of them are named: ")
+    assert "6 more are ready. 30 tasks wait behind them." in told
+
+
+def test_a_whole_report_names_all_tasks_that_run() -> None:
+    told = findings(replay_lines(_dump(400_000, 2, ends=560_003)))["ascend-stall"].sentence
+    assert told.startswith("2 tasks have not completed: r0t5 (func 4), r0t7 (func 4). Func 4 is busy on cores 12,31.")
+
+
+def test_an_earlier_report_tells_nothing_once_the_counts_have_changed() -> None:
+    more = " sub_class=S1:running-stalled completed=6/90 running=1 ready=0 waiting=9 orch_done=1 stuck_task_id=9"
+    lines = _dump(400_000, 2, ends=560_003, more=f"{more} stuck_core=3")
+    assert "Task r0t9 has been running" in findings(replay_lines(lines))["ascend-stall"].sentence
+
+
+@pytest.mark.parametrize(("ends", "counted"), [(800_000, True), (560_003, False)])
+def test_a_version_that_counts_turns_has_no_limit_of_time(ends: int, counted: bool) -> None:
+    told = findings(replay_lines(_dump(400_000, 40, ends=ends)))["ascend-stall"].sentence
+    assert ("800,000 idle turns (MAX_IDLE_ITERATIONS, compiled in)" in told) is counted
+    assert ("SIMPLER_SCHEDULER_TIMEOUT_MS" in told, "Later limits" in told) == (not counted, not counted)
