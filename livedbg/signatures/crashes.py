@@ -6,9 +6,9 @@ Invariants:
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
     crashes.D3. All failed tests of a run are reported, each with its own first reason and place.
     crashes.D4. A text that ends in what its runner prints of a failed test tells of that test, which its runner would
-        name below; so does one in which the next test begins without that line. So does a piece of pytest's report
-        without the name above it, if it quotes the line of the source above the exception, or has a frame, and the
-        test's function or a frame stands above what was raised; no run of tests may be around it.
+        name below, though nothing names it; so does one in which the next test begins without that line. So does a
+        piece of pytest's report without the name above it, if it quotes the line of the source above the exception, or
+        has a frame, and the test's function or a frame stands above what was raised; no run of tests may be around it.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class TestRun(Struct):
         explained = bool(raised) and last is not None and last.name == printed and last.said == _reason(raised)
         because = explained or bool(told.keys() & {"ended", "because", "more"}) or bool(named.get("said"))
         self.named = because and last is not None and bool(last.why)
-        self.ended = self.named or plain or self._failing(told)
+        self.ended = self.named or plain or self._failing(found)
         self.own = bool(raised and (plain or printed or (self.captured and self.section)))
         self.goes_on = "begins" in told or "passed" in told
         self.over = (self.over or ends_tests(text)) and not self.goes_on
@@ -274,8 +274,10 @@ class TestRun(Struct):
             reason, status = _reason(further.facts.values.get("said", "")), further.facts.values.get("status", "")
             self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason, status=status))
 
-    def _failing(self, told: Mapping[str, str]) -> bool:
+    def _failing(self, told: Mapping[str, Said]) -> bool:
         """Return whether a text is the last known of why a test fails, which its runner has not named since (D4)."""
+        if "why" in told and self.next.said and "place" in told and told["place"].facts.values.get("surely"):
+            return True
         if (self.runs or self.next.name) and self.next.place and self.next.said:
             return "place" in told or "why" in told
         raised = self.raised.get(self.section)
@@ -299,7 +301,12 @@ class TestRun(Struct):
             tests = [replace(tests[0], place=frame or tests[0].place or self.quoted)]
         head = tests[0].head
         if not head:
-            return Said(system=CrashDecoder.name, code=FAILED_TESTS, exception=self.summary, sentence="")
+            return Said(
+                system=CrashDecoder.name,
+                code=FAILED_TESTS,
+                exception=self.summary,
+                sentence="" if self.summary else tests[0].why,
+            )
         more = [test.whole for test in tests[1:_NAMED]]
         if len(tests) > _NAMED:
             more.append(f"and {len(tests) - _NAMED} more")

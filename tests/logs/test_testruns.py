@@ -398,6 +398,12 @@ def test_D3_another_run_below_such_a_list_has_tests_of_its_own() -> None:
 
 
 CUT = [  # what was pasted ends where the reason is said, before its runner names the test
+    (  # with no line that names it
+        'C++ exception with description "Expected the pump to be open\nException raised from fill at '
+        "/w/aten/src/tank.cpp:96 (most recent call first):\nframe #0: fill() + 0x1 (0x5 in tank)\n",
+        "Expected the pump to be open, raised in fill (tank.cpp:96).",
+    ),
+    ('C++ exception with description "no lid" thrown in the test body.\n', "no lid."),
     (
         "[ RUN      ] Pump.Fill\nunknown file: Failure\n"
         'C++ exception with description "no lid" thrown in the test body.\n',
