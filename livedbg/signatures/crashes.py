@@ -24,8 +24,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from livedbg.logs.decoder import Feed, LogDecoder
-from livedbg.logs.last_words import ends_tests, telling_line
+from livedbg.logs.last_words import ends_tests, in_words, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
+from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, Room, parse
@@ -51,6 +52,7 @@ _RIGHT_ABOVE: Final = 3  # lines
 
 _RAISED: Final = lazy_re(r"(?!AssertionError: Regex pattern)[\w.]{0,200}(?:Error|Exception|Failure)\b|assert ")
 _UNKNOWN: Final = "unknown file"
+_TEST: Final = "test_"
 _MESSAGE_LIMIT: Final = 4096
 _REMEMBERED: Final = 10_000  # different crashes whose counts are kept
 
@@ -151,6 +153,7 @@ class TestRun(Struct):
         unnamed: whether it began another one below one that fails, of which the line that names it is missing.
         over: whether the run has ended, and none has begun since.
         told: the failure of the run, whose tests are named only behind its summary.
+        unended: the test that ran at that summary, with what it had said: its runner has named it nowhere else.
     """
 
     failed: dict[str, FailedTest] = field(default_factory=dict)
@@ -174,6 +177,7 @@ class TestRun(Struct):
     unnamed: bool = False
     over: bool = False
     told: ExceptionHit | None = None
+    unended: FailedTest = field(default_factory=FailedTest)
 
     @property
     def when(self) -> str:
@@ -222,7 +226,7 @@ class TestRun(Struct):
             runs.place, runs.said = runs.place or self.next.place, runs.said or self.next.said or _reason(raised)
         last = next(reversed(self.failed.values()), None)
         if last is not None:
-            last.place = last.place or told.get("at", "")
+            last.place = last.place or told.get("at", "") or (_place_in(last.name, frames) if printed else "")
             last.said = last.said or _reason(raised or told.get("because", ""))
             if "more" in told and last.said.endswith(("!", ":", "AssertionError")):
                 last.said = _reason(f"{last.said}: {told['more']}")
@@ -288,7 +292,9 @@ class TestRun(Struct):
 
     def said(self) -> Said:
         """Return the message of the summary: the first tests with their reasons, and in further lines all others."""
-        failed = sorted(self.failed.values(), key=lambda test: self.told is not None and not test.why)
+        failed = sorted(
+            self.failed.values(), key=lambda test: CUT_OFF in test.said or (self.told is not None and not test.why)
+        )
         if self.told is None and (self.next.name or self.runs) and self.next.said:
             failed.append(replace(self.next, name=self.next.name or self.runs))
         tests = failed or [FailedTest(name) for name in self.raised if name] or [self.next]
@@ -296,6 +302,10 @@ class TestRun(Struct):
             section = self._section_of(test.name)
             test.said = _reason("\n".join(self.raised.get(section, ()))) or test.said
             test.place = test.place or self.placed.get(section, "")
+        own = next((test for test in failed if test.name == self.unended.name and not test.said), None)
+        if own is not None:
+            own.said, own.place = self.unended.said or _reason(self.unended.raised), self.unended.place
+            tests = [own, *(test for test in failed if test is not own)]
         if self.quoted and not failed:
             frame = frame_of("\n".join(self.raised.get("", ())))
             tests = [replace(tests[0], place=frame or tests[0].place or self.quoted)]
@@ -338,15 +348,21 @@ class TestRun(Struct):
 
 
 def _place_in(name: str, frames: Sequence[Frame]) -> str:
-    """Return the innermost place in the file of the function of a test, `test_sum.py:31`, or ""."""
-    function = name.rpartition(".")[2].partition("[")[0]
-    file = next((frame.file for frame in frames if frame.function == function), None)
+    """Return the innermost place in the file of the function of a test, `test_sum.py:31`, or "".
+
+    A test that is made for each device has its name at the end of the function's, as `test_sum_cuda`.
+    """
+    function = name.partition(" (")[0].rpartition(".")[2].partition("[")[0]
+    own = (
+        f for f in frames if f.function == function or (_TEST in f.function and function.startswith(f.function + "_"))
+    )
+    file = next((frame.file for frame in own), None)
     inner = next((frame for frame in frames if file and frame.file == file), None)
     return f"{(inner.file or '').rpartition('/')[2]}:{inner.line}" if inner is not None and inner.line else ""
 
 
 def _reason(text: str) -> str:
-    return shortened(" ".join(telling_line(text.strip()).split()), _WHY) if text else ""
+    return shortened(in_words(" ".join(telling_line(text.strip()).split())), _WHY) if text else ""
 
 
 class CrashDecoder(LogDecoder):
@@ -431,7 +447,10 @@ class CrashDecoder(LogDecoder):
         if run.told is not None and run.failed:
             said = run.said()
             named = replace(
-                run.told, type=said.exception, message=said.sentence[:_MESSAGE_LIMIT], related=run.told.type
+                run.told,
+                type=said.exception,
+                message=said.sentence[:_MESSAGE_LIMIT],
+                related=run.told.related or run.told.type,
             )
             yield ExceptionSeen(hit=named, **stamp)
         if raised and not run.own:
@@ -447,7 +466,9 @@ class CrashDecoder(LogDecoder):
         if run.summary:
             hit, listed = self._hit(record, run.said(), None), _LISTED.search(record.text) is not None
             hit = replace(hit, id=self._told.pop(of, hit.id))
-            self._runs[of] = TestRun(again=True, over=True, told=hit if listed and not run.failed else None)
+            unended = replace(run.next, name=run.runs)
+            told = hit if listed and not run.failed else None
+            self._runs[of] = TestRun(again=True, over=True, told=told, unended=unended)
             yield ExceptionSeen(hit=hit, **stamp)
         elif run.ended and run.told is None:
             hit = self._hit(record, run.said(), None)
