@@ -27,7 +27,7 @@ from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.shapes import severity_of_word
 from livedbg.model import LogRecord, Severity
 from livedbg.text.commands import with_brief_commands
-from livedbg.text.demangling import short_symbol
+from livedbg.text.demangling import demangled_symbol, short_symbol
 from livedbg.text.patterns import lazy_re
 
 _LONGEST: Final = 400
@@ -473,19 +473,25 @@ def telling_line(message: str) -> str:
 
 
 _UNDEFINED: Final = lazy_re(
-    r"(?:[^\s:]{1,400}/)?(?P<file>[^\s:/]{1,200}\.so[\w.]{0,40}): undefined symbol: (?P<symbol>\w{1,1000})"
-    r"(?:, version \S{1,100})?$"
+    r"(?:\b[A-Z][\w ]{2,60}: )?(?:[^\s:]{1,400}/)?(?P<file>[^\s:/]{1,200}\.so[\w.]{0,40}): undefined symbol: "
+    r"(?P<symbol>\w{1,1000})(?:, version \S{1,100})?$"
 )
-"""What the dynamic loader says (glibc elf/dl-lookup.c)."""
+"""What the dynamic loader says (glibc elf/dl-lookup.c), and what has called it before that."""
+_OLD_STRING: Final = "std::string"
+"""That of the newer ABI is `std::__cxx11::basic_string<…>` in symbols (libstdc++, "Dual ABI")."""
 
 
 def in_words(said: str) -> str:
     """Return a message; of a library without one of its symbols in words, with the symbol's plain name."""
-    found = _UNDEFINED.match(said)
+    found = _UNDEFINED.search(said) if "undefined symbol" in said else None
     if found is None:
         return said
-    name = short_symbol(found["symbol"]).rstrip("…")
-    return f"{found['file']} does not fit the libraries it is loaded with: undefined symbol {name}"
+    symbol = found["symbol"]
+    whole = demangled_symbol(symbol)
+    old = ", with the old ABI's std::string" if _OLD_STRING in whole else ""
+    name = (whole if whole != symbol else short_symbol(symbol)).partition("(")[0].rstrip("…")
+    lacks = f"{found['file']} does not fit the libraries it is loaded with: undefined symbol {name}{old}"
+    return f"{said[: found.start()]}{lacks}"
 
 
 _REFERS: Final = lazy_re(

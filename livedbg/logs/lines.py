@@ -3,6 +3,8 @@
 Invariants:
     logs_lines.L1. The lines of a stream are the same however it is cut into blocks.
     logs_lines.L2. At most `limit` bytes of a line are kept; dropped bytes are counted and noted in their place.
+    logs_lines.L3. A sanitizer's report that begins behind an unfinished line of progress is a line of its own; one that
+        a line quotes is none.
 """
 
 from __future__ import annotations
@@ -38,6 +40,21 @@ def after_bar(text: str) -> str:
         return text
     rest = text[match.end() :]
     return after_bar(rest) if rest and not rest.isspace() else text
+
+
+_REPORT: Final = lazy_re(r"={9} (?=[A-Z]\w)|==\d{1,10}==(?:ERROR|WARNING): (?=\w{2,20}Sanitizer: )")
+"""The beginning of a sanitizer's report, which is on the other stream than what a program prints of its progress."""
+REPORTS: Final = ("========= ", "==ERROR: ", "==WARNING: ")
+_UNENDED: Final = lazy_re(r"\.py::\S[^\n]{0,1000}$|\.{2,}$|(?:^|\.py )[.FEsxX]{1,400}$")
+"""A test's name, dots, marks of tests that have passed: the line is ended only when what it tells of has."""
+
+
+def apart(text: str) -> tuple[str, ...]:
+    """Return the line; or what a program had printed of its progress, and a report that begins behind it."""
+    report = _REPORT.search(text, 1)
+    if report is None or _UNENDED.search(text[: report.start()].rstrip()) is None:
+        return (text,)
+    return text[: report.start()], text[report.start() :]
 
 
 def _only_bar(text: str) -> bool:

@@ -6,9 +6,9 @@ Invariants:
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
     crashes.D3. All failed tests of a run are reported, each with its own first reason and place.
     crashes.D4. A text that ends in what its runner prints of a failed test tells of that test, which its runner would
-        name below; so does one in which the next test begins without that line. So does a piece of pytest's report
-        without the name above it, if it quotes the line of the source above the exception, or has a frame, and the
-        test's function or a frame stands above what was raised; no run of tests may be around it.
+        name below, though nothing names it; so does one in which the next test begins without that line. So does a
+        piece of pytest's report without the name above it, if it quotes the line of the source above the exception, or
+        has a frame, and the test's function or a frame stands above what was raised; no run of tests may be around it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from livedbg.logs.decoder import Feed, LogDecoder
-from livedbg.logs.last_words import ends_tests, telling_line
+from livedbg.logs.last_words import ends_tests, in_words, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
+from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, Room, parse
@@ -51,6 +52,7 @@ _RIGHT_ABOVE: Final = 3  # lines
 
 _RAISED: Final = lazy_re(r"(?!AssertionError: Regex pattern)[\w.]{0,200}(?:Error|Exception|Failure)\b|assert ")
 _UNKNOWN: Final = "unknown file"
+_TEST: Final = "test_"
 _MESSAGE_LIMIT: Final = 4096
 _REMEMBERED: Final = 10_000  # different crashes whose counts are kept
 
@@ -151,6 +153,7 @@ class TestRun(Struct):
         unnamed: whether it began another one below one that fails, of which the line that names it is missing.
         over: whether the run has ended, and none has begun since.
         told: the failure of the run, whose tests are named only behind its summary.
+        unended: the test that ran at that summary, with what it had said: its runner has named it nowhere else.
     """
 
     failed: dict[str, FailedTest] = field(default_factory=dict)
@@ -174,6 +177,7 @@ class TestRun(Struct):
     unnamed: bool = False
     over: bool = False
     told: ExceptionHit | None = None
+    unended: FailedTest = field(default_factory=FailedTest)
 
     @property
     def when(self) -> str:
@@ -222,14 +226,14 @@ class TestRun(Struct):
             runs.place, runs.said = runs.place or self.next.place, runs.said or self.next.said or _reason(raised)
         last = next(reversed(self.failed.values()), None)
         if last is not None:
-            last.place = last.place or told.get("at", "")
+            last.place = last.place or told.get("at", "") or (_place_in(last.name, frames) if printed else "")
             last.said = last.said or _reason(raised or told.get("because", ""))
             if "more" in told and last.said.endswith(("!", ":", "AssertionError")):
                 last.said = _reason(f"{last.said}: {told['more']}")
         explained = bool(raised) and last is not None and last.name == printed and last.said == _reason(raised)
         because = explained or bool(told.keys() & {"ended", "because", "more"}) or bool(named.get("said"))
         self.named = because and last is not None and bool(last.why)
-        self.ended = self.named or plain or self._failing(told)
+        self.ended = self.named or plain or self._failing(found)
         self.own = bool(raised and (plain or printed or (self.captured and self.section)))
         self.goes_on = "begins" in told or "passed" in told
         self.over = (self.over or ends_tests(text)) and not self.goes_on
@@ -274,8 +278,10 @@ class TestRun(Struct):
             reason, status = _reason(further.facts.values.get("said", "")), further.facts.values.get("status", "")
             self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason, status=status))
 
-    def _failing(self, told: Mapping[str, str]) -> bool:
+    def _failing(self, told: Mapping[str, Said]) -> bool:
         """Return whether a text is the last known of why a test fails, which its runner has not named since (D4)."""
+        if "why" in told and self.next.said and "place" in told and told["place"].facts.values.get("surely"):
+            return True
         if (self.runs or self.next.name) and self.next.place and self.next.said:
             return "place" in told or "why" in told
         raised = self.raised.get(self.section)
@@ -286,7 +292,9 @@ class TestRun(Struct):
 
     def said(self) -> Said:
         """Return the message of the summary: the first tests with their reasons, and in further lines all others."""
-        failed = sorted(self.failed.values(), key=lambda test: self.told is not None and not test.why)
+        failed = sorted(
+            self.failed.values(), key=lambda test: CUT_OFF in test.said or (self.told is not None and not test.why)
+        )
         if self.told is None and (self.next.name or self.runs) and self.next.said:
             failed.append(replace(self.next, name=self.next.name or self.runs))
         tests = failed or [FailedTest(name) for name in self.raised if name] or [self.next]
@@ -294,12 +302,21 @@ class TestRun(Struct):
             section = self._section_of(test.name)
             test.said = _reason("\n".join(self.raised.get(section, ()))) or test.said
             test.place = test.place or self.placed.get(section, "")
+        own = next((test for test in failed if test.name == self.unended.name and not test.said), None)
+        if own is not None:
+            own.said, own.place = self.unended.said or _reason(self.unended.raised), self.unended.place
+            tests = [own, *(test for test in failed if test is not own)]
         if self.quoted and not failed:
             frame = frame_of("\n".join(self.raised.get("", ())))
             tests = [replace(tests[0], place=frame or tests[0].place or self.quoted)]
         head = tests[0].head
         if not head:
-            return Said(system=CrashDecoder.name, code=FAILED_TESTS, exception=self.summary, sentence="")
+            return Said(
+                system=CrashDecoder.name,
+                code=FAILED_TESTS,
+                exception=self.summary,
+                sentence="" if self.summary else tests[0].why,
+            )
         more = [test.whole for test in tests[1:_NAMED]]
         if len(tests) > _NAMED:
             more.append(f"and {len(tests) - _NAMED} more")
@@ -331,15 +348,21 @@ class TestRun(Struct):
 
 
 def _place_in(name: str, frames: Sequence[Frame]) -> str:
-    """Return the innermost place in the file of the function of a test, `test_sum.py:31`, or ""."""
-    function = name.rpartition(".")[2].partition("[")[0]
-    file = next((frame.file for frame in frames if frame.function == function), None)
+    """Return the innermost place in the file of the function of a test, `test_sum.py:31`, or "".
+
+    A test that is made for each device has its name at the end of the function's, as `test_sum_cuda`.
+    """
+    function = name.partition(" (")[0].rpartition(".")[2].partition("[")[0]
+    own = (
+        f for f in frames if f.function == function or (_TEST in f.function and function.startswith(f.function + "_"))
+    )
+    file = next((frame.file for frame in own), None)
     inner = next((frame for frame in frames if file and frame.file == file), None)
     return f"{(inner.file or '').rpartition('/')[2]}:{inner.line}" if inner is not None and inner.line else ""
 
 
 def _reason(text: str) -> str:
-    return shortened(" ".join(telling_line(text.strip()).split()), _WHY) if text else ""
+    return shortened(in_words(" ".join(telling_line(text.strip()).split())), _WHY) if text else ""
 
 
 class CrashDecoder(LogDecoder):
@@ -424,7 +447,10 @@ class CrashDecoder(LogDecoder):
         if run.told is not None and run.failed:
             said = run.said()
             named = replace(
-                run.told, type=said.exception, message=said.sentence[:_MESSAGE_LIMIT], related=run.told.type
+                run.told,
+                type=said.exception,
+                message=said.sentence[:_MESSAGE_LIMIT],
+                related=run.told.related or run.told.type,
             )
             yield ExceptionSeen(hit=named, **stamp)
         if raised and not run.own:
@@ -440,7 +466,9 @@ class CrashDecoder(LogDecoder):
         if run.summary:
             hit, listed = self._hit(record, run.said(), None), _LISTED.search(record.text) is not None
             hit = replace(hit, id=self._told.pop(of, hit.id))
-            self._runs[of] = TestRun(again=True, over=True, told=hit if listed and not run.failed else None)
+            unended = replace(run.next, name=run.runs)
+            told = hit if listed and not run.failed else None
+            self._runs[of] = TestRun(again=True, over=True, told=told, unended=unended)
             yield ExceptionSeen(hit=hit, **stamp)
         elif run.ended and run.told is None:
             hit = self._hit(record, run.said(), None)

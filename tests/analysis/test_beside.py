@@ -49,6 +49,19 @@ def test_B4_a_crash_in_whose_lines_it_stands_is_one() -> None:
     assert verdict(f"{FAILED}{told}").sentence == f"{SAID}, in drain."
 
 
+RAISED = "Exception raised from fill at /w/aten/src/ATen/Pump.cpp:40 (most recent call first):\n"
+
+
+@pytest.mark.invariant("beside.B6")
+def test_B6_a_place_of_torch_only_where_no_frame_has_one() -> None:
+    thrown = f"terminate called after throwing an instance of 'c10::Error'\n  what():  no water\n{RAISED}"
+    assert verdict(thrown).sentence == "Crashed: c10::Error: no water, raised in fill (Pump.cpp:40)."
+    raised = (
+        f'Traceback (most recent call last):\n  File "/w/plant.py", line 7, in open\nRuntimeError: no water\n{RAISED}'
+    )
+    assert verdict(raised).sentence == "Crashed in open (plant.py:7): RuntimeError: no water."
+
+
 _DIFFER = """Traceback (most recent call last):
   File "/home/ann/plant.py", line 7, in check
     torch.testing.assert_close(level, wanted)

@@ -8,6 +8,7 @@ import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
 from tests.analysis.test_causes import look
+from tests.logs.reading import verdict
 
 STEPS = "".join(f"step {number} loss 0.1\n" for number in range(3))
 
@@ -66,3 +67,40 @@ def test_P2_where_something_else_is_known_or_nothing_failed(log: str, tmp_path: 
     found = look(tmp_path, {"run.log": STEPS + log})
     assert "speaks of a failure" not in found.verdict.sentence
     assert [one for one in found.findings.values() if one.rule == "failure-lines"] == []
+
+
+_GATHERS = (
+    "[rank3]: Traceback (most recent call last):\n{}"
+    '[rank3]:   File "/w/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 81, in all_reduce\n'
+    "[rank3]:     work = group.allreduce([tensor], opts)\n"
+    "[rank3]: torch.distributed.DistBackendError: NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:7, "
+    "invalid usage (run with NCCL_DEBUG=WARN for details), NCCL version 2.26.5\n"
+    "[rank3]: ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\n[rank3]: Last error:\n"
+    "[rank3]: Duplicate GPU detected : rank 0 and rank 2 both on CUDA device 3000\n"
+)
+_OWN = '[rank3]:   File "/w/train.py", line 31, in step\n[rank3]:     dist.all_reduce(grads)\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (_GATHERS.format(""), ", at all_reduce (distributed_c10d.py:81)."),
+        (_GATHERS.format(_OWN), ", at step (train.py:31)."),
+    ],
+)
+def test_a_frame_of_a_framework_is_the_place_where_no_other_is_known(text: str, place: str) -> None:
+    assert verdict(text).sentence.endswith(place)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "said"),
+    [
+        ("_ZN5plant4openESs", "undefined symbol plant::open, with the old ABI's std::string."),
+        ("_ZN5plant4openEi", "undefined symbol plant::open."),
+        ("plant_open", "undefined symbol plant_open."),
+    ],
+)
+def test_a_missing_symbol_is_told_in_words(symbol: str, said: str) -> None:
+    lacks = f"Error in dlopen: /w/pump.so: undefined symbol: {symbol}"
+    thrown = f"terminate called after throwing an instance of 'plant::Error'\n  what():  {lacks}\n"
+    assert verdict(thrown).sentence.endswith(f": pump.so does not fit the libraries it is loaded with: {said}")

@@ -362,6 +362,39 @@ def test_L2_long_lines_are_cut_and_counted(parts: list[bytes]) -> None:
     assert [line.offset for line in lines] == _starts(data)
 
 
+ACCESS = "========= Invalid __global__ read of size 8 bytes"
+FREED = "==4711==ERROR: AddressSanitizer: heap-use-after-free on address 0x60300000eff0"
+
+
+@pytest.mark.invariant("logs_lines.L3")
+@pytest.mark.parametrize(
+    ("before", "report"),
+    [
+        ("tests/test_pump.py::test_fill[float32-tanks=[4]] ", ACCESS),
+        ("test_fill (tests.test_pump.Pumps) ... ", FREED),
+        ("tests/test_pump.py ..F.", FREED),
+        ("filling the tanks...", ACCESS),
+    ],
+)
+def test_L3_a_report_behind_an_unfinished_line(before: str, report: str) -> None:
+    assert [record.text for record in records_of(f"{before}{report}\n")] == [before, report]
+    assert [record.line for record in records_of(f"{before}{report}\n")] == [1, 1]
+
+
+@pytest.mark.invariant("logs_lines.L3")
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"it wrote {FREED}",
+        f"INFO expected in test_pump.py: {ACCESS}",
+        "tests/test_pump.py::test_fill ========= 3 tanks",
+        f"{'=' * 30} FAILURES {'=' * 30}",
+    ],
+)
+def test_L3_one_that_is_quoted(line: str) -> None:
+    assert [record.text for record in records_of(f"{line}\n")] == [line]
+
+
 def test_a_line_beyond_the_limit_says_how_much_is_missing() -> None:
     data = b"a" * (LINE_LIMIT + 1_000_000) + b"\nnext\n"
     for size in (len(data), 4096):

@@ -27,7 +27,7 @@ FAILED = [
         ".F\n======\nFAIL: test_x (test_m.T)\n------\nTraceback (most recent call last):\n"
         '  File "/w/test_m.py", line 6, in test_x\n    self.assertEqual(1, 2)\nAssertionError: 1 != 2\n\n------\n'
         "Ran 2 tests in 0.001s\n\nFAILED (failures=1)\n",
-        "test_x (test_m.T): AssertionError: 1 != 2. FAILED (failures=1).",
+        "test_x (test_m.T), at test_m.py:6: AssertionError: 1 != 2. FAILED (failures=1).",
     ),
     ("case 90 of 90: pass\nsummary: 89 passed, 1 failed (colmax)\n", "summary: 89 passed, 1 failed (colmax)."),
     (
@@ -397,7 +397,20 @@ def test_D3_another_run_below_such_a_list_has_tests_of_its_own() -> None:
     assert verdict(f"{LISTED}{again}").sentence == "The test run failed: Pump.Fill; Pump.Drain/0. 2 tests failed."
 
 
+def test_D3_what_the_test_that_ran_said_is_its_reason_though_only_the_list_says_that_it_failed() -> None:
+    threw = '[ RUN      ] Pump.Drain/0\nunknown file: Failure\nC++ exception with description "no lid\n'
+    assert verdict(threw + LISTED).sentence == "The test run failed: Pump.Drain/0: no lid; Pump.Fill. 2 tests failed."
+    another = threw.replace("Drain/0", "Open") + LISTED
+    assert "Pump.Fill: no lid" not in verdict(another).sentence
+
+
 CUT = [  # what was pasted ends where the reason is said, before its runner names the test
+    (  # with no line that names it
+        'C++ exception with description "Expected the pump to be open\nException raised from fill at '
+        "/w/aten/src/tank.cpp:96 (most recent call first):\nframe #0: fill() + 0x1 (0x5 in tank)\n",
+        "Expected the pump to be open, raised in fill (tank.cpp:96).",
+    ),
+    ('C++ exception with description "no lid" thrown in the test body.\n', "no lid."),
     (
         "[ RUN      ] Pump.Fill\nunknown file: Failure\n"
         'C++ exception with description "no lid" thrown in the test body.\n',

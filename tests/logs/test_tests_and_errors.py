@@ -227,7 +227,7 @@ CAPTURED = "---------- Captured stderr call ----------\n"
         ),
         (
             f"======\nERROR: test_fill (t.Tanks)\n------\n{TRACEBACK}\n",
-            "test_fill (t.Tanks): ValueError: no lid.",
+            "test_fill (t.Tanks), at test_tank.py:8: ValueError: no lid.",
         ),
     ],
 )

@@ -9,6 +9,7 @@ Invariants:
     beside.B5. Of further cases of the same signature (their value `case`) that failed in its log, and did not pass
         later, it is said how many and which; those that one signal ended, as often as it says, are told as one.
     beside.B4. It explains no exception: a crash in whose own lines it stands is told as one.
+    beside.B6. What only tells a place (the mark UNPLACED) is not said of an exception whose frames have a line.
     beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines, or
         if nothing else is known of it. What shows that a crash was survived shows it of such a comparison too.
 """
@@ -32,6 +33,7 @@ BESIDE: Final = "beside"
 COMPARED: Final = "compared"
 BELOW: Final = "below"
 ABOVE: Final = "above"
+UNPLACED: Final = "unplaced"
 _BY_SIGNAL: Final = 128
 """A shell's exit status of a program that a signal ended is larger (POSIX, 2.8.2)."""
 _NAMED: Final = 4
@@ -98,6 +100,7 @@ def _is_in(said: Diagnostic, hit: ExceptionHit | None) -> bool:
 def _beside(finding: Finding, told: Iterable[Diagnostic], hit: ExceptionHit | None) -> Iterable[Diagnostic]:
     """Return what is said beside a finding, and of comparisons what is said in its own lines, or its exception's."""
     log = next((proof.log for proof in finding.evidence), "")
+    placed = hit is not None and any(frame.line for frame in hit.stack)
     spans = [
         (proof.line, proof.line + proof.text.count("\n"))
         for proof in finding.evidence
@@ -108,6 +111,8 @@ def _beside(finding: Finding, told: Iterable[Diagnostic], hit: ExceptionHit | No
     found: dict[str, tuple[int, Diagnostic]] = {}
     for said in told:
         if said.log != log or (finding.writer and said.writer and said.writer != finding.writer):
+            continue
+        if placed and UNPLACED in said.message.marks:
             continue
         lines = (said.message.first, said.message.last)
         if BELOW in said.message.marks:

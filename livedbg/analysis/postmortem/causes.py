@@ -276,7 +276,9 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
         for hit in snapshot.exceptions.values()
         if hit.source is not None
     }
-    aborts = {(hit.source, hit.raised_line or hit.line) for hit in snapshot.exceptions.values() if is_bare_end(hit)}
+    hits = [(hit, (hit.source, hit.raised_line or hit.line)) for hit in snapshot.exceptions.values()]
+    tests = {place for hit, place in hits if hit.catchpoint == f"log: {FAILED_TESTS}" and hit.message}
+    aborts = {place for hit, place in hits if is_bare_end(hit)} - tests  # it has its reasons itself
     found = []
     for number, finding in enumerate(findings):
         proof = finding.evidence[0] if finding.evidence else None

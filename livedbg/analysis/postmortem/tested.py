@@ -181,7 +181,7 @@ def _said(record: LogRecord, stream: _Stream | None) -> Iterator[_Said]:
 
 
 def _mark(stream: _Stream, record: LogRecord, said: Sequence[_Said]) -> None:
-    told = {one.kind: one.name for one in reversed(said)}
+    told = {("begins" if one.kind == "starts" else one.kind): one.name for one in reversed(said) if _alone(one)}
     if record.line is None or told.keys().isdisjoint((*_TEST_BEGINS, *_TEST_ENDS, *_RUN_ENDS, "because")):
         return
     last, of = record.last_line or record.line, stream.marks
@@ -190,6 +190,11 @@ def _mark(stream: _Stream, record: LogRecord, said: Sequence[_Said]) -> None:
         of += [TestMark(record.line, last, of[-1].ends), TestMark(last, last, "", of[-1].ends)]
     else:
         of.append(TestMark(record.line, last, begun, "" if begun else told.get("test", "")))
+
+
+def _alone(said: _Said) -> bool:
+    """Return whether no other test can run now: CTest starts several at once."""
+    return said.kind != "starts" or said.runner != _CTEST
 
 
 def _take(stream: _Stream, said: _Said, whole: bool) -> None:

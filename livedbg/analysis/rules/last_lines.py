@@ -72,6 +72,7 @@ from livedbg.logs.last_words import (
     follows_an_end,
     goes_on,
     has_reason,
+    in_words,
     is_a_debuggers_prompt,
     is_asked,
     is_headed,
@@ -493,7 +494,7 @@ def _is_bare(text: str) -> bool:
 
 def _told(text: str) -> str:
     """Return as much of a line as is said; of a long chain of causes (`build: open: no space`) both ends."""
-    text = without_plea(text) if MARK in text else text
+    text = in_words(without_plea(text) if MARK in text else text)
     links = text.split(": ")
     if len(text) <= _LONGEST or len(links) < _CHAIN or len(links[-1]) > _TEXT // 2:
         return text[:_LONGEST]

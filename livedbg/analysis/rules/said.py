@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.place_names import place_text
+from livedbg.analysis.place_names import line_of, place_text
 from livedbg.analysis.postmortem.beside import COMPARED
 from livedbg.analysis.postmortem.ended import lives
 from livedbg.analysis.postmortem.exceptions import is_of_string
@@ -38,6 +38,8 @@ def steps_of(*said: Diagnostic) -> tuple[str, ...]:
 def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     """Return `, at step (train.py:14)`: the user's frame in a message's traceback; else `, in test NAME`, or "".
 
+    Where only frames of a framework are known, the innermost one is said of a signature's message.
+
     It is the traceback around the message, or one right below it whose exception is cut off: what catches an exception
     may print it first. `line` is used if the message's last line is not known.
     """
@@ -49,9 +51,11 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     ]
     around = around or [hit for hit in hits if hit.message == CUT_OFF and hit.first_line == last + 1]
     frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
-    known = frame is not None and frame.file and state.code.inside(frame) < Inside.FRAMEWORK
-    if frame is not None and known and not is_of_string(frame):
-        return f", at {place_text(frame)}"
+    inside = state.code.inside(frame) if frame is not None else Inside.NEVER
+    most = Inside.FRAMEWORK if said.message.signature else Inside.PACKAGE  # the others tell places of their own
+    if frame is not None and frame.file and inside <= most and not is_of_string(frame):
+        own = inside is Inside.FRAMEWORK and any(line_of(frame) in value for value in said.message.values.values())
+        return "" if own else f", at {place_text(frame)}"
     return in_test(said, state, line)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.lines import Line, after_bar
+from livedbg.logs.lines import REPORTS, Line, after_bar
 from livedbg.logs.wrapping.certain import CERTAIN, Certain
 from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.logs.wrapping.heads import HEAD, Watch, learned, watching
@@ -26,8 +26,8 @@ from livedbg.logs.writers import NO_TAG, Tag
 
 __all__ = ["UNCALM", "FrontDoor", "Plain"]
 
-UNCALM: Final = ("%|", "Traceback (")
-"""What makes a line worth a closer look wherever it stands: a progress bar, a traceback."""
+UNCALM: Final = ("%|", "Traceback (", *REPORTS)
+"""What makes a line worth a closer look wherever it stands: a progress bar, a traceback, a sanitizer's report."""
 
 _REJECTED: Final = 16  # rows after which a guess is not made any more
 _FIRSTS: Final = 256
@@ -112,6 +112,8 @@ class FrontDoor:
         if likely is not None and likely(text) is not None:
             return False
         if "%|" in text or "\n" in text or "Traceback (" in text:
+            return False
+        if "==" in text and any(word in text for word in REPORTS):
             return False
         if self._watch is not None and self._watch(text) is not None:
             return False

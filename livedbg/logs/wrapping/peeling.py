@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.lines import LINE_LIMIT, Line, after_bar, redrawn
+from livedbg.logs.lines import LINE_LIMIT, REPORTS, Line, after_bar, apart, redrawn
 from livedbg.logs.wrapping.certain import CERTAIN
 from livedbg.logs.wrapping.prefixes import Layer
 from livedbg.logs.wrapping.rows import begins_line
@@ -73,11 +73,17 @@ class Peeler:
             yield from self.peeled(Plain(line, text, NO_TAG, None))
 
     def cleared(self, plains: Iterable[Plain]) -> list[Plain]:
-        """Remove progress bars before lines, which may precede a wrapping."""
+        """Remove progress bars before lines, which may precede a wrapping; part reports from unfinished lines."""
         out: list[Plain] = []
         for plain in plains:
-            rest = after_bar(plain.text) if "%|" in plain.text else plain.text
-            out += [plain] if rest is plain.text else self.cleared(self.peeled(plain._replace(text=rest)))
+            text = plain.text
+            rest = after_bar(text) if "%|" in text else text
+            if rest is not text:
+                out += self.cleared(self.peeled(plain._replace(text=rest)))
+            elif any(word in text for word in REPORTS):
+                out += (plain._replace(text=piece) for piece in apart(text))
+            else:
+                out.append(plain)
         return out
 
     def peeled(self, plain: Plain) -> Iterator[Plain]:
