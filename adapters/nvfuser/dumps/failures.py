@@ -34,8 +34,12 @@ _TYPE: Final = lazy_re(r"^(?:E\s+)?((?:[A-Za-z_]\w*\.)*\w*(?:Error|Exception)): 
 _NOTE: Final = lazy_re(
     r"(?:: (?:fatal )?error[: ]|; error {1,6}: |\berrors? detected in|CUDA error|CUDA_ERROR_|ptxas (?:error|fatal))"
 )
-_OURS: Final = lazy_re(r"Fuser/|(?<!torch)/csrc/|nvfuser|/csrc/jit/codegen/cuda/")
-"""PyTorch has a torch/csrc of its own, in a folder of which nvFuser was until 2022."""
+_OURS: Final = lazy_re(
+    r"Fuser/|nvfuser|/csrc/jit/codegen/cuda/|(?<!torch)/csrc/(?:device_lower|host_ir|id_model|ir|multidevice|preseg_passes"
+    r"|runtime|scheduler|serde|python_frontend|val_graph\w*|(?:fusion|transform|tensor|iter|logical|kernel|index|expr"
+    r"|contiguity|compute|predicate|dynamic|non_divisible|alias|swizzle|vectorization|parallel|executor)\w*)[/.]"
+)
+"""Paths of its sources. Others have a csrc, too: PyTorch, in a folder of which nvFuser was until 2022, and extensions."""
 _REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
 _QUOTED: Final = lazy_re(r"\d*[\^*+=][a-z-]+(?:,|$)|[~@&]\"|.{0,60}\b(?:Input|Actual message): '")
 """A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed. What

@@ -235,9 +235,18 @@ def test_what_pytest_compared_with_a_pattern_was_caught() -> None:
     assert not begins(f"E   Actual message: '{assertion}")
 
 
-@pytest.mark.parametrize(("folder", "ours"), [("jit/codegen/cuda", True), ("jit/runtime", False), ("autograd", False)])
-def test_its_own_folder_within_pytorch_is_nvfuser_s(folder: str, ours: bool) -> None:
-    place = f"../torch/csrc/{folder}/fill.cpp"
+@pytest.mark.parametrize(
+    ("place", "ours"),
+    [
+        ("../torch/csrc/jit/codegen/cuda/fill.cpp", True),  # its folder in PyTorch until 2022
+        ("../torch/csrc/jit/runtime/fill.cpp", False),
+        ("../torch/csrc/autograd/fill.cpp", False),
+        ("/build/csrc/scheduler/fill.cpp", True),
+        ("/build/csrc/transform_fill.cpp", True),
+        ("/opt/pumps/csrc/pump_attn/api.cpp", False),  # extensions of PyTorch have a csrc, too
+    ],
+)
+def test_which_sources_are_nvfuser_s(place: str, ours: bool) -> None:
     assertion = f'n == m INTERNAL ASSERT FAILED at "{place}":31, please report a bug to PyTorch. No tank'
     reader = FailureReader(f"RuntimeError: {assertion}", 1, [])
     reader.feed(f"Exception raised from fill at {place}:31 (most recent call first):", 2)
