@@ -36,10 +36,10 @@ _NOTE: Final = lazy_re(
 )
 _OURS: Final = lazy_re(
     r"Fuser/|nvfuser|/csrc/jit/codegen/cuda/|(?<!torch)/csrc/(?:device_lower|host_ir|id_model|ir|multidevice|preseg_passes"
-    r"|runtime|scheduler|serde|python_frontend|val_graph\w*|(?:fusion|transform|tensor|iter|logical|kernel|index|expr"
-    r"|contiguity|compute|predicate|dynamic|non_divisible|alias|swizzle|vectorization|parallel|executor)\w*)[/.]"
+    r"|runtime|scheduler|serde|python_frontend|val_graph\w{0,40}|(?:fusion|transform|tensor|iter|logical|kernel|index|expr"
+    r"|contiguity|compute|predicate|dynamic|non_divisible|alias|swizzle|vectorization|parallel|executor)\w{0,40})[/.]"
 )
-"""Paths of its sources. Others have a csrc, too: PyTorch, in a folder of which nvFuser was until 2022, and extensions."""
+"""Its sources. Others have a csrc, too: PyTorch, in a folder of which nvFuser was until 2022, and extensions."""
 _REPORT: Final = "repro script to NVFuser"  # in each of its checks (csrc/exceptions.h); PyTorch's are alike up to here
 _QUOTED: Final = lazy_re(r"\d*[\^*+=][a-z-]+(?:,|$)|[~@&]\"|.{0,60}\b(?:Input|Actual message): '")
 """A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed. What
