@@ -54,8 +54,9 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     inside = state.code.inside(frame) if frame is not None else Inside.NEVER
     most = Inside.FRAMEWORK if said.message.signature else Inside.PACKAGE  # the others tell places of their own
     if frame is not None and frame.file and inside <= most and not is_of_string(frame):
-        own = inside is Inside.FRAMEWORK and any(line_of(frame) in value for value in said.message.values.values())
-        return "" if own else f", at {place_text(frame)}"
+        told = (said.sentence, *(said.message.values.values() if inside is Inside.FRAMEWORK else ()))
+        line_text = line_of(frame)
+        return "" if line_text and any(line_text in text for text in told) else f", at {place_text(frame)}"
     return in_test(said, state, line)
 
 
