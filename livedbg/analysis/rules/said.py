@@ -38,10 +38,9 @@ def steps_of(*said: Diagnostic) -> tuple[str, ...]:
 def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     """Return `, at step (train.py:14)`: the user's frame in a message's traceback; else `, in test NAME`, or "".
 
-    Where only frames of a framework are known, the innermost one is said of a signature's message.
-
     It is the traceback around the message, or one right below it whose exception is cut off: what catches an exception
-    may print it first. `line` is used if the message's last line is not known.
+    may print it first. Of a signature's message the innermost frame of a framework is said where no other is known.
+    `line` is used if the message's last line is not known.
     """
     last = said.message.last or line
     lines = [last, *(proof.line or 0 for proof in said.evidence if proof.log == said.log)]  # it may be said again
