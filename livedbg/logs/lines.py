@@ -45,7 +45,7 @@ def after_bar(text: str) -> str:
 _REPORT: Final = lazy_re(r"={9} (?=[A-Z]\w)|==\d{1,10}==(?:ERROR|WARNING): (?=\w{2,20}Sanitizer: )")
 """The beginning of a sanitizer's report, which is on the other stream than what a program prints of its progress."""
 REPORTS: Final = ("========= ", "==ERROR: ", "==WARNING: ")
-_UNENDED: Final = lazy_re(r"\.py::\S[^\n]{0,1000}$|\.{2,}$|(?:^|\.py )[.FEsxX]{1,400}$")
+_UNENDED: Final = lazy_re(r"\.py::\S[^\n]{0,1000}$|(?<!\.)\.{2,}$|(?:^|\.py )[.FEsxX]{1,400}$")
 """A test's name, dots, marks of tests that have passed: the line is ended only when what it tells of has."""
 
 

@@ -350,7 +350,7 @@ class TestRun(Struct):
 def _place_in(name: str, frames: Sequence[Frame]) -> str:
     """Return the innermost place in the file of the function of a test, `test_sum.py:31`, or "".
 
-    A test that is made for each device has its name at the end of the function's, as `test_sum_cuda`.
+    A test that is made for each device has its name at the end of the function's, as `test_sum_meta`.
     """
     function = name.partition(" (")[0].rpartition(".")[2].partition("[")[0]
     own = (
