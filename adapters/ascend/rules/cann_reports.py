@@ -212,7 +212,8 @@ def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
     who = f"{facts.who}: " if facts.who else ""
     details = filter(None, (render(detail, values) for detail in known.details))
     if not place and facts.place:
-        place = f", noticed at {_noticed(facts.place)}"
+        named = facts.place.rpartition(":")[2].isdecimal()
+        place = f", noticed at {_noticed(facts.place)}" if named else f", in case {facts.place}"
     return " ".join([f"{sentence_case(who + render(said.sentence, values))}{place}.", *details]), tuple(steps)
 
 

@@ -841,3 +841,25 @@ def test_what_the_dump_of_a_kernel_says_of_its_function_and_line() -> None:
         + head.format("RUNTIME") + "rtStreamSynchronize:ErrCode=507015, desc=[aicore exception]\n"
     )  # fmt: skip
     assert "kernel fill failed on AI core 7 of" in verdict(lines).sentence
+
+
+SWEPT = (
+    "[11/40] {name}: FAIL - The Inner error is reported as above. The process exits for this inner error, and the "
+    "current working operator name is aclnnFill.\n"
+    "Since the operator is called asynchronously, the stacktrace may be inaccurate.\n"
+    "[ERROR] 2026-03-01-08:00:00 (PID:61, Device:2, RankID:-1) ERR00100 PTA call acl api failed.\n"
+    "[PID: 61] 2026-03-01-08:00:00.000.001 AclNN_Parameter_Error(EZ1001): the tensor x is empty.\n"
+)
+
+
+@pytest.mark.parametrize("name", ["fill_bf16_t8", "Fill[bf16-8]", "fill.t8"])
+def test_a_sweep_s_case_that_failed_is_named_with_the_reason_below_it(name: str) -> None:
+    begun = "[10/40] fill_bf16_t4: PASS\n"
+    world = seen(begun + SWEPT.format(name=name))
+    assert len(reports(world)) == 1
+    said = diagnose(world.snapshot()).verdict
+    assert said.sentence == f"Process 61: operator aclnnFill failed on NPU 2: the tensor x is empty, in case {name}."
+
+
+def test_a_sweep_s_failed_case_without_an_npu_s_words_is_no_report() -> None:
+    assert not reports(seen("[10/40] fill_bf16_t4: FAIL - the values differ\n[11/40] fill_bf16_t8: PASS\n"))
