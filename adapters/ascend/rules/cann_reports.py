@@ -144,7 +144,7 @@ def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: Exce
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.LOGGED and hit is None:
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
-    if kind is Kind.MASKED and not (report.facts.inner or report.facts.detail):
+    if kind is Kind.MASKED and not (report.facts.inner or report.facts.detail or report.facts.possible):
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES.search)
 
@@ -286,8 +286,8 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
     return {
         "operation": facts.operation or "a collective operation",
         "whom": _whom(facts),
-        "waits": "" if connects else facts.tag or _block("EI0002", facts),
-        "connects": connects or facts.remote,
+        "waits": "" if connects or facts.linked else facts.tag or _block("EI0002", facts),
+        "connects": connects or ("" if facts.linked else facts.remote),
         "waited": f"{facts.waited} s" if facts.waited.isdecimal() else facts.waited,
         "within": f"within {facts.limit} s" if facts.limit else "in time",
         "returned": f"{facts.api or 'a call'} returned {code} ({words})" if code else "",
@@ -299,7 +299,8 @@ def _whom(facts: ReportFacts) -> str:
     """Return `rank 3`; `member 3 of group dp_1 (8 ranks)` where HCCL numbers the ranks within a group (C5)."""
     if not facts.remote.isdecimal():
         return "another rank (HCCL does not know which)"
-    numbered_alike = facts.member == facts.rank or not (facts.member and facts.rank)
+    own = facts.rank or facts.who.removeprefix("rank ")
+    numbered_alike = facts.member == own or not (facts.member and own.isdecimal())
     if facts.group == _WORLD or (numbered_alike and (not facts.group or _OF_HOST in facts.group)):
         return f"rank {facts.remote}"
     size = f" ({facts.size} ranks)" if facts.size else ""

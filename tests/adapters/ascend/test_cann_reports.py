@@ -62,7 +62,7 @@ SAID = [
         "Process 27172: HCCL could not connect to another rank (HCCL does not know which) within 120 s",
         (),
     ),
-    ("transport-init", "HCCL could not connect to rank 0", ()),
+    ("transport-init", "HCCL could not set up the link to rank 0", ()),
     ("hccp-busy", "Rank 3: NPU 3 could not be started for the process", ("last training process is running",)),
     ("set-device", "Rank 0: NPU 4 could not be started for the process", ("507033",)),
     ("device-open-a5", "Process 276281: NPU 1 could not be started for the process", ("507033",)),
@@ -863,3 +863,21 @@ def test_a_sweep_s_case_that_failed_is_named_with_the_reason_below_it(name: str)
 
 def test_a_sweep_s_failed_case_without_an_npu_s_words_is_no_report() -> None:
     assert not reports(seen("[10/40] fill_bf16_t4: FAIL - the values differ\n[11/40] fill_bf16_t8: PASS\n"))
+
+
+CAUSE = "        Possible Cause: The link table of the node is full.\n"
+LINKED = (
+    "        Transport init error. Reason: [Create][DestLink]Create Dest error! creakLink para:rank[5], dst_rank[2]-x\n"
+)
+
+
+def test_a_link_that_was_not_made_is_no_time_out_and_a_possible_cause_is_said_without_its_code() -> None:
+    lines = f"{CAUSE}        TraceBack (most recent call last):\n{LINKED}".splitlines()
+    said = verdict("".join(f"ERROR 03-04 10:00:11 [executor.py:7] {line}\n" for line in lines)).sentence
+    assert said == "HCCL could not set up the link to rank 2 (possible cause: The link table of the node is full)."
+    late = "EI0006: [PID: 61] 2026-03-01-08:00:00.000.001 Getting socket times out. Reason: no data in time\n"
+    assert "HCCL_CONNECT_TIMEOUT" in verdict(late + LINKED).sentence
+
+
+def test_a_possible_cause_alone_is_no_report() -> None:
+    assert not reports(seen(f"ERROR: the pump failed\n{CAUSE}"))
