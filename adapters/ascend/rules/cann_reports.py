@@ -40,6 +40,8 @@ from livedbg.text.wording import sentence_case
 _FOLLOWERS: Final = 4
 _NAMED: Final = 8
 _LONGEST: Final = 220  # characters of a text that is quoted
+_LONGEST_CODE: Final = 16 << 20
+"""Bytes of a kernel's code: a counter farther from its start is of other code, or was not read well."""
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
 _OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task failed
@@ -377,6 +379,7 @@ def _memory_left(facts: ReportFacts) -> str:
 def _offset(facts: ReportFacts) -> str:
     """Return `, 0x40 bytes into its code`: the program counter's offset in the kernel."""
     start, now = facts.pc_start, facts.pc
-    if not (start.startswith("0x") and now.startswith("0x")) or int(now, 16) < int(start, 16):
+    if not (start.startswith("0x") and now.startswith("0x")):
         return ""
-    return f", {int(now, 16) - int(start, 16):#x} bytes into its code"
+    offset = int(now, 16) - int(start, 16)
+    return f", {offset:#x} bytes into its code" if 0 <= offset <= _LONGEST_CODE else ""

@@ -881,3 +881,13 @@ def test_a_link_that_was_not_made_is_no_time_out_and_a_possible_cause_is_said_wi
 
 def test_a_possible_cause_alone_is_no_report() -> None:
     assert not reports(seen(f"ERROR: the pump failed\n{CAUSE}"))
+
+
+@pytest.mark.parametrize(("now", "said"), [("0x12c0080000e0", True), ("0x92c008000000", False), ("0x12", False)])
+def test_an_offset_that_no_kernel_s_code_has_is_not_said(now: str, *, said: bool) -> None:
+    line = (
+        "EZ9999: [PID: 61] 2026-03-01-08:00:00.000.001 The error from device(chipId:3, dieId:0), serial number is 4, "
+        "there is an aivec error exception, core id is 5, error code = 0x20, dump info: pc start: 0x12c008000000, "
+        f"current: {now}, vec error info: 0x1\n"
+    )
+    assert ("bytes into its code" in verdict(line).sentence) is said
