@@ -110,7 +110,7 @@ class CannDecoder(LogDecoder):
                 continue
             owner, mark = _owner(log, record, writer, found), self._mark(log, record, number, line)
             report = self._open(log, owner, record)
-            if report is None and (any(not fact.weak for fact in found) or (found and raised)):
+            if report is None and (any(not fact.weak or (raised and fact.kind != "possible") for fact in found)):
                 report = self._begin(log, record.source, owner, mark)
                 if report is not None:
                     self._learn(report, _right_above_it(log, mark.line or 0, writer), mark, raised=raised)

@@ -587,3 +587,43 @@ def test_what_a_host_waits_for_is_no_stall_of_a_job_that_completed(
 ) -> None:
     found = look(tmp_path, {"train.log": f"step 1 loss 0.3\nstep 2 loss 0.2\n{last}", "dmesg.txt": LUSTRE})
     assert found.verdict.state is state
+
+
+QUIET = (
+    "(EngineCore_DP1 pid=31) INFO 03-04 10:00:11 [shm_broadcast.py:5] No available shared memory broadcast block found "
+    "in 60 seconds.\n"
+)
+WORKER = "(Worker_DP1_TP0 pid=47) ERROR 03-04 {}:02 [executor.py:7] {}\n"
+NOTIFY = (
+    "The error from device(chipId:3, dieId:0), serial number is 4, notify wait timeout occurred during task execution, "
+    "stream_id:9, sq_id:9, task_id:5, notify_id=7, timeout=90s.[FUNC:A][FILE:a.cc][LINE:1]"
+)
+
+
+@pytest.mark.invariant("causes.C13")
+@pytest.mark.parametrize("clock", ["10:00", "10:09"])
+def test_C13_who_waits_leads_over_no_failure_of_another_one(tmp_path: Path, clock: str) -> None:
+    raised = "".join(WORKER.format(clock, line) for line in traceback("ValueError: no such expert: 9").splitlines())
+    for number, (text, begins) in enumerate(((raised, "ValueError"), (WORKER.format(clock, NOTIFY), "stream 9"))):
+        found = look(tmp_path / str(number), {"serve.log": QUIET + text})
+        assert found.verdict.state is VerdictState.CRASHED
+        assert begins in found.verdict.sentence.partition(". ")[0]
+        if clock == "10:09":
+            assert not any(word in found.verdict.sentence for word in ("Engine core", "came first"))
+        word = "waited before that" if clock == "10:09" else "follows from"
+        assert word in of(found, "No worker has taken").sentence
+
+
+@pytest.mark.invariant("causes.C13")
+@pytest.mark.parametrize(
+    "last", ["", WORKER.format("10:09", "Process 47 was killed by signal 15"), KILLED.format("10:09:02")]
+)
+def test_C13_who_waits_for_what_only_was_ended_stays_a_stall(tmp_path: Path, last: str) -> None:
+    assert look(tmp_path, {"serve.log": QUIET, "other.log": last}).verdict.state is VerdictState.STALLED
+
+
+@pytest.mark.invariant("causes.C13")
+def test_C13_a_wait_of_the_writer_itself_leads_if_it_came_long_before(tmp_path: Path) -> None:
+    own = WORKER.replace("Worker_DP1_TP0 pid=47", "EngineCore_DP1 pid=31")
+    text = "".join(own.format("10:09", line) for line in traceback("ValueError: no such expert: 9").splitlines())
+    assert look(tmp_path, {"serve.log": QUIET + text}).verdict.state is VerdictState.STALLED

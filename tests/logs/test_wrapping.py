@@ -542,3 +542,9 @@ def test_a_stamp_without_a_year_is_of_the_year_that_its_log_gives_that_day(dated
 )
 def test_an_unknown_prefix_is_learned_from_the_stack_of_any_language(lines: list[str], said: str) -> None:
     assert verdict("".join(f"plant-7(load)~ {line}\n" for line in lines)).sentence.lower().endswith(said.lower())
+
+
+@pytest.mark.parametrize("counter", ["[11/40]", "[7/8]", "[1/1935]:"])
+def test_the_total_of_a_counter_is_no_rank(counter: str) -> None:
+    lines = [f"{counter} fill_bf16: {word}\n" for word in ("begun", "FAIL - no memory")]
+    assert all(record.rank is None and record.text.startswith(counter) for record in read("".join(lines)))

@@ -40,6 +40,8 @@ from livedbg.text.wording import sentence_case
 _FOLLOWERS: Final = 4
 _NAMED: Final = 8
 _LONGEST: Final = 220  # characters of a text that is quoted
+_LONGEST_CODE: Final = 16 << 20
+"""Bytes of a kernel's code: a counter farther from its start is of other code, or was not read well."""
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
 _OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task failed
@@ -144,7 +146,7 @@ def _with_verdict(finding: Finding, report: _Report, state: RuleInput, hit: Exce
         return _note(finding, "It is a warning only; whether it ended the process is not known.", VerdictState.UNKNOWN)
     if kind is Kind.LOGGED and hit is None:
         return _note(finding, "Whether it ended the process is not known.", VerdictState.UNKNOWN)
-    if kind is Kind.MASKED and not (report.facts.inner or report.facts.detail):
+    if kind is Kind.MASKED and not (report.facts.inner or report.facts.detail or report.facts.possible):
         finding = replace(finding, sentence=f"{finding.sentence} That masks the cause, which these logs do not hold.")
     return unless_survived(finding, snapshot, OWN_LINES.search)
 
@@ -212,7 +214,8 @@ def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
     who = f"{facts.who}: " if facts.who else ""
     details = filter(None, (render(detail, values) for detail in known.details))
     if not place and facts.place:
-        place = f", noticed at {_noticed(facts.place)}"
+        named = facts.place.rpartition(":")[2].isdecimal()
+        place = f", noticed at {_noticed(facts.place)}" if named else f", in case {facts.place}"
     return " ".join([f"{sentence_case(who + render(said.sentence, values))}{place}.", *details]), tuple(steps)
 
 
@@ -285,8 +288,8 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
     return {
         "operation": facts.operation or "a collective operation",
         "whom": _whom(facts),
-        "waits": "" if connects else facts.tag or _block("EI0002", facts),
-        "connects": connects or facts.remote,
+        "waits": "" if connects or facts.linked else facts.tag or _block("EI0002", facts),
+        "connects": connects or ("" if facts.linked else facts.remote),
         "waited": f"{facts.waited} s" if facts.waited.isdecimal() else facts.waited,
         "within": f"within {facts.limit} s" if facts.limit else "in time",
         "returned": f"{facts.api or 'a call'} returned {code} ({words})" if code else "",
@@ -298,7 +301,8 @@ def _whom(facts: ReportFacts) -> str:
     """Return `rank 3`; `member 3 of group dp_1 (8 ranks)` where HCCL numbers the ranks within a group (C5)."""
     if not facts.remote.isdecimal():
         return "another rank (HCCL does not know which)"
-    numbered_alike = facts.member == facts.rank or not (facts.member and facts.rank)
+    own = facts.rank or facts.who.removeprefix("rank ")
+    numbered_alike = facts.member == own or not (facts.member and own.isdecimal())
     if facts.group == _WORLD or (numbered_alike and (not facts.group or _OF_HOST in facts.group)):
         return f"rank {facts.remote}"
     size = f" ({facts.size} ranks)" if facts.size else ""
@@ -375,6 +379,7 @@ def _memory_left(facts: ReportFacts) -> str:
 def _offset(facts: ReportFacts) -> str:
     """Return `, 0x40 bytes into its code`: the program counter's offset in the kernel."""
     start, now = facts.pc_start, facts.pc
-    if not (start.startswith("0x") and now.startswith("0x")) or int(now, 16) < int(start, 16):
+    if not (start.startswith("0x") and now.startswith("0x")):
         return ""
-    return f", {int(now, 16) - int(start, 16):#x} bytes into its code"
+    offset = int(now, 16) - int(start, 16)
+    return f", {offset:#x} bytes into its code" if 0 <= offset <= _LONGEST_CODE else ""

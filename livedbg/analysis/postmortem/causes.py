@@ -24,6 +24,8 @@ Invariants:
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
     causes.C12. A failed test that stands above the first error, in its log and by its writer, leads: what ended the
         program came later, and is said behind it.
+    causes.C13. Who only says that it waits leads over no failure of another writer's program or device, also if it said
+        so long before: it is said to have waited then, and not to follow. An end by a signal is no such failure.
     causes.C11. If only accounts that something failed are known, the line above the first one is quoted (above a
         kernel's line, if it speaks of a failure); if only aborts without a reason are, the nearest of the few lines
         above that speaks of a failure leads. Not so if a step is reported there, or if an account says that a signal
@@ -69,6 +71,8 @@ _ABOVE: Final = 60
 """So many lines above an end something may stand that may end its program."""
 _NO_CAUSES: Final = (CauseClass.SUMMARY, CauseClass.PEER)
 _OWN: Final = (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
+_FAILS: Final = (CauseClass.DEVICE, CauseClass.PROCESS)
+"""Classes of a failure that others wait for; a host ends jobs that hang, too (C13)."""
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
 _FEW: Final = 4
@@ -79,6 +83,7 @@ _ODD_AMONG: Final = 3
 _STANDS_FIRST: Final = "It stands first in the log."
 """Said beside those that follow it."""
 _ELSEWHERE: Final = "All others stand in another place."
+_WAITED: Final = "waited before that"
 _UNSEEN: Final = "Its cause is not in these logs."
 
 
@@ -91,6 +96,7 @@ class _Error(Struct, frozen=True):
         line: its first line there; 0 if not known.
         late: reported after the end (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
         aborts: an end without a reason (C5).
+        waits: a message of somebody who waits for others, and no more.
         cause: None for a hang without a class: neither a process's error, nor noticed by a peer only.
     """
 
@@ -104,6 +110,7 @@ class _Error(Struct, frozen=True):
     wall_ns: int | None
     late: bool
     aborts: bool = False
+    waits: bool = False
     writers: frozenset[str] = frozenset()
 
     @property
@@ -143,6 +150,8 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
         found[error.number] = _note(found[error.number], word, first)
     chief = found[first.number]
     owner = _owner(first, errors, state.snapshot)
+    errors = [error for error in errors if (error, _WAITED) not in following]
+    following = [(error, word) for error, word in following if word is not _WAITED]
     others = [error for error in errors if error.stream != first.stream and (not owner or error.writer != owner)]
     unseen = _UNSEEN if first.cause is CauseClass.PEER else ""
     said = followers_said(owner or first.writer, [(error.writer, brief(error.finding)) for error, _ in following])
@@ -198,7 +207,7 @@ def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], sn
     first = min(accounts, key=lambda account: account.line)
     if not first.line or len({account.log for account in accounts}) > 1:
         return findings
-    if any(ended_by_signal(brief(account.finding)) for account in accounts):
+    if any(_by_signal(account) for account in accounts):
         return findings
     aborts, found = any(one.aborts for one in accounts), list(findings)
     heading = heading_of(first.log, first.line, snapshot)
@@ -244,7 +253,7 @@ def _owner(first: _Error, errors: Sequence[_Error], snapshot: Snapshot) -> str:
     owners.discard("")
     if first.writer or nameless or not accounts or len(owners) != 1 or rank_of(accounts[0].writer) is None:
         return ""
-    by_signal = any(ended_by_signal(brief(error.finding)) for error in accounts)
+    by_signal = any(_by_signal(error) for error in accounts)
     return "" if by_signal and not may_end_by_signal(first.finding.sentence) else accounts[0].writer
 
 
@@ -298,7 +307,10 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
         others = (said.get((one.log, one.place)) for one in finding.evidence if one.log == proof.log)
         writers = frozenset((writer, *(one.writer for one in others if one is not None)))
         last = max(last, line)
-        found.append(_Error(number, finding, cause, writer, proof.log, first, last, when, late, aborted, writers))
+        waits = cause is CauseClass.PEER and about is not None and about.message.ends == "waits"
+        found.append(
+            _Error(number, finding, cause, writer, proof.log, first, last, when, late, aborted, waits, writers)
+        )
     return found
 
 
@@ -339,6 +351,12 @@ def _zones_apart(gap_ns: int) -> bool:
 
 def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple[_Error, str]:
     """Return the cause, and the proof that it came first; "" if only the class, or the order of reading, says so."""
+    failed = [error for error in errors if error.cause in _FAILS and not error.aborts and not _by_signal(error)]
+    errors = [
+        one
+        for one in errors
+        if not (one.waits and any(one.stream != other.stream and times.clearly_after(one, other) for other in failed))
+    ]
     early = [error for error in errors if not any(times.clearly_after(other, error) for other in errors)]
     early = [error for error in early if not _is_explained(error, errors, times)] or early
     best = min(error.weight for error in early)
@@ -360,6 +378,10 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
     if rivals and all(times.after(first, error) for error in rivals):
         return first, _STANDS_FIRST
     return first, ""
+
+
+def _by_signal(error: _Error) -> bool:
+    return bool(ended_by_signal(brief(error.finding)))
 
 
 def _failed_before(first: _Error, errors: Iterable[_Error], times: _Times, snapshot: Snapshot) -> _Error | None:
@@ -433,7 +455,8 @@ def _relation(first: _Error, error: _Error, times: _Times, why: str) -> str:
         return "stands beside"
     after = times.after(first, error)
     if error.weight > max(first.weight, CauseClass.PROCESS.rank):
-        return "" if times.clearly_after(error, first) else "follows from"  # C3
+        early = times.clearly_after(error, first)
+        return "follows from" if not early else _WAITED if error.waits else ""  # C3
     if not after:
         return ""
     within = error.stream == first.stream and first.cause is CauseClass.DEVICE

@@ -174,10 +174,10 @@ CERTAIN: Final = (
     Certain(
         "launcher",
         "[",
-        r"\[(?:[a-z]+(?:: )?\d{1,6}(?:\|\d{1,6})?\]|\d{1,6}\]<std|\w{1,30}/\d|pod/"
+        r"\[(?:[a-z]+(?:: )?\d{1,6}(?:\|\d{1,6})?\]|\d{1,6}\]<std|[A-Za-z_]\w{0,29}/\d|pod/"
         r"|[^\],]{1,110},(?:mpirank:)?\d{1,6}[\],])",
         by(
-            r"\[(?:(?:rank(?:: )?|default|trainer|worker|\w{1,30}/)(?P<rank>\d{1,6})(?:\|\d{1,6})?\]:?"
+            r"\[(?:(?:rank(?:: )?|default|trainer|worker|[A-Za-z_]\w{0,29}/)(?P<rank>\d{1,6})(?:\|\d{1,6})?\]:?"
             r"|pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,253})\]"
             rf"|(?:{_MPI},)?(?P<rank_2>\d{{1,6}})\](?:\[[\w.,:-]{{1,100}}\])?<(?P<stream>stdout|stderr|stddiag)>:?"
             r"|\d{1,9},mpirank:(?P<rank_3>\d{1,6}),(?P<host>[\w.-]{1,100})\](?:<(?P<stream_2>stdout|stderr)>)?:)"

@@ -62,7 +62,7 @@ SAID = [
         "Process 27172: HCCL could not connect to another rank (HCCL does not know which) within 120 s",
         (),
     ),
-    ("transport-init", "HCCL could not connect to rank 0", ()),
+    ("transport-init", "HCCL could not set up the link to rank 0", ()),
     ("hccp-busy", "Rank 3: NPU 3 could not be started for the process", ("last training process is running",)),
     ("set-device", "Rank 0: NPU 4 could not be started for the process", ("507033",)),
     ("device-open-a5", "Process 276281: NPU 1 could not be started for the process", ("507033",)),
@@ -841,3 +841,53 @@ def test_what_the_dump_of_a_kernel_says_of_its_function_and_line() -> None:
         + head.format("RUNTIME") + "rtStreamSynchronize:ErrCode=507015, desc=[aicore exception]\n"
     )  # fmt: skip
     assert "kernel fill failed on AI core 7 of" in verdict(lines).sentence
+
+
+SWEPT = (
+    "[11/40] {name}: FAIL - The Inner error is reported as above. The process exits for this inner error, and the "
+    "current working operator name is aclnnFill.\n"
+    "Since the operator is called asynchronously, the stacktrace may be inaccurate.\n"
+    "[ERROR] 2026-03-01-08:00:00 (PID:61, Device:2, RankID:-1) ERR00100 PTA call acl api failed.\n"
+    "[PID: 61] 2026-03-01-08:00:00.000.001 AclNN_Parameter_Error(EZ1001): the tensor x is empty.\n"
+)
+
+
+@pytest.mark.parametrize("name", ["fill_bf16_t8", "Fill[bf16-8]", "fill.t8"])
+def test_a_sweep_s_case_that_failed_is_named_with_the_reason_below_it(name: str) -> None:
+    begun = "[10/40] fill_bf16_t4: PASS\n"
+    world = seen(begun + SWEPT.format(name=name))
+    assert len(reports(world)) == 1
+    said = diagnose(world.snapshot()).verdict
+    assert said.sentence == f"Process 61: operator aclnnFill failed on NPU 2: the tensor x is empty, in case {name}."
+
+
+def test_a_sweep_s_failed_case_without_an_npu_s_words_is_no_report() -> None:
+    assert not reports(seen("[10/40] fill_bf16_t4: FAIL - the values differ\n[11/40] fill_bf16_t8: PASS\n"))
+
+
+CAUSE = "        Possible Cause: The link table of the node is full.\n"
+LINKED = (
+    "        Transport init error. Reason: [Create][DestLink]Create Dest error! creakLink para:rank[5], dst_rank[2]-x\n"
+)
+
+
+def test_a_link_that_was_not_made_is_no_time_out_and_a_possible_cause_is_said_without_its_code() -> None:
+    lines = f"{CAUSE}        TraceBack (most recent call last):\n{LINKED}".splitlines()
+    said = verdict("".join(f"ERROR 03-04 10:00:11 [executor.py:7] {line}\n" for line in lines)).sentence
+    assert said == "HCCL could not set up the link to rank 2 (possible cause: The link table of the node is full)."
+    late = "EI0006: [PID: 61] 2026-03-01-08:00:00.000.001 Getting socket times out. Reason: no data in time\n"
+    assert "HCCL_CONNECT_TIMEOUT" in verdict(late + LINKED).sentence
+
+
+def test_a_possible_cause_alone_is_no_report() -> None:
+    assert not reports(seen(f"ERROR: the pump failed\n{CAUSE}"))
+
+
+@pytest.mark.parametrize(("now", "said"), [("0x12c0080000e0", True), ("0x92c008000000", False), ("0x12", False)])
+def test_an_offset_that_no_kernel_s_code_has_is_not_said(now: str, *, said: bool) -> None:
+    line = (
+        "EZ9999: [PID: 61] 2026-03-01-08:00:00.000.001 The error from device(chipId:3, dieId:0), serial number is 4, "
+        "there is an aivec error exception, core id is 5, error code = 0x20, dump info: pc start: 0x12c008000000, "
+        f"current: {now}, vec error info: 0x1\n"
+    )
+    assert ("bytes into its code" in verdict(line).sentence) is said
