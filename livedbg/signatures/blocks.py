@@ -221,8 +221,8 @@ def _java(text: str, _begin: int) -> Block | None:
 
 def _sanitizer(text: str, _begin: int) -> Block | None:
     report = sanitizer_report(text.split("\n"))
-    if report is None:
-        return None
+    if report is None:  # a leak's last line is enough
+        return Block(dict.fromkeys(GIVES["sanitizer"], "")) if " byte(s) leaked in " in text else None
     values = {"kind": report.kind, "type": report.type, "message": report.message, "own": place_of(report.stack)}
     return Block(values, report.stack)
 
