@@ -5,6 +5,8 @@ Invariants:
         else 5.
     verdict.V3. Where nothing is known of how the run ended, the first finding that its rule thinks worth telling
         (`Finding.noted`) is told behind that; it changes no verdict.
+    verdict.V4. Where all else that is known are lines that speak of a failure, what a signature has understood of them
+        is the sentence; the raw lines are a finding behind it.
     verdict.V2. A verdict with the sentence of a finding names that finding (`Verdict.chief`): screen, report and JSON
         have the same one.
 """
@@ -44,7 +46,7 @@ from livedbg.analysis.diagnosis import Finding, Verdict, VerdictState
 from livedbg.analysis.inconclusive import burns_said, has_waited, idle_said, polls_said, used, watched
 from livedbg.analysis.out_of_time import so_far
 from livedbg.analysis.progress_seen import calls_seen, loop_of, said_of
-from livedbg.analysis.rules.base import INTERRUPTED, RuleInput
+from livedbg.analysis.rules.base import INTERRUPTED, SPOKEN, RuleInput
 from livedbg.analysis.rules.closed import NoWaker
 from livedbg.analysis.rules.odd_one_out import OddOneOut
 from livedbg.analysis.rules.places import at, blocked_in
@@ -116,6 +118,9 @@ def _decided(findings: Sequence[Finding], state: RuleInput) -> Verdict:
     if quiet.state is VerdictState.RUNNING and amounts_to is VerdictState.UNKNOWN and not chief.decides:
         sentence = f"{quiet.sentence} {chief.sentence}"
         return Verdict(state=quiet.state, sentence=sentence, roots=chief.roots, chief=_id(chief, findings))
+    if chief.rule == SPOKEN and (known := _understood(findings, state.snapshot)) is not None:
+        sentence = f"{known.sentence} How the run ended is not known."
+        return structs.replace(quiet, state=VerdictState.UNKNOWN, sentence=sentence, chief=_id(known, findings))
     return Verdict(
         state=amounts_to or quiet.state,
         sentence=chief.sentence,
@@ -123,6 +128,15 @@ def _decided(findings: Sequence[Finding], state: RuleInput) -> Verdict:
         since_wall_ns=chief.since_wall_ns,
         chief=_id(chief, findings),
     )
+
+
+def _understood(findings: Sequence[Finding], snapshot: Snapshot) -> Finding | None:
+    """Return the first finding of what was understood of lines that speak of a failure (V4), or None."""
+    from livedbg.analysis.postmortem.unexplained import understood_at
+
+    known = understood_at(snapshot)
+    said = (one for one in findings if one.evidence and not one.over and one.rule != SPOKEN)
+    return next((one for one in said if (one.evidence[0].log, one.evidence[0].line) in known), None)
 
 
 def _led(quiet: Verdict, findings: Sequence[Finding], snapshot: Snapshot) -> Verdict:

@@ -6,10 +6,13 @@ a library for tests.
 Invariants:
     passed_on.P1. A frame that raises an exception of its own while it handles another one is a place: only one that
         was given one, or makes one of the type of another, passes it on: a local name may be of one that it made.
+    passed_on.P2. A frame that raises what a name holds (`raise e`), or what it handles (`raise`), passes on what an
+        earlier traceback of the same error shows to have come through the same function: the deeper frames are of both.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from livedbg.model import Frame
@@ -28,10 +31,26 @@ _AGAIN: Final = lazy_re(
     r"|(?:six\.)?reraise\("
 )
 
+_NAMED: Final = lazy_re(r"raise(?: [a-z_]\w{0,40})?(?: from None)?(?:\s{0,4}#.{0,200})?$")
+
 
 def passes_on(frame: Frame) -> bool:
     """Return whether a frame only passes on what failed in another one (P1)."""
     if _PLACES.search(f"/{frame.file or ''}:{frame.function}") is not None:
         return True
-    shown = frame.source[:1] if frame.source_from == (frame.line or 0) else ()
-    return bool(shown and _AGAIN.match(shown[0].strip()))
+    return _AGAIN.match(_shown(frame)) is not None
+
+
+def with_deeper(stack: Sequence[Frame], earlier: Sequence[Frame]) -> tuple[Frame, ...]:
+    """Return the stack of an error with the frames, innermost first, that an earlier traceback of it adds (P2)."""
+    if not stack or _NAMED.match(_shown(stack[0])) is None:
+        return tuple(stack)
+    last = stack[0]
+    same = (n for n, one in enumerate(earlier) if n and (one.function, one.file) == (last.function, last.file))
+    number = next(same, 0)
+    return (*earlier[: number + 1], *stack[1:]) if number else tuple(stack)
+
+
+def _shown(frame: Frame) -> str:
+    """Return the line of source of a frame, or ""."""
+    return frame.source[0].strip() if frame.source and frame.source_from == (frame.line or 0) else ""

@@ -1,10 +1,13 @@
-"""What a thread of a printed stack waits for, by the functions of the C library and their arguments.
+"""What a thread of a printed stack waits for, by functions of the C library and their arguments; a DataLoader's batch.
 
 Invariants:
     printed_waits.W1. Only a call that has no time limit is a wait: by its name, or by `abstime=0x0` in its arguments.
         Where neither says so, nothing is said of a wait.
+    printed_waits.W2. A thread in PyTorch's DataLoader, where that takes from its workers' queue, waits for a batch if
+        all frames below wait or poll: it asks again after each time limit.
 
-Sources: glibc nptl/pthread_cond_wait.c, nptl/sem_waitcommon.c, nptl/futex-internal.c, nptl/pthread_join_common.c.
+Sources: glibc nptl/pthread_cond_wait.c, nptl/sem_waitcommon.c, nptl/futex-internal.c, nptl/pthread_join_common.c;
+torch/utils/data/dataloader.py.
 """
 
 from __future__ import annotations
@@ -46,9 +49,28 @@ _WRAPPERS: Final = lazy_re(
 )
 """Classes of C++ around these."""
 
+_BATCH: Final = "for the next batch of its DataLoader"
+_TAKES: Final = lazy_re(r"_try_get_data$")
+_POLLS: Final = lazy_re(
+    r"(?:get|_?poll|_?wait(?:_for)?|select|acquire|_recv(?:_bytes)?|recv_bytes|_?read|__enter__)$"
+    r"|(?:__)?(?:GI_+)?(?:futex|_futex|lll|pthread_cond|do_futex|sem|_new_sem|poll|ppoll|epoll|select|clock_)\w{0,60}"
+    r"(?:@\S{1,40})?$"
+)
+"""Functions of Python's queues, pipes and locks, and of the C library below them."""
+
+
+def _taking(frames: Sequence[Frame]) -> int | None:
+    """Return the index of the frame of a DataLoader that waits for a batch (W2), or None."""
+    taking = next((n for n, frame in enumerate(frames[:_DEEP]) if _TAKES.match(frame.function)), None)
+    if not taking or not (frames[taking].file or "").endswith("data/dataloader.py"):
+        return None
+    return taking if all(_POLLS.match(frame.function) for frame in frames[:taking]) else None
+
 
 def waiting_call(frames: Sequence[Frame]) -> tuple[int, Sequence[str]]:
     """Return the index of the frame that waits by a call of the C library, and the functions of that call."""
+    if (taking := _taking(frames)) is not None:
+        return taking, []
     calls = [frame.function for frame in takewhile(lambda frame: _CALLS.match(frame.function), frames[:_DEEP])]
     wraps = takewhile(lambda frame: _WRAPPERS.match(frame.function), frames[len(calls) :])
     return len(calls) + len(list(wraps)), calls
@@ -56,6 +78,8 @@ def waiting_call(frames: Sequence[Frame]) -> tuple[int, Sequence[str]]:
 
 def awaited(text: str, frames: Sequence[Frame]) -> str:
     """Return what the thread of a stack waits for without a limit (W1): `on a condition variable …`; "" if unknown."""
+    if _taking(frames) is not None:
+        return _BATCH
     calls = waiting_call(frames)[1]
     if _LIMIT.search(text) is not None or any(_TIMED.search(call) for call in calls):
         return ""

@@ -133,9 +133,15 @@ def _report(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
     leak = head["tool"] == "LeakSanitizer"
     cut = "ERROR: " in head[0] and not leak and "\nSUMMARY: " not in text  # the last word of a program
     ended = cut or "==ABORTING" in text or "\nExiting" in text
-    stack = _stack(lines, next((n for n, line in enumerate(lines) if _LEAK.match(line)), 0) if leak else 0)
+    stack = _stack(lines, _largest(lines) if leak else 0)
     message = "; ".join(dict.fromkeys(_details(text, lines)))
     return SanitizerReport(ENDED if ended else WARNED, f"{head['tool']}: {kind}", message, stack)
+
+
+def _largest(lines: Sequence[str]) -> int:
+    """Return the number of the line that heads the largest leak."""
+    leaks = [(int(leak[1]), -number) for number, line in enumerate(lines) if (leak := _LEAK.match(line)) is not None]
+    return -max(leaks)[1] if leaks else 0
 
 
 def _details(text: str, lines: Sequence[str]) -> Iterator[str]:

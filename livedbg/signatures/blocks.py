@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 from livedbg.logs.printed_stacks import printed_frames
 from livedbg.logs.printed_waits import awaited
-from livedbg.logs.sanitizers import sanitizer_report
+from livedbg.logs.sanitizers import place_of, sanitizer_report
 from livedbg.logs.stack_listings import listed, native_frames
 from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
 from livedbg.model import Frame
@@ -62,7 +62,7 @@ _ASSERTED: Final = lazy_re(
 _RUNTIME: Final = lazy_re(r"(?:lib(?:c|m|pthread|stdc\+\+|c\+\+(?:abi)?|gcc_s|unwind)[.-]|ld-|linux-vdso)")
 _LIBC: Final = ("../sysdeps/", "./nptl/", "./string/", "./stdlib/", "./malloc/", "./debug/", "./csu/")
 "Sources of glibc, as distributions build it."
-_OTHER_STACK: Final = lazy_re(r"\n(?:\n|Thread \d| {0,2}\*? ?thread #|\([\w-]{2,12}\) )")
+_OTHER_STACK: Final = lazy_re(r"\n(?:\n|Thread (?:\d|\([a-z+]{1,20}\))| {0,2}\*? ?thread #|\([\w-]{2,12}\) )")
 _NO_NAME: Final = "??"
 _MESSAGE: Final = lazy_re(
     r"\b(?:\w{0,20}_?[Mm]sg|message|what|why|reason|description|__s|__arg|str)=(?:0x[0-9a-f]{1,16} )?"
@@ -221,9 +221,10 @@ def _java(text: str, _begin: int) -> Block | None:
 
 def _sanitizer(text: str, _begin: int) -> Block | None:
     report = sanitizer_report(text.split("\n"))
-    if report is None:
-        return None
-    return Block({"kind": report.kind, "type": report.type, "message": report.message}, report.stack)
+    if report is None:  # a leak's last line is enough
+        return Block(dict.fromkeys(GIVES["sanitizer"], "")) if " byte(s) leaked in " in text else None
+    values = {"kind": report.kind, "type": report.type, "message": report.message, "own": place_of(report.stack)}
+    return Block(values, report.stack)
 
 
 BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyType(
@@ -247,7 +248,8 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
 
 GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
-    | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java", "sanitizer")}
+    | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java")}
+    | {"sanitizer": frozenset({"kind", "type", "message", "own"})}
     | {"printed": frozenset({"frame", "bare", "module", "awaits"})}
     | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told", "asserted"})}
 )

@@ -43,3 +43,19 @@ def test_a_line_that_is_known_to_be_harmless_speaks_of_no_failure() -> None:
     told = verdict(f"E0000 00:00:1773888485.503255   46822 cuda_pump.cc:83] {twice} registered\npumps: 3\n")
     assert (told.state, told.sentence) == ("unknown", UNKNOWN)
     assert "speaks of a failure" in verdict("I am unable to register it\npumps: 3\n").sentence
+
+
+@pytest.mark.invariant("verdict.V4")
+def test_V4_what_is_understood_of_lines_that_speak_of_a_failure_comes_before_the_raw_ones() -> None:
+    lost = "[W112 09:14:03.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=62, addr=[n1]:40012, {}"
+    lost = lost.format("remote=[n0]:29500): failed to recv, got 0 bytes\n")
+    told = verdict(f"pumps: 3\n{lost}the valve has failed\n")
+    assert told.state == "unknown"
+    assert told.sentence.startswith("The job's store at n0:29500 went away (failed to recv, got 0 bytes)")
+    assert told.sentence.endswith(" How the run ended is not known.")
+    assert verdict(f"{lost}Training finished\n").state == verdict("Training finished\n").state
+
+
+@pytest.mark.invariant("verdict.V4")
+def test_V4_a_warning_that_speaks_of_no_failure_stays_behind_them() -> None:
+    assert "1 line speaks of a failure" in verdict(f"{LIMIT}the valve has failed\n").sentence

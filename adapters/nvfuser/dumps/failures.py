@@ -45,6 +45,17 @@ _QUOTED: Final = lazy_re(r"\d*[\^*+=][a-z-]+(?:,|$)|[~@&]\"|.{0,60}\b(?:Input|Ac
 """A record of GDB/MI (GDB manual, "GDB/MI Output Syntax"): a text in it was read from memory, not printed. What
 `pytest.raises` compared with its pattern (_pytest/raises.py): it was caught.
 """
+_CHECKS: Final = lazy_re(
+    r"\bnvf\w{0,20}Fail \(func=(?:0x[0-9a-f]{1,16} )?\"(?P<function>[^\"\n]{1,400})\",\s{1,20}"
+    r"file=(?:0x[0-9a-f]{1,16} )?\"(?P<file>[^\"\n]{1,1000})\", line=(?P<line>\d{1,9}),"
+)
+"""A frame of its functions that throw, with their arguments, as gdb prints it in a stack."""
+_ARGUMENT: Final = lazy_re(
+    r"\b(?P<name>userMsg|condMsg|msg)=(?:0x[0-9a-f]{1,16} )?\"(?P<text>(?:[^\"\\\n]|\\.){0,4000})\"(?P<cut>\.{3})?"
+)
+"""`msg` is the whole message, which gdb cuts; `userMsg` is the reason in words."""
+_ESCAPE: Final = lazy_re(r"\\([nt\"\\])")
+_SHORT_ESCAPES: Final = {"n": "\n", "t": "\t"}
 _KERNEL: Final = lazy_re(r"(?:\b|__tmp_)nvfuser_\w{1,1000}?_f\d{1,18}_c\d{1,18}_r\d{1,18}_g(\d{1,18})\b")
 _EXTENT: Final = lazy_re(r"\{\( [^{}]{1,300} \)\}")
 """`{( ceilDiv(128, 4) )}` (csrc/ir/internal_nodes.cpp, IterDomain::toString)."""
@@ -62,6 +73,7 @@ _FRAMES: Final = 100
 _LONG: Final = 2_000  # characters of a line
 _GAP: Final = 3  # empty lines that may come inside an error text
 _FOREIGN: Final = 200  # lines of others that may come in the middle of an error that gathers several
+_FRAME_LINES: Final = 6  # over which gdb prints a frame
 _LONGEST: Final = 50_000  # lines after which an error text without an end is over
 
 
@@ -131,6 +143,8 @@ def short_path(path: str) -> str:
 
 def begins(line: str) -> bool:
     """Return whether a line begins or contains an error text."""
+    if "sg=" in line and _ARGUMENT.search(line) is not None:
+        return any(one["name"] == "userMsg" and bool(one["text"].strip()) for one in _ARGUMENT.finditer(line))
     if "Error from segmentation group" in line or "INTERNAL ASSERT FAILED at" in line or _RAISED.search(line):
         return _QUOTED.match(line) is None and "\\nException raised from " not in line  # what quotes one is none
     return False
@@ -148,6 +162,9 @@ class FailureReader:
         self._gap = 0
         self._foreign = 0
         self._count = 0
+        if "userMsg=" in line and (said := _in_debugger(line, before, number)) is not None:
+            self._now, self._outer, self._count = said, said, _LONGEST  # one line
+            return
         if _RAISED.search(line) and "INTERNAL ASSERT" not in line:
             message = _above(before)
             self._open(message[0] if message else "", number)
@@ -266,6 +283,21 @@ def _frame(match: re.Match[str]) -> Frame:
         module=clean_line(match[3].rpartition("/")[2]),
         address=int(match[2], 16),
     )
+
+
+def _in_debugger(line: str, before: list[str], number: int | None) -> Failure | None:
+    """Return the failure of a check whose arguments a debugger printed in a stack, or None."""
+    found = [one for one in _ARGUMENT.finditer(line) if one["name"] == "userMsg"]
+    frames = list(_CHECKS.finditer("\n".join((*before[-_FRAME_LINES:], line))))
+    if not found or not frames:
+        return None
+    text = _ESCAPE.sub(lambda one: _SHORT_ESCAPES.get(one[1], one[1]), found[0]["text"])
+    lines = [clean_line(one, _LONG) for one in text.split("\n") if one.strip()][:_LINES]
+    if found[0]["cut"] and lines:
+        lines[-1] += "…"
+    failure = Failure(at_line=number, lines=lines, ours=True, complete=True)
+    failure.function, failure.file, failure.line = frames[-1]["function"], frames[-1]["file"], int(frames[-1]["line"])
+    return failure
 
 
 def _above(before: list[str]) -> list[str]:

@@ -21,5 +21,6 @@ TRIGGERS: Final = (
     b"Python definition for segmented group",
     b"Error from segmentation group",
     b"INTERNAL ASSERT FAILED at",
+    b"userMsg=",  # an argument in a stack of gdb
     b"Exception raised from ",
 )

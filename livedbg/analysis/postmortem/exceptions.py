@@ -18,6 +18,7 @@ from livedbg.analysis.postmortem.lines import below_heading
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.linux.procfs import signal_name
 from livedbg.logs.last_words import in_words, referred_to, telling_line
+from livedbg.logs.passed_on import with_deeper
 from livedbg.logs.sanitizers import place_of
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
@@ -65,6 +66,19 @@ def crashed_in(hit: ExceptionHit, kind: str, code: UserCode) -> Frame | None:
     if frame is not None and hit.message == CUT_OFF and code.inside(frame) is not Inside.USER:
         return None
     return frame if frame is not None and (frame.file or kind == _ABORTED) and not is_of_string(frame) else None
+
+
+def with_raising(hit: ExceptionHit, snapshot: Snapshot) -> ExceptionHit:
+    """Return an exception with the frames that an earlier traceback of it shows, if it was only raised again."""
+    hits = snapshot.exceptions
+    if not hit.stack or not hit.message or hit.line is None or len(hits) > _MOST:
+        return hit
+    told = (hit.source, hit.writer, hit.type, hit.message)
+    before = [one for one in hits.values() if one.line is not None and one.line < hit.line and one.stack]
+    same = [one for one in before if (one.source, one.writer, one.type, one.message) == told]
+    if not same:
+        return hit
+    return replace(hit, stack=with_deeper(hit.stack, max(same, key=lambda one: one.line or 0).stack))
 
 
 def is_of_string(frame: Frame) -> bool:
@@ -275,7 +289,7 @@ def _carrying(finding: Finding, hits: Iterable[ExceptionHit]) -> ExceptionHit | 
 
 def _joined(finding: Finding, hit: ExceptionHit, snapshot: Snapshot) -> tuple[Evidence, ...]:
     joined = list(finding.evidence)
-    for more in log_evidence(hit, exception_text(hit), snapshot):
+    for more in log_evidence(with_raising(hit, snapshot), exception_text(hit), snapshot):
         begun = (n for n, one in enumerate(joined) if one.place == more.place and more.text.startswith(one.text))
         number = next(begun, None)
         if number is None:

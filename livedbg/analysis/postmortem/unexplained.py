@@ -6,7 +6,9 @@ from typing import Final
 
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.postmortem.tested import tests_open
+from livedbg.analysis.rules.said import HARMLESS
 from livedbg.analysis.rules.words import many
+from livedbg.logs.last_words import speaks_of_failure
 from livedbg.logs.sanitizers import WARNED
 from livedbg.model import NO_LOG, CauseClass, Severity
 from livedbg.model.snapshot import Snapshot
@@ -60,6 +62,18 @@ def errors_at(snapshot: Snapshot) -> set[tuple[str, int | None]]:
         for proof in said.evidence[:1]
         if (said.severity.rank >= Severity.ERROR.rank or said.cause is CauseClass.DEVICE)
         and not (said.resolved or said.message.over or said.message.warned)
+    }
+
+
+def understood_at(snapshot: Snapshot) -> set[tuple[str, int | None]]:
+    """Return the logs and lines of warnings that were understood and whose own text speaks of a failure."""
+    links = {link for one in snapshot.recent_logs if speaks_of_failure(one.text) is not None for link in one.links}
+    return {
+        (said.log, proof.line)
+        for said in snapshot.diagnostics.values()
+        for proof in said.evidence[:1]
+        if said.id in links and said.severity is Severity.WARNING
+        if not (said.resolved or said.message.over or HARMLESS in said.message.marks)
     }
 
 

@@ -27,6 +27,7 @@ from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
 INTERRUPTED: Final = "interrupted"
+SPOKEN: Final = "failure-lines"
 """Name of the rule for programs that were ended by Ctrl-C."""
 
 _SECOND_NS = 1_000_000_000

@@ -24,6 +24,7 @@ from livedbg.analysis.postmortem.exceptions import (
     thrown_as,
     unseen_faults,
     way_of,
+    with_raising,
     with_referred,
 )
 from livedbg.analysis.postmortem.lines import (
@@ -110,6 +111,7 @@ class Crash:
         fatal = kind != WARNED and not (alive or well or went_on or ended_on_request(snapshot))
         times = "in {} processes" if kind == _ABORTED else "{} times"  # each aborts but once
         again = f" ({times.format(hit.count)})" if hit.count > 1 else ""
+        hit = with_raising(hit, snapshot) if fatal and kind == "traceback" else hit
         own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
         text = with_referred(text, hit, snapshot)

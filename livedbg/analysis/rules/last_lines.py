@@ -49,7 +49,7 @@ from livedbg.analysis.postmortem.completed import completes_after, completions
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
-from livedbg.analysis.rules.base import Rule, RuleInput
+from livedbg.analysis.rules.base import SPOKEN, Rule, RuleInput
 from livedbg.analysis.rules.said import HARMLESS, NOTED
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import UserCode
@@ -715,7 +715,7 @@ def _finding(sentence: str, proofs: Iterable[Evidence], severity: Severity = Sev
 class SpokenFailures:
     """Rule for lines that mention a failure."""
 
-    name = "failure-lines"
+    name = SPOKEN
     doc = (
         "No error was found in the logs, no line says that the run completed, and some speak of a failure "
         "(`failed`, `severe`, `lost`, a code that is not 0): how many, the first three of those that stand together "

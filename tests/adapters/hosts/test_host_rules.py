@@ -512,3 +512,42 @@ def test_what_a_batch_system_s_report_prints_is_no_progress_of_the_job() -> None
     assert (told.state, told.sentence) == ("crashed", "Crashed in train.py:9: KeyError: 3.")
     assert verdict("step 3\n" + LSF.format("Exited", "Exited with exit code 1.")).state == "crashed"
     assert verdict(TRACE + STEPS + LSF.format("Done", "Successfully completed.")).state == "exited"
+
+
+_BATCH = """\
+Process 4711: python train.py
+Python v3.12.3 (/usr/bin/python3.12)
+
+Thread {number}(idle): "MainThread"
+    {inner}
+    _try_get_data ({file}:1310)
+    _next_data ({file}:1524)
+    fill (plant.py:9)
+Thread {number}(idle): "Thread-2 (_pin_memory_loop)"
+    select (selectors.py:415)
+"""
+_LOADER = "torch/utils/data/dataloader.py"
+
+
+@pytest.mark.invariant("printed_waits.W2")
+@pytest.mark.parametrize("number", ["", "4711 "])
+@pytest.mark.parametrize(
+    "inner", ["wait (threading.py:359)\n    get (queue.py:180)", "select (selectors.py:415)\n    poll (c.py:257)"]
+)
+def test_W2_a_thread_waits_for_a_batch_of_its_data_loader(inner: str, number: str) -> None:
+    who = f"thread {number.strip()}" if number else "a thread"
+    said = verdict(_BATCH.format(number=number, inner=inner, file=_LOADER))
+    assert said.state is VerdictState.UNKNOWN
+    assert said.sentence == f"A stack printed: {who} waits in fill (plant.py:9), for the next batch of its DataLoader."
+
+
+@pytest.mark.invariant("printed_waits.W2")
+@pytest.mark.parametrize(
+    ("inner", "file"),
+    [
+        ("rebuild_storage_fd (torch/multiprocessing/reductions.py:541)\n    get (queue.py:180)", _LOADER),
+        ("wait (threading.py:359)\n    get (queue.py:180)", "plant/valves.py"),
+    ],
+)
+def test_W2_not_where_it_reads_a_batch_or_in_other_code(inner: str, file: str) -> None:
+    assert "next batch" not in verdict(_BATCH.format(number="", inner=inner, file=file)).sentence
