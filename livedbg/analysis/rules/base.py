@@ -27,8 +27,9 @@ from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
 INTERRUPTED: Final = "interrupted"
-SPOKEN: Final = "failure-lines"
 """Name of the rule for programs that were ended by Ctrl-C."""
+SPOKEN: Final = "failure-lines"
+"""Name of the rule for lines that mention a failure."""
 
 _SECOND_NS = 1_000_000_000
 _MESSAGE: Final = 2_000  # characters of an exception's message that are read for its class
