@@ -21,6 +21,7 @@ Advisory file locks: /proc/locks (proc_locks(5)): flock(2) and fcntl(2) record l
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import resource
 import stat
@@ -206,7 +207,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def same_file(one: tuple[int, int], other: tuple[int, int]) -> bool | None:
-    """Return whether two descriptors, each (pid, fd), are one open file; None if the kernel doesn't tell."""
+    """Return whether two descriptors, each (pid, fd), are one open file; None if the kernel doesn't tell.
+
+    One that has been closed is none, and so is one of a process that has ended.
+    """
     return _same(one[0], other[0], _FILE, one[1], other[1])
 
 
@@ -221,7 +225,9 @@ def _same(one: int, other: int, kind: int, first: int, second: int) -> bool | No
         return None
     words = [ctypes.c_long(word) for word in (number, one, other, kind, first, second)]
     result = int(_libc.syscall(*words))
-    return None if result < 0 else result == 0
+    if result < 0:
+        return False if ctypes.get_errno() in (errno.ESRCH, errno.EBADF) else None
+    return result == 0
 
 
 _LIMIT: Final = "Max open files"
