@@ -3,11 +3,10 @@
 Invariants:
     printed_waits.W1. Only a call that has no time limit is a wait: by its name, or by `abstime=0x0` in its arguments.
         Where neither says so, nothing is said of a wait.
-    printed_waits.W2. A thread in PyTorch's DataLoader, where that takes from its workers' queue, waits for a batch if
-        all frames below wait or poll: it asks again after each time limit.
+    printed_waits.W2. A thread in a DataLoader (`data/dataloader.py`), where that takes from its workers' queue, waits
+        for a batch if all frames below wait or poll: it asks again after each time limit.
 
-Sources: glibc nptl/pthread_cond_wait.c, nptl/sem_waitcommon.c, nptl/futex-internal.c, nptl/pthread_join_common.c;
-torch/utils/data/dataloader.py.
+Sources: glibc nptl/pthread_cond_wait.c, nptl/sem_waitcommon.c, nptl/futex-internal.c, nptl/pthread_join_common.c.
 """
 
 from __future__ import annotations
