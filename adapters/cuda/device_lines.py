@@ -329,9 +329,8 @@ class DeviceStops(DeviceException):
             self._open.block, self._open.thread = _point(focus["block"]), _point(focus["thread"])
             self._open.attributes.update({name: focus[name] for name in ("device", "sm", "warp", "lane")})
         elif frame is not None:
-            self._open.kernel = self._open.kernel or kernel_name(
-                frame["function"].strip()
-            )  # that one may be inlined into it
+            # that of the counter first: the frame's may be inlined into it
+            self._open.kernel = self._open.kernel or kernel_name(frame["function"].strip())
             self._open.attributes.update({"grid": frame["grid"], "block_size": frame["blockdim"]})
             if frame["file"]:
                 self._open.where = place_of(frame["file"], frame["line"])

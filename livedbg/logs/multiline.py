@@ -146,9 +146,8 @@ _CAUGHT: Final = '" thrown in '
 """How GoogleTest quotes what a test threw (googletest/src/gtest.cc, FormatCxxExceptionMessage)."""
 _RUNNER: Final = ("[  FAILED  ]", "[ RUN      ]", "[----------]", "[==========]", "[       OK ]", "[  PASSED  ]")
 _ANNOUNCED: Final = "terminate called after "
-_WHAT = lazy_re(
-    r"what\(\):|['\u2019]\s{0,8}$"
-)  # of an uncaught exception of C++, where a page took the blanks before it
+_WHAT = lazy_re(r"what\(\):|['\u2019]\s{0,8}$")
+"""Of an uncaught exception of C++, where a page took the blanks before it."""
 _PIECES = lazy_re(r"what\(\):|terminate called after |[\w:<>, ]{0,200}['\u2019]\s{0,8}$")
 """The rest of the announcements of such exceptions that several processes wrote into each other."""
 _WHOLE = lazy_re(r"[^'\u2018\n]{1,80}['\u2018][^'\u2019\n]{1,4000}['\u2019]\s{0,8}$")

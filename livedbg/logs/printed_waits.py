@@ -1,4 +1,4 @@
-"""What a thread of a printed stack waits for, by functions of the C library and their arguments; a DataLoader's batch.
+"""Waits of threads in printed stacks, by functions of the C library and their arguments; for a DataLoader's batch.
 
 Invariants:
     printed_waits.W1. Only a call that has no time limit is a wait: by its name, or by `abstime=0x0` in its arguments.

@@ -1,4 +1,4 @@
-"""What the kernel's watchdog prints of a task that hangs: where that waits, for what, and for whom.
+"""Reader of the kernel's reports of tasks that hang: where each waits, for what, and for whom.
 
 The signature `hung-task` knows the line that says so. Here the lines below it are read: the call trace, what the kernel
 says of the owner of a lock, and lockdep's list of locks. What they say is told beside that line's failure.

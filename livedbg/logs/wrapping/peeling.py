@@ -80,7 +80,7 @@ class Peeler:
             rest = after_bar(text) if "%|" in text else text
             if rest is not text:
                 out += self.cleared(self.peeled(plain._replace(text=rest)))
-            elif any(word in text for word in REPORTS):
+            elif "==" in text and any(word in text for word in REPORTS):
                 out += (plain._replace(text=piece) for piece in apart(text))
             else:
                 out.append(plain)
