@@ -230,3 +230,12 @@ def test_a_line_of_a_module_that_cython_built_is_no_place_of_the_user() -> None:
 def test_an_error_of_hip_is_none_of_cuda() -> None:
     said = verdict("[3] HIP error: 'an illegal memory access was encountered'(700) at fill.hip.cpp:98\n").sentence
     assert "HIP error: an illegal memory access was encountered" in said and "CUDA" not in said
+
+
+def test_a_status_of_0_behind_a_pipe_does_not_take_back_what_failed_before_it() -> None:
+    """`fill | tee log` has the status of `tee`."""
+    failed = (
+        'Traceback (most recent call last):\n  File "/w/fill.py", line 3, in <module>\n    fill()\nOSError: no tank\n'
+    )
+    assert verdict(f"begins\n{failed}command exited: 0\n").state.value == "crashed"
+    assert verdict("begins\ncommand exited: 0\n").state.value == "unknown"
