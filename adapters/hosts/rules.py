@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from livedbg.adapters.hosts.library_calls import awaited_in, collective_in, library_call, with_public_name
 from livedbg.analysis.diagnosis import Finding, VerdictState
@@ -48,8 +48,7 @@ _STACK: Final = "stack"
 """Kind of the signature of a stack that somebody printed."""
 _WAITING: Final = "stack-waiting"
 """Kind of that of a thread beside the main one, which waits."""
-_WAITS: Final = "waits in"
-_COLLECTIVE: Final = "in the collective"
+_IN, _COLLECTIVE, _WAITS, _WAIT = "in", "in the collective", "waits in", "wait in"
 _PLACES: Final = 3
 _PROOFS: Final = 6
 _SUMMED_UP: Final = 12  # lines
@@ -139,12 +138,12 @@ class StacksPrinted:
         told = [said for said in hosts if said.code == _STACK] or [said for said in hosts if said.code == _WAITING]
         if not told:
             return
-        at: dict[str, list[str]] = {}
+        at: dict[_Place, list[str]] = {}
         for said in told:
             who = said.writer or said.message.values.get("who", "")
             place = _place_in(said.stack, state.code, said.message.values.get("awaits", ""))
             at.setdefault(place, []).append(who)
-        places = sorted(at.items(), key=lambda place: (not place[0].startswith((_WAITS, _COLLECTIVE)), len(place[1])))
+        places = sorted(at.items(), key=lambda place: (place[0].how == _IN, len(place[1])))
         where = [_some(who, place) for place, who in places[:_PLACES]]
         more = f"; {many(len(places) - _PLACES, 'more place')}" if len(places) > _PLACES else ""
         newest = max(told, key=lambda said: said.message.last)
@@ -161,7 +160,14 @@ class StacksPrinted:
         )
 
 
-def _place_in(stack: Sequence[Frame], code: UserCode, awaits: str) -> str:
+class _Place(NamedTuple):
+    """A thread's place: how it is there, and where."""
+
+    how: str
+    where: str
+
+
+def _place_in(stack: Sequence[Frame], code: UserCode, awaits: str) -> _Place:
     """Return the user's frame with what it called: `in fill (plant.c:15), in pthread_mutex_lock (libpthread.so.0)`.
 
     Of a call that waits: `waits in MPI_Bcast (libmpi.so.12), in fill (plant.c:15)`, or `in the collective all_reduce`;
@@ -171,13 +177,13 @@ def _place_in(stack: Sequence[Frame], code: UserCode, awaits: str) -> str:
         if at is not None:
             caller = code.frame_of(stack[at + 1 :])
             places = [place_text(frame) for frame in (with_public_name(stack[at]), caller) if frame is not None]
-            return f"{says} {', in '.join(places)}"
+            return _Place(says, ", in ".join(places))
     call = library_call(stack)
     waiter = waiting_call(stack)[0] if awaits and call is None else len(stack)
     if waiter < len(stack):
         named = (frame for frame in stack[waiter:] if not frame.function.startswith("?"))
         by = code.frame_of(stack[waiter:]) or next(named, stack[waiter])
-        return f"{_WAITS} {place_text(by)}, {awaits}"
+        return _Place(_WAITS, f"{place_text(by)}, {awaits}")
     outside = stack if call is None else stack[call + 1 :]
     own = code.frame_of(outside)
     if call is None:
@@ -188,16 +194,15 @@ def _place_in(stack: Sequence[Frame], code: UserCode, awaits: str) -> str:
         called = called or next((frame for frame in inner[::-1] if frame.function != "??"), None)
     else:
         called = stack[call]
-    return f"in {', in '.join(place_text(frame) for frame in (own, called) if frame is not None)}"
+    return _Place(_IN, ", in ".join(place_text(frame) for frame in (own, called) if frame is not None))
 
 
-def _some(who: Sequence[str], place: str) -> str:
+def _some(who: Sequence[str], place: _Place) -> str:
     if len(who) == 1:
-        return f"{who[0]} {place}"
-    wait = place.replace(_WAITS, "wait in", 1) if place.startswith(_WAITS) else place
-    threads = wait is not place and all("thread" in one for one in who)
+        return f"{who[0]} {place.how} {place.where}"
+    threads = place.how == _WAITS and all("thread" in one for one in who)
     some = many(len(who), "thread") if threads else f"{who[0]} and {many(len(who) - 1, 'other')}"
-    return f"{some} {wait}"
+    return f"{some} {_WAIT if place.how == _WAITS else place.how} {place.where}"
 
 
 def _why_undecided(kind: Kind, first: Diagnostic, state: RuleInput, before: set[Kind]) -> str:
