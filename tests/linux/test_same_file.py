@@ -33,7 +33,7 @@ def test_a_copy_of_a_descriptor_is_the_same_file_and_the_other_end_is_not(pipe: 
 
 
 def test_a_process_that_has_ended_has_no_file_open(pipe: tuple[int, int]) -> None:
-    child = subprocess.Popen(["sleep", "1000"], stdin=pipe[0])
+    child = subprocess.Popen(["sleep", "1000"], stdin=pipe[0], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     assert same_file((os.getpid(), pipe[0]), (child.pid, 0)) is True
     child.kill()
     child.wait(60)
