@@ -27,7 +27,7 @@ from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.analysis.wording import with_more
 from livedbg.logs.printed_waits import waiting_call
-from livedbg.model import Diagnostic, ExceptionHit, Frame, Severity, TaskState
+from livedbg.model import FAILED_TESTS, Diagnostic, ExceptionHit, Frame, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
 
@@ -236,8 +236,9 @@ def _fault_came_first(first: Diagnostic, told: Sequence[Diagnostic]) -> bool:
 
 
 def _has_program_error(snapshot: Snapshot) -> bool:
-    """Return whether the logs hold an error of the program itself."""
+    """Return whether the logs hold an error of the program itself; that tests failed, without any reason, is none."""
     hits = (hit for hit in snapshot.exceptions.values() if (hit.catchpoint or "").startswith("log"))
+    hits = (hit for hit in hits if hit.message or hit.stack or hit.catchpoint != f"log: {FAILED_TESTS}")
     if any(not is_interrupt(hit) and not survived(hit, snapshot) for hit in hits):
         return True
     reported = (said for said in snapshot.diagnostics.values() if said.system != "hosts")

@@ -15,6 +15,8 @@ Invariants:
         what another frame did (livedbg.logs.passed_on) counts as one of the standard library.
     user_code.U3. In a thread that runs Python, a native frame is preferred only if its source line is known and the
         user's: else it is inside an extension that the user's Python code called.
+    user_code.U4. What raised an exception deep inside a package is said beside the user's place; of a framework, whose
+        inner functions tell its users nothing, and of a package that the place calls almost directly, it is not.
 """
 
 from __future__ import annotations
@@ -181,6 +183,8 @@ _LIBC: Final = lazy_re(
 """Functions of a libc that is linked into the program; the user's where they have a source line of the user's."""
 
 _ADDRESS: Final = lazy_re(r"0x[0-9a-f]+$|\?+$|$")
+_NEAR: Final = 3
+"""Frames of a library within which a call of it is what failed."""
 _MOST: Final = 65_536
 """Frames and stacks that are remembered."""
 
@@ -240,6 +244,16 @@ class UserCode:
                 if inside is Inside.USER:
                     break
         return best
+
+    def raised_in(self, frames: Sequence[Frame]) -> Frame | None:
+        """Return the frame of a package that raised what the user's frame far outside of it did not name (U4)."""
+        place = self.frame_of(frames)
+        if place is None or place.language != "python" or self.inside(place) is not Inside.USER:
+            return None
+        deeper = [frame for frame in frames[: frames.index(place)] if frame.language == "python"]
+        raised = next((one for one in deeper if self.inside(one) < Inside.LIBRARY and not passes_on(one)), None)
+        far = len(deeper) > _NEAR or place.function == "<module>"
+        return raised if far and raised is not None and self.inside(raised) is Inside.PACKAGE else None
 
     def inside(self, frame: Placed) -> Inside:
         """Return the kind of code that a frame is inside of."""

@@ -1,4 +1,5 @@
-"""Crashes in the logs of any program (crashes.toml), and runs of tests with failures (tests.toml, runners.toml).
+"""Crashes in the logs of any program (crashes.toml), and runs of tests with failures (tests.toml, runners.toml,
+scripts.toml).
 
 Invariants:
     crashes.D1. One record reports one crash: the first signature of the file that matches. For an abort it is the one
@@ -66,7 +67,7 @@ def crash_book() -> Book:
 @cache
 def run_book() -> Book:
     """Return the signatures of runs of tests."""
-    return Book([_room("tests"), _room("runners")])
+    return Book([_room("tests"), _room("runners"), _room("scripts")])
 
 
 def _room(name: str) -> Room:
@@ -143,6 +144,7 @@ class TestRun(Struct):
         headed: whether a runner has said anything else: its report is no such piece.
         heading: the test that a heading of Catch2 names so far; None outside of one.
         summary: the final line that reports failed tests; "" before it.
+        counted: whether that line is of a program that counts results of its own, and may go on.
         again: whether a run ended just before, whose tests may be listed once more.
         ended: whether a test has failed for a known reason: the run, too, if nothing follows.
         named: whether its runner has said so: the run, too, whatever follows of its tests.
@@ -167,6 +169,7 @@ class TestRun(Struct):
     headed: bool = False
     heading: str | None = None
     summary: str = ""
+    counted: bool = False
     again: bool = False
     ended: bool = False
     named: bool = False
@@ -196,15 +199,7 @@ class TestRun(Struct):
         told = {kind: found[kind].sentence for kind in found}
         if self.runs and told.get("passed") == self.runs and self.next.place and self.next.said:
             told.pop("passed")  # in another process, a rank of the same run: here it has failed
-        self.unnamed = False
-        if begun := told.get("begins", ""):
-            if self.runs and self.next.place and self.next.said and len(self.failed) < _TESTS:
-                self.unnamed = self.failed.setdefault(self.runs, replace(self.next, name=self.runs)) is not None
-            self.runs, self.next = begun, FailedTest()
-        elif self.runs in (told.get("passed"), told.get("test")):
-            self.runs = ""
-        if self.told is not None and ("starts" in told or (begun and begun not in self.failed)):  # another run
-            self.told, self.failed = None, {}
+        self._begin(told)
         plain = self._report(every, raised, frames)
         if "passed" in told:
             self.next = FailedTest()
@@ -238,6 +233,19 @@ class TestRun(Struct):
         self.goes_on = "begins" in told or "passed" in told
         self.over = (self.over or ends_tests(text)) and not self.goes_on
         self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
+        self.counted = "summary" in found and found["summary"].facts.values.get("goes_on", "") != ""
+
+    def _begin(self, told: Mapping[str, str]) -> None:
+        """Take the beginning or the end of a test."""
+        self.unnamed = False
+        if begun := told.get("begins", ""):
+            if self.runs and self.next.place and self.next.said and len(self.failed) < _TESTS:
+                self.unnamed = self.failed.setdefault(self.runs, replace(self.next, name=self.runs)) is not None
+            self.runs, self.next = begun, FailedTest()
+        elif self.runs in (told.get("passed"), told.get("test")):
+            self.runs = ""
+        if self.told is not None and ("starts" in told or (begun and begun not in self.failed)):  # another run
+            self.told, self.failed = None, {}
 
     def _report(self, every: Sequence[Said], raised: str, frames: Sequence[Frame]) -> bool:
         """Take what the report of a failed test says; return whether it is by a plain traceback."""
@@ -465,7 +473,7 @@ class CrashDecoder(LogDecoder):
                     self._remember(hit)
         if run.summary:
             hit, listed = self._hit(record, run.said(), None), _LISTED.search(record.text) is not None
-            hit = replace(hit, id=self._told.pop(of, hit.id))
+            hit = replace(hit, id=self._told.pop(of, hit.id), logged=run.counted)
             unended = replace(run.next, name=run.runs)
             told = hit if listed and not run.failed else None
             self._runs[of] = TestRun(again=True, over=True, told=told, unended=unended)

@@ -116,6 +116,30 @@ def test_python_wins_over_an_extension_without_lines_and_loses_to_the_users_own_
     assert chosen(FUTEX, extension, WAIT) == extension
 
 
+@pytest.mark.invariant("user_code.U4")
+@pytest.mark.parametrize(
+    ("deep", "place", "raised"),
+    [
+        (4, "/w/train.py", True),
+        (3, "/w/train.py", False),  # the call itself is what failed
+        (4, "/venv/lib/python3.12/site-packages/plant/run.py", False),  # no place of the user's
+    ],
+)
+def test_what_raised_deep_inside_a_package_is_known_beside_the_place(deep: int, place: str, raised: bool) -> None:
+    package = [python(f"f{n}", f"/venv/lib/python3.12/site-packages/tank/t{n}.py") for n in range(deep)]
+    stack = [*package, python("step", place), python("<module>", place)]
+    assert UserCode().raised_in(stack) == (package[0] if raised else None)
+    inner = [python("one", "/fw/a.py"), *package[1:], *stack[deep:]]
+    assert UserCode([Framework(files=("/fw/",))]).raised_in(inner) is None  # it tells its users nothing
+
+
+@pytest.mark.invariant("user_code.U4")
+def test_what_raised_below_the_outermost_line_of_a_script_is_known_however_near_it_is() -> None:
+    package = python("fill", "/venv/lib/python3.12/site-packages/tank/t.py")
+    assert UserCode().raised_in([package, python("<module>", "/w/train.py")]) == package
+    assert UserCode().raised_in([python("<module>", "/w/train.py")]) is None
+
+
 @pytest.mark.invariant("user_code.U1")
 def test_the_place_of_a_stack_depends_on_that_stack_only() -> None:
     code = UserCode()

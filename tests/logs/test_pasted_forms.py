@@ -161,4 +161,4 @@ def test_the_frames_of_a_cut_traceback_keep_their_own_indentation(indentation: s
     ]
     text = "\n".join([*frames, '  File "/w/train.py", line 4, in step\n    go()', *frames, "ValueError: no valve"])
     text = "".join(f"{indentation}{line}\n" for line in text.split("\n"))
-    assert verdict(text).sentence == "Crashed in step (train.py:4): ValueError: no valve."
+    assert verdict(text).sentence == "Crashed in step (train.py:4), in f8 (t8.py:8): ValueError: no valve."

@@ -94,21 +94,12 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     frame = crashed_in(hit, kind, code)
     where = f" in {place_text(frame)}" if frame is not None else ""
     caller = code.frame_of([one for one in hit.stack if one.language == "python"]) if where else None
-    raised = _raised_in(hit, frame, code)
+    raised = code.raised_in(hit.stack) if where else None
     if raised is not None:
         where += f", in {place_text(raised)}"
     if frame is not None and frame.language != "python" and caller is not None and caller.file:
         where = f" in {place_text(caller)},{where}"
     return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
-
-
-def _raised_in(hit: ExceptionHit, named: Frame | None, code: UserCode) -> Frame | None:
-    """Return the frame of a package that raised, where the only one of the user's is the outermost line of a script."""
-    outermost = [frame for frame in hit.stack if frame.language == "python"][-1:]
-    if named is None or outermost != [named] or named.function != "<module>" or code.inside(named) is not Inside.USER:
-        return None
-    raised = next((frame for frame in hit.stack if code.inside(frame) < Inside.LIBRARY), named)
-    return raised if raised is not named and code.inside(raised) is Inside.PACKAGE else None
 
 
 def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:

@@ -10,7 +10,8 @@ Invariants:
         unless another error is between.
     survived.V3. The same holds for crashes reported by a system's own rules, if their evidence is lines of a log.
     survived.V4. A program went on, too, if the steps that its log reports rise three times after the error, if the log
-        says that the run completed, or if a launcher starts the workers again.
+        says that the run completed, or if a launcher starts the workers again. One step is enough after the results
+        that a program counts itself: no runner of tests has ended.
     survived.V5. So it did if a later attempt of the same job has written a log: that one decides the job's end.
     survived.V6. An exception that a logger wrote is handled if the same code (the outermost function of its traceback)
         caught and logged three others in that log, after each of which its program went on.
@@ -353,7 +354,7 @@ def _seen(
         if line.step is not None and line.writer == writer:
             rises += step is not None and line.step > step
             step = line.step
-            if rises >= _RISES:
+            if rises >= _RISES or (spot.over and spot.logged):
                 return "the run went on with further steps"
         if own_lines is not None and own_lines(line.text):
             count = 0  # the runtime is not at its end: what others write between its lines is no progress of it
