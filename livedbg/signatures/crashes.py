@@ -233,7 +233,10 @@ class TestRun(Struct):
         self.goes_on = "begins" in told or "passed" in told
         self.over = (self.over or ends_tests(text)) and not self.goes_on
         self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
-        self.counted = "summary" in found and found["summary"].facts.values.get("goes_on", "") != ""
+        counts = found["summary"].facts.values if "summary" in found else {}
+        self.counted = bool(counts.get("goes_on"))
+        if self.counted and not (counts.get("tests") or self.failed):
+            self.summary = ""
 
     def _begin(self, told: Mapping[str, str]) -> None:
         """Take the beginning or the end of a test."""

@@ -588,3 +588,26 @@ def test_a_result_of_lit_says_why_its_test_failed(text: str, said: str) -> None:
 )
 def test_other_results_of_lit_fail_nothing(text: str) -> None:
     assert verdict(text).state is not CRASHED
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "said"),
+    [
+        (
+            "[PASS] fill\n[FAIL] drain: 3 litres are left\n[PASS] lid\nPassed: 2, Failed: 1\n",
+            "crashed",
+            "drain: 3 litres",
+        ),
+        ("fill      OK\ndrain     FAIL  litres are left\nOK=1  FAIL=1  SKIP=0\n", "crashed", "drain: litres are left"),
+        ("37 of 38 checks passed\n", "crashed", "37 of 38 checks passed"),
+        ("Passed: 9800, Failed: 200\n", "unknown", ""),  # rows of a table, or answers of a model
+        ("requests: passed=98 failed=2\n", "unknown", ""),
+        ("step 1 loss 3\nValidation FAILED\nstep 2 loss 2\n", "unknown", ""),  # the program goes on
+        ("[1/2] fill: FAIL\n[2/2] drain: PASS\n", "unknown", ""),
+        ("OK=0 FAIL=0 SKIP=3\n", "unknown", ""),
+    ],
+)
+def test_results_that_a_script_counts_itself(text: str, state: str, said: str) -> None:
+    seen = verdict(f"filling the tank\n{text}")
+    assert seen.state.value == state, seen.sentence
+    assert said in seen.sentence
