@@ -588,3 +588,13 @@ def test_a_result_of_lit_says_why_its_test_failed(text: str, said: str) -> None:
 )
 def test_other_results_of_lit_fail_nothing(text: str) -> None:
     assert verdict(text).state is not CRASHED
+
+
+_ROW = 'DONE {{"operator": "fill_tank", "repeat": 1, "status": "{}", "error": "3 litres are missing"}}\n'
+
+
+def test_rows_of_json_that_failed_before_a_last_word() -> None:
+    last = "COMPLETE /w/runs/pump-3/measured\n"
+    assert verdict(_ROW.format("PASSED") + last).state == "exited"
+    told = verdict(_ROW.format("FAILED") + last)
+    assert told.state == "crashed" and "fill_tank" in told.sentence and "3 litres are missing" in told.sentence
