@@ -270,6 +270,8 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
         driver_call, driver: a driver call and its return value.
         module, function, first_error: of an error line of CANN's logs; `detail` if that tells why a call was refused.
         hccl, tag, waited, remote, role, socket, limit, port, group, member, size: of a collective operation.
+        remotes: all peers that are named alike, `remote` too.
+        deeper: the last reason below `TraceBack`, where it is another one than `inner`, the first.
         linked, possible: a link of HCCL could not be made; what CANN names as a possible cause.
         lost, lost_at, lost_how, server: of a lost device.
         torch: torch_npu's error code.
@@ -327,6 +329,8 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     tag: str = ""
     waited: str = ""
     remote: str = ""
+    remotes: tuple[str, ...] = ()
+    deeper: str = ""
     linked: str = ""
     possible: str = ""
     role: str = ""

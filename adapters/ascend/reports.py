@@ -26,6 +26,7 @@ CODE: Final = "cann-report"
 """Code of the diagnostics."""
 
 _CODES: Final = 12  # of one report
+_PEERS: Final = 4_096  # of one report
 _MARKS: Final = 4  # lines of evidence, but for the last
 
 
@@ -241,6 +242,7 @@ class Report(Struct):
         number: its index in the session.
         fields: by group name; the first value is kept.
         codes: return codes, in order.
+        remotes: the peers that its lines name.
         blocks: ids of CANN's messages, in order.
         kinds: kind of fact -> its line.
         raised: some line is an error or part of an exception, not a warning.
@@ -256,6 +258,7 @@ class Report(Struct):
     codes: list[str] = field(default_factory=list)
     blocks: list[str] = field(default_factory=list)
     kinds: dict[str, Mark] = field(default_factory=dict)
+    remotes: dict[str, None] = field(default_factory=dict)
     raised: bool = False
     last: Mark | None = None
     lines: list[int] = field(default_factory=list)
@@ -279,6 +282,10 @@ class Report(Struct):
         for name in ("inner", "detail"):
             if _NO_REASON.match(fields.get(name, "")) is not None:
                 fields.pop(name)
+        if fields.get("inner", "") not in ("", self.fields.get("inner", fields.get("inner"))):
+            self.fields["deeper"] = fields["inner"]
+        if fields.get("remote", "").isdecimal() and len(self.remotes) < _PEERS:
+            self.remotes[fields["remote"]] = None
         for name, text in fields.items():
             if text not in ("", "-1"):
                 self.fields.setdefault(name, text)
@@ -356,6 +363,7 @@ class Report(Struct):
             "source": self.source,
             "process": self.process,
             "lines": list(dict.fromkeys(self.lines)),
+            "remotes": list(self.remotes),
             "raised": self.raised,
         }
         if self.kind is Kind.FAULT and _NO_MORE.match(self.fields.get("reason", "")) is not None:

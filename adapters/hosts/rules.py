@@ -88,7 +88,13 @@ class HostEnded:
         others = [said for said in told[1:] if said.sentence != first.sentence]
         other = f"{others[0].sentence}." if len(others) == 1 else f"{many(len(others), 'more line')} of this kind."
         more = f" {other}" if others else ""
-        at = thrown_at(first, state) if kind is Kind.WORKER else in_test(first, state) if kind is Kind.ABORTED else ""
+        at = (
+            thrown_at(first, state)
+            if kind in (Kind.WORKER, Kind.LOST)
+            else in_test(first, state)
+            if kind is Kind.ABORTED
+            else ""
+        )
         finding = Finding(
             rule=self.name,
             severity=Severity.CRITICAL if kind in (Kind.CAUSE, Kind.KILLED) else Severity.ERROR,

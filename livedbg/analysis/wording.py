@@ -37,7 +37,7 @@ def time_said(gap_ns: int) -> str:
     return f"It came first, {duration(gap_ns)} before the others, by the logs' times."
 
 
-def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
+def followers_said(first: str, following: Sequence[tuple[str, str]], does: str = " followed") -> str:
     """Return `Ranks 0-2 followed: connection closed by peer.`; "" if nobody else is named."""
     groups: dict[str, list[str]] = {}
     wholes: dict[str, str] = {}
@@ -45,7 +45,7 @@ def followers_said(first: str, following: Sequence[tuple[str, str]]) -> str:
         if writer and writer != first:
             groups.setdefault(_alike(said), []).append(writer)
             wholes.setdefault(_alike(said), said)
-    parts = [f"{_who(writers)} followed: {wholes[key]}" for key, writers in list(groups.items())[:_SHOWN]]
+    parts = [f"{_who(writers)}{does}: {wholes[key]}" for key, writers in list(groups.items())[:_SHOWN]]
     if rest := {writer for writers in list(groups.values())[_SHOWN:] for writer in writers}:
         parts.append(f"{_who(sorted(rest))} followed with other errors")
     return "".join(f"{sentence_case(part)}. " for part in parts).rstrip()

@@ -333,6 +333,29 @@ def step_of(line: str) -> float | None:
     return float(found[-1][1]) if found else None
 
 
+_COUNTED: Final = lazy_re(r"\[ {0,5}(?P<done>\d{1,7})/(?P<all>[1-9]\d{0,6})\] {1,3}(?=[A-Z]|\S{1,40}/)")
+"""What ninja, and its like, write before each command."""
+_OF: Final = lazy_re(r" ?(?:/|of) ?([1-9]\d{0,12})(?![\w.-])")
+
+
+def progress_of(line: str) -> tuple[str, float, str] | None:
+    """Return what a line counts, how far it is, and how it is said: `("iter", 23.0, "iter 23")`; None for no progress.
+
+    A build's count is no `step_of`: commands that run beside a failed one are counted on.
+    """
+    line = line[:_LONGEST]
+    counted = _COUNTED.match(line)
+    if counted is not None:
+        return "/" + counted["all"], float(counted["done"]), f"{counted['done']} of {counted['all']}"
+    number = step_of(line)
+    found = None if number is None or "%|" in line else list(_STEP.finditer(line))[-1]
+    if found is None or number is None:
+        return None
+    unit = next(word for word in re.findall(r"[a-z]+", found[0].lower()) if word != "global")
+    total = _OF.match(line, found.end())
+    return unit, number, f"{unit} {found[1]}" + (f" of {total[1]}" if total is not None else "")
+
+
 def is_full(line: str) -> bool:
     """Return whether a line is a progress bar at its end, which is drawn once more when all is over."""
     return "100%|" in line and _FULL.search(line[:_LONGEST]) is not None

@@ -239,6 +239,7 @@ class Continuation:
             "_indented",
             "_indents",
             "_listed",
+            "_named_alone",
             "_names",
             "_open",
             "_paragraphs",
@@ -272,7 +273,8 @@ class Continuation:
         self._cut = message[:1].isspace()  # it may be of a traceback whose head is cut off
         self._paragraphs = self._plain and message.startswith(_PARAGRAPHS)
         self._placed = _WRAPPED if self._plain and _PLACED.match(message) is not None else 0
-        self._names = (self._plain and NAMES_EXCEPTION.match(message) is not None) or "Error: " in message
+        self._named_alone = self._plain and NAMES_EXCEPTION.match(message) is not None
+        self._names = self._named_alone or "Error: " in message
         self.lines = 1
         self.held_traceback = False
         if quoted:
@@ -439,6 +441,9 @@ class Continuation:
         if state is _State.NAMED and line == _OF_BINDINGS:
             self._state = _State.SINGLE
             return True
+        if state is _State.NAMED and self._named_alone and _LINK.match(line) is not None:
+            self._state = _State.LINKED
+            return True
         if state is _State.NAMED:
             self.held_traceback = line == INVERTED
             self._state = _State.FRAMES if self.held_traceback else _State.SINGLE
@@ -554,7 +559,7 @@ class Continuation:
             self._state = _State.LINKED
             return True
         linked = announced or state is _State.LINKED
-        if linked and (_TRACEBACK.match(line) is not None or BOX_BEGIN.match(line) is not None):
+        if linked and any(begin.match(line) is not None for begin in (_TRACEBACK, BOX_BEGIN, NOTEBOOK_BEGIN)):
             return self._enter(line)
         if line.startswith("Detected at node"):
             self._state = _State.NODES

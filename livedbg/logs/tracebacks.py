@@ -20,6 +20,8 @@ Invariants:
     tracebacks.T7. An exception whose message says no more than its type (`timed out`, a bare code) counts less than the
         one that it led to, if that says more; then the last one that says that whole counts.
     tracebacks.T8. The stack has the callers of a consequence only if some of them may be the user's own code.
+    tracebacks.T9. An exception's line right above the words that link it to the next traceback is what is left of its
+        own: the frames of the next one are its callers.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -244,7 +246,9 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
     link, repeated = _Link.NONE, ""
     inside = False  # among the frames of the newest block
     cut, head = _cut_off(lines)
-    for number, whole in enumerate(lines):
+    if _begins_with_end(lines):
+        blocks.append(_Block(link, cut=True, raised=0, body=[lines[0].strip()]))
+    for number, whole in enumerate(lines[len(blocks) :], len(blocks)):
         line = whole.removeprefix(repeated) if repeated else whole
         header = _TRACEBACK.search(line) if "(most recent call last)" in line else None
         if header is not None and line.startswith("\\n", header.end()):
@@ -308,6 +312,12 @@ def _cut_off(lines: Sequence[str]) -> tuple[int, str]:
     if (number and not head) or head[:1].isspace() or HEADLESS.match(mark + frame) is None:
         return -1, ""
     return (number, head) if len(above) == number and all(line[:1] in (" ", "") for line in above) else (-1, "")
+
+
+def _begins_with_end(lines: Sequence[str]) -> bool:
+    """Return whether the first line is all that is there of a traceback which led to the next one."""
+    below = next((line for line in lines[1:3] if line.strip()), "")
+    return bool(lines) and NAMES_EXCEPTION.match(lines[0]) is not None and below.startswith((_CAUSE, _DURING))
 
 
 def _inverted(link: _Link, above: Sequence[str]) -> _Block:
@@ -406,9 +416,9 @@ def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
     found: list[Frame] = []
     first, cut = blocks[chosen].frames[:1], blocks[chosen].cut
     for after in blocks[chosen + 1 :]:
-        if after.link not in (_Link.CAUSED, _Link.DURING) or not first:
+        if after.link not in (_Link.CAUSED, _Link.DURING) or not (first or cut):
             break
-        place = (first[0].file, first[0].function)
+        place = (first[0].file, first[0].function) if first else ("", "")
         caused = len(after.frames) if after.link is _Link.CAUSED or (after is blocks[chosen + 1] and cut) else 0
         at = max((n for n, one in enumerate(after.frames) if (one.file, one.function) == place), default=caused)
         if not at:
@@ -431,7 +441,7 @@ def _related(blocks: Sequence[_Block], chosen: int) -> str:
 
 
 def _brief(block: _Block) -> str:
-    message = block.message.partition("\n")[0].rstrip(".:")
+    message = block.message.partition("\n")[0].rstrip(".:") if block.message != CUT_OFF else ""
     return (f"{block.type}: {message}" if message else block.type)[:_BRIEF]
 
 
@@ -544,4 +554,6 @@ def _of_notebook(lines: Sequence[str]) -> list[str]:
         elif frame is not None and (arrow := _ARROW.match(line)):
             found[frame[0]] = f'  File "{frame[1]}", line {arrow[1]}, in {frame[2]}'
             frame = None
+    if raised and found[-1] == _FILLER:
+        found[-1] = f"{raised}: {CUT_OFF}"  # its heading has its name
     return found

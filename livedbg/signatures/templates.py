@@ -186,7 +186,9 @@ def names_in(template: str) -> set[str]:
                 if unknown := [name for _, filters in piece for name in filters if name not in FILTERS]:
                     raise ValueError(f"there is no filter {unknown[0]!r}; there are {', '.join(FILTERS)}")
             elif isinstance(piece, list):
-                found |= of(piece)
+                if not (inner := of(piece)):
+                    raise ValueError(f"a `[…]` without a value in the template {template!r}: write \\[ and \\]")
+                found |= inner
         return found
 
     return of(_parsed(template))

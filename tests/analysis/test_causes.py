@@ -627,3 +627,28 @@ def test_C13_a_wait_of_the_writer_itself_leads_if_it_came_long_before(tmp_path: 
     own = WORKER.replace("Worker_DP1_TP0 pid=47", "EngineCore_DP1 pid=31")
     text = "".join(own.format("10:09", line) for line in traceback("ValueError: no such expert: 9").splitlines())
     assert look(tmp_path, {"serve.log": QUIET + text}).verdict.state is VerdictState.STALLED
+
+
+_REFUSED = "n7:4711:4733 [2] misc/socket.cc:484 NCCL WARN socketStartConnect: Connect to 10.4.1.9<45763> failed : Connection refused\n"  # noqa: E501
+_CUT = 'Traceback (most recent call last):\n  File "/w/serve.py", line 17, in run_tank\n'
+
+
+@pytest.mark.invariant("causes.C8")
+def test_C8_of_a_peer_comes_before_an_end_without_a_reason(tmp_path: Path) -> None:
+    said = look(tmp_path, {"run.log": _REFUSED + _CUT}).verdict.sentence
+    assert said.startswith(
+        "NCCL on n7 (pid 4711, GPU 2): connecting to 10.4.1.9<45763> failed: Connection refused, at run_tank"
+    )
+
+
+@pytest.mark.invariant("causes.C8")
+def test_C8_not_so_if_the_log_went_on_or_the_end_has_a_reason(tmp_path: Path) -> None:
+    went_on = _REFUSED + "".join(f"step {step} loss 2.1\n" for step in range(5)) + _CUT
+    assert "crashed in run_tank" in look(tmp_path / "a", {"run.log": went_on}).verdict.sentence.lower()
+    assert "KeyError: 'input_ids'" in look(tmp_path / "b", {"run.log": _REFUSED + KEY}).verdict.sentence
+
+
+def test_a_rank_whose_traceback_is_cut_off_is_not_said_to_follow(tmp_path: Path) -> None:
+    said = look(tmp_path, {"run.log": of_rank(1, KEY) + of_rank(7, _CUT)}).verdict.sentence
+    assert said.startswith("Rank 1 crashed in collate (train.py:31): KeyError: 'input_ids'.")
+    assert said.endswith("Rank 7: a traceback that is cut off, in run_tank (serve.py:17).") and "followed" not in said

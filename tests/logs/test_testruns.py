@@ -611,3 +611,13 @@ def test_results_that_a_script_counts_itself(text: str, state: str, said: str) -
     seen = verdict(f"filling the tank\n{text}")
     assert seen.state.value == state, seen.sentence
     assert said in seen.sentence
+
+
+_ROW = 'DONE {{"operator": "fill_tank", "repeat": 1, "status": "{}", "error": "3 litres are missing"}}\n'
+
+
+def test_rows_of_json_that_failed_before_a_last_word() -> None:
+    last = "COMPLETE /w/runs/pump-3/measured\n"
+    assert verdict(_ROW.format("PASSED") + last).state == "exited"
+    told = verdict(_ROW.format("FAILED") + last)
+    assert told.state == "crashed" and "fill_tank" in told.sentence and "3 litres are missing" in told.sentence

@@ -731,3 +731,40 @@ def test_a_frame_of_ipython_at_the_level_of_a_module_has_no_function() -> None:
         ("~/dev/tank/pump/__init__.py", 31, "<module>"),
         ("Cell In[4]", 1, "<module>"),
     ]
+
+
+_LINKED = """ValueError: the tank has no valve
+
+The above exception was the direct cause of the following exception:
+
+"""
+_CELL = """PumpError                                 Traceback (most recent call last)
+Cell In[4], line 9
+      7 pump = make(tank)
+----> 9 pump.fill()
+
+File ~/plant/pump.py:31, in fill(self)
+     30 def fill(self):
+---> 31     self.valve.open()
+"""
+
+
+@pytest.mark.invariant("tracebacks.T9")
+def test_T9_the_last_line_of_a_traceback_and_the_one_that_it_led_to() -> None:
+    (hit,) = hits(
+        f'{_LINKED}Traceback (most recent call last):\n  File "/w/a.py", line 3, in go\nPumpError: dry\n'.encode()
+    )
+    assert (hit.type, hit.message, hit.related) == ("ValueError", "the tank has no valve", "it led to PumpError: dry")
+    assert places(hit) == ["go a.py:3"]
+
+
+@pytest.mark.invariant("tracebacks.T9")
+def test_T9_in_a_notebook_whose_last_line_is_missing() -> None:
+    (hit,) = hits((_LINKED + _CELL).encode())
+    assert (hit.type, hit.message, hit.related) == ("ValueError", "the tank has no valve", "it led to PumpError")
+    assert places(hit) == ["fill pump.py:31", "<module> Cell In[4]:9"]
+
+
+def test_a_notebooks_traceback_without_its_last_line_has_its_type() -> None:
+    (hit,) = hits(_CELL.encode())
+    assert (hit.type, hit.message) == ("PumpError", "the traceback is cut off")

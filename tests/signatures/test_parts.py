@@ -71,7 +71,7 @@ def test_T1_templates(template: str, said: str) -> None:
     assert render(template, {**values, "c": "134", "z": "3", "w": "768"}) == said
 
 
-@pytest.mark.parametrize("template", ["{a", "[a", "a]", "{a:nothing}", "}"])
+@pytest.mark.parametrize("template", ["{a", "[a", "a]", "{a:nothing}", "}", "environ['A'] of {a}"])
 def test_what_is_no_template(template: str) -> None:
     with pytest.raises(ValueError, match=r"template|filter"):
         names_in(template)

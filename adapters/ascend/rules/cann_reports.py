@@ -33,15 +33,17 @@ from livedbg.analysis.user_code import Inside
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.model import Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
-from livedbg.signatures.templates import render
+from livedbg.signatures.templates import names_in, render
 from livedbg.text.quantities import byte_size
-from livedbg.text.wording import sentence_case
+from livedbg.text.wording import sentence_case, spans
 
 _FOLLOWERS: Final = 4
 _NAMED: Final = 8
 _LONGEST: Final = 220  # characters of a text that is quoted
 _LONGEST_CODE: Final = 16 << 20
 """Bytes of a kernel's code: a counter farther from its start is of other code, or was not read well."""
+_CODED: Final = frozenset({"code", "number"})
+"""Values with which a sentence says the code itself."""
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
 _OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task failed
@@ -171,9 +173,14 @@ def _note(finding: Finding, why: str, state: VerdictState | None = None) -> Find
 
 
 def _names(reports: Sequence[_Report]) -> str:
-    names = list(dict.fromkeys(report.facts.who for report in reports if report.facts.who))
+    told = (report.facts for report in reports if report.facts.who)
+    names = list(dict.fromkeys(f"{one.who}{_at_noticed(one.place)}" for one in told))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f" ({', '.join(names[:_NAMED])}{more})" if names else ""
+
+
+def _at_noticed(place: str) -> str:
+    return f" at {_noticed(place)}" if place.rpartition(":")[2].isdecimal() else ""
 
 
 def _missing(reports: Sequence[_Report]) -> str:
@@ -212,6 +219,8 @@ def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
     steps = [render(step, values) for step in said.next]
     steps = [render(known.steps[step[1:]], values) if step.startswith("@") else step for step in steps]
     who = f"{facts.who}: " if facts.who else ""
+    if len(facts.codes) == 1 and _CODED.intersection(names_in(said.sentence)):
+        values = {**values, "codes": ""}
     details = filter(None, (render(detail, values) for detail in known.details))
     if not place and facts.place:
         named = facts.place.rpartition(":")[2].isdecimal()
@@ -239,7 +248,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
     called = f"the call {facts.api}" if facts.api else "a call"
     return {
         **known,
-        **{name: _short(known[name]) for name in ("text", "inner", "first_error", "detail")},
+        **{name: _short(known[name]) for name in ("text", "inner", "deeper", "first_error", "detail")},
         "said": _short(facts.inner or facts.said),
         **_values_of_collective(facts),
         **_values_of_lost(facts),
@@ -298,15 +307,18 @@ def _values_of_collective(facts: ReportFacts) -> Mapping[str, str]:
 
 
 def _whom(facts: ReportFacts) -> str:
-    """Return `rank 3`; `member 3 of group dp_1 (8 ranks)` where HCCL numbers the ranks within a group (C5)."""
+    """Return `rank 3`, or `ranks 2-7`; `member 3 of group dp_1 (8 ranks)` where HCCL numbers those of a group (C5)."""
     if not facts.remote.isdecimal():
         return "another rank (HCCL does not know which)"
     own = facts.rank or facts.who.removeprefix("rank ")
     numbered_alike = facts.member == own or not (facts.member and own.isdecimal())
+    peers = [int(one) for one in facts.remotes]
+    several = len(peers) > 1
+    named = spans(peers) if several else facts.remote
     if facts.group == _WORLD or (numbered_alike and (not facts.group or _OF_HOST in facts.group)):
-        return f"rank {facts.remote}"
+        return f"rank{'s' if several else ''} {named}"
     size = f" ({facts.size} ranks)" if facts.size else ""
-    return f"member {facts.remote} of {f'group {facts.group}' if facts.group else 'its group'}{size}"
+    return f"member{'s' if several else ''} {named} of {f'group {facts.group}' if facts.group else 'its group'}{size}"
 
 
 def _block(name: str, facts: ReportFacts) -> str:

@@ -20,7 +20,8 @@ Invariants:
     causes.C8. If only accounts that something failed, aborts and errors of peers are known, an error right above one
         of the accounts is what failed, even if nothing else tells whether its program ended by it; so is one farther
         above an end without a reason (an abort, a traceback that is cut off), or above any of them if it may end its
-        program, unless its log goes on after it; a kernel's log always does.
+        program, unless its log goes on after it; a kernel's log always does. Of a peer's error only an end without a
+        reason follows so.
     causes.C9. Of stalls of three or more writers, all but one in the same place, the one that stands elsewhere leads.
     causes.C12. A failed test that stands above the first error, in its log and by its writer, leads: what ended the
         program came later, and is said behind it.
@@ -51,6 +52,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, points_up, speaks_of_failure, step_of
+from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
 from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
@@ -97,6 +99,7 @@ class _Error(Struct, frozen=True):
         late: reported after the end (`late` of a diagnostic's attributes), or by a watchdog or a launcher.
         aborts: an end without a reason (C5).
         waits: a message of somebody who waits for others, and no more.
+        cut: a traceback without its end: nothing says whether it is the same error, or another one.
         cause: None for a hang without a class: neither a process's error, nor noticed by a peer only.
     """
 
@@ -111,6 +114,7 @@ class _Error(Struct, frozen=True):
     late: bool
     aborts: bool = False
     waits: bool = False
+    cut: bool = False
     writers: frozenset[str] = frozenset()
 
     @property
@@ -154,7 +158,9 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     following = [(error, word) for error, word in following if word is not _WAITED]
     others = [error for error in errors if error.stream != first.stream and (not owner or error.writer != owner)]
     unseen = _UNSEEN if first.cause is CauseClass.PEER else ""
-    said = followers_said(owner or first.writer, [(error.writer, brief(error.finding)) for error, _ in following])
+    told = [(error, (error.writer, brief(error.finding))) for error, _ in following]
+    said = followers_said(owner or first.writer, [one for error, one in told if not error.cut])
+    beside_it = followers_said(owner or first.writer, [one for error, one in told if error.cut], does="")
     inferred = chief.inferred or (bool(others) and not why)
     reason = (why or _unknown(first, errors, following)) if others else ""
     reason = reason if said or why is not _STANDS_FIRST else ""
@@ -162,7 +168,7 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     beside = _beside(first, errors, following, snapshot=state.snapshot) if others and not why else []
     named = _log_name(first, state.snapshot) if beside else sentence_case(owner)
     own = f"{named}: {chief.sentence}" if named else chief.sentence
-    sentence = " ".join(filter(None, (own, unseen, runs_said(beside), reason, said)))
+    sentence = " ".join(filter(None, (own, unseen, runs_said(beside), reason, said, beside_it)))
     del found[first.number]
     chief = replace(chief, writer=owner or chief.writer)
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
@@ -183,9 +189,11 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
         if proof is None or finding.state not in (None, VerdictState.UNKNOWN):
             return None
         said = known.get((proof.log, proof.line or 0))
-        if said is None or said.cause not in _OWN or (said.late and finding.state is None):
+        if said is None or (said.late and finding.state is None):
             return None  # the last: a launcher's account, which its rule has judged
         below = [account for account in accounts if account.log == said.log and account.line > said.message.last]
+        if said.cause not in _OWN:  # who lost a peer says more than who gives no reason
+            below = [account for account in below if account.aborts and said.cause is CauseClass.PEER]
         severe = said.severity.rank >= Severity.ERROR.rank
         tell = [one.line - said.message.last for one in below if one.cause is CauseClass.SUMMARY]
         bare = severe and any(one.line - said.message.last < _ABOVE for one in below if one.aborts)
@@ -288,6 +296,7 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
     hits = [(hit, (hit.source, hit.raised_line or hit.line)) for hit in snapshot.exceptions.values()]
     tests = {place for hit, place in hits if hit.catchpoint == f"log: {FAILED_TESTS}" and hit.message}
     aborts = {place for hit, place in hits if is_bare_end(hit)} - tests  # it has its reasons itself
+    cuts = {place for hit, place in hits if hit.message == CUT_OFF}
     found = []
     for number, finding in enumerate(findings):
         proof = finding.evidence[0] if finding.evidence else None
@@ -307,9 +316,10 @@ def _errors_of(findings: Sequence[Finding], snapshot: Snapshot) -> list[_Error]:
         others = (said.get((one.log, one.place)) for one in finding.evidence if one.log == proof.log)
         writers = frozenset((writer, *(one.writer for one in others if one is not None)))
         last = max(last, line)
+        cut = (proof.log, line) in cuts
         waits = cause is CauseClass.PEER and about is not None and about.message.ends == "waits"
         found.append(
-            _Error(number, finding, cause, writer, proof.log, first, last, when, late, aborted, waits, writers)
+            _Error(number, finding, cause, writer, proof.log, first, last, when, late, aborted, waits, cut, writers)
         )
     return found
 

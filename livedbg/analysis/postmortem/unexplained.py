@@ -6,6 +6,7 @@ from typing import Final
 
 from livedbg.analysis.postmortem.lines import older_logs
 from livedbg.analysis.postmortem.tested import tests_open
+from livedbg.analysis.reached import reached_said
 from livedbg.analysis.rules.said import HARMLESS
 from livedbg.analysis.rules.words import many
 from livedbg.logs.last_words import speaks_of_failure
@@ -49,7 +50,7 @@ def logs_said(snapshot: Snapshot) -> str:
     if snapshot.exceptions or any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values()):
         return f"No error in {logs} is known to have ended the run, and no line says that it completed."
     unknown = f"No errors in {logs}, but no completion message either: the outcome is unknown"
-    return sentences(unknown, tests_open(snapshot))
+    return sentences(unknown, tests_open(snapshot) or reached_said(snapshot))
 
 
 def errors_at(snapshot: Snapshot) -> set[tuple[str, int | None]]:

@@ -9,7 +9,7 @@ from typing import Final
 from livedbg.analysis.behaviour import long_waits
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.inconclusive import has_waited, watched
-from livedbg.analysis.place_names import line_of
+from livedbg.analysis.place_names import line_of, place_text
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
 from livedbg.analysis.postmortem.exceptions import (
     crashed_in,
@@ -40,7 +40,8 @@ from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of
 from livedbg.logs.last_words import step_of, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED
-from livedbg.model import FAILED_TESTS, FAULT, CauseClass, Evidence, ExceptionHit, Process, Severity
+from livedbg.logs.tracebacks import CUT_OFF
+from livedbg.model import FAILED_TESTS, FAULT, CauseClass, Evidence, ExceptionHit, Frame, Process, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import sentence_case, sentences
@@ -147,7 +148,7 @@ class Crash:
             rule=self.name,
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
             sentence=sentences(told, sentence_case(hit.related)),
-            claim=text,
+            claim=_cut_at(own) if hit.message == CUT_OFF and own is not None else text,
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=(*_evidence(hit, text, snapshot), *(fault_evidence(fault) if fault is not None else ())),
             next=_next(hit, fault, snapshot) if fatal else (),
@@ -200,6 +201,10 @@ class Crash:
             next=() if place else (hint,),
             state=VerdictState.CRASHED if crashed else None,
         )
+
+
+def _cut_at(own: Frame) -> str:
+    return f"a traceback that is cut off, in {place_text(own)}"
 
 
 def _begun(hit: ExceptionHit, kind: str, snapshot: Snapshot) -> str:

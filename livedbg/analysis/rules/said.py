@@ -24,6 +24,8 @@ from livedbg.text.wording import sentence_case
 
 NOTED: Final = "noted"
 """The mark of a message that is worth telling where nothing else is known."""
+USER_PLACE: Final = "user_place"
+"""The value of a message whose sentence has the user's own place, so that a framework's frame adds nothing."""
 HARMLESS: Final = "harmless"
 """The mark of a message whose words speak of a failure, and which is none."""
 _SHOWN: Final = 10
@@ -51,6 +53,8 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
     around = around or [hit for hit in hits if hit.message == CUT_OFF and hit.first_line == last + 1]
     frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
     inside = state.code.inside(frame) if frame is not None else Inside.NEVER
+    if inside is Inside.FRAMEWORK and said.message.values.get(USER_PLACE):
+        return in_test(said, state, line)
     most = Inside.FRAMEWORK if said.message.signature else Inside.PACKAGE  # the others tell places of their own
     if frame is not None and frame.file and inside <= most and not is_of_string(frame):
         told = (said.sentence, *(said.message.values.values() if inside is Inside.FRAMEWORK else ()))

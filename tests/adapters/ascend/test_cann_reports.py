@@ -575,7 +575,7 @@ _CALL = "RuntimeError: copy:compiler_depend.ts:51 NPU function error: {call}, er
             "failed on NPU 8: Tile 3 is too large.",
         ),
         ("LaunchTask", 500002, "", "LaunchTask failed with 500002: the graph engine (GE) failed."),
-        ("LaunchTask", 507999, "", "LaunchTask failed with 507999. Returned"),
+        ("LaunchTask", 507999, "", "LaunchTask failed with 507999"),
     ],
 )
 def test_a_code_says_what_it_means_where_no_line_says_more(call: str, number: int, more: str, says: str) -> None:
@@ -877,6 +877,27 @@ def test_a_link_that_was_not_made_is_no_time_out_and_a_possible_cause_is_said_wi
     assert said == "HCCL could not set up the link to rank 2 (possible cause: The link table of the node is full)."
     late = "EI0006: [PID: 61] 2026-03-01-08:00:00.000.001 Getting socket times out. Reason: no data in time\n"
     assert "HCCL_CONNECT_TIMEOUT" in verdict(late + LINKED).sentence
+
+
+def test_all_peers_whose_links_were_not_made_are_named() -> None:
+    late = "EI0006: [PID: 61] 2026-03-01-08:00:00.000.001 Getting socket times out. Reason: no data in time\n"
+    said = verdict(late + "".join(LINKED.replace("dst_rank[2]", f"dst_rank[{rank}]") for rank in (2, 4, 3, 7))).sentence
+    assert said.startswith("Process 61: HCCL could not connect to ranks 2-4,7 in time (HCCL_CONNECT_TIMEOUT).")
+
+
+def test_the_last_reason_of_a_call_is_said_behind_the_first_and_its_code_once() -> None:
+    said = verdict(
+        "[ERROR] aclFill(nullptr) failed: 500000 (/w/tank/main.cpp:9)\n"
+        "[ERROR] RecentErrMsg: [PID: 61] 2026-03-01-08:00:00.000.001 Invalid_Argument(EE1001): The argument is invalid."
+        "Reason: rtGetDevMsg execution failed, the feature is not supported.\n"
+        "        TraceBack (most recent call last):\n"
+        "        [Init][Tank]init tank failed.[FUNC:ReportInnerError][FILE:log_inner.cpp][LINE:132]\n"
+        "        tankType=9 has no valve.[FUNC:GetValve][FILE:api_impl.cc][LINE:61]\n"
+    ).sentence
+    assert said.startswith(
+        "Process 61: aclFill failed with 500000: init tank failed: tankType=9 has no valve, noticed at"
+    )
+    assert said.count("500000") == 1
 
 
 def test_a_possible_cause_alone_is_no_report() -> None:

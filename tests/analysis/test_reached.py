@@ -1,0 +1,45 @@
+"""How far a run was when its log ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from livedbg.logs.last_words import progress_of
+from tests.analysis.test_causes import look
+
+_STEPS = "".join(f"iter {step}: loss {9 - step}.25, t: 41\n" for step in range(4))
+_BUILD = "[7/90] Building CXX object tank.o\ntank.h:9:1: note: in pump\n[12/90] Building CXX object pump.o\n"
+
+
+@pytest.mark.invariant("reached.R1")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (_STEPS, "It had reached iter 3, at run.log:4"),
+        (_STEPS + "saving the tank\n", "It had reached iter 3, at run.log:4"),
+        (_BUILD, "It had reached 12 of 90, at run.log:3"),
+        ("step:50/700 loss:2.1\nstep:100/700 loss:2.0\n", "It had reached step 100 of 700, at run.log:2"),
+    ],
+)
+def test_R1_what_rose_is_said(tmp_path: Path, text: str, said: str) -> None:
+    verdict = look(tmp_path, {"run.log": text}).verdict
+    assert (verdict.state, said in verdict.sentence) == ("unknown", True), verdict.sentence
+
+
+@pytest.mark.invariant("reached.R1")
+@pytest.mark.parametrize("text", ["step 3\nstep 3\n", "iter 9 of the pump\n", "[3/9] Building a\n[2/9] Building b\n"])
+def test_R1_what_stands_still_is_no_progress(tmp_path: Path, text: str) -> None:
+    assert "It had reached" not in look(tmp_path, {"run.log": text}).verdict.sentence
+
+
+def test_a_count_at_the_beginning_of_a_line_is_a_builds() -> None:
+    assert progress_of("[3/9] 2026 was a good year") is None
+    assert progress_of("[3/9] src/tank.c") == ("/9", 3.0, "3 of 9")
+    assert progress_of("the step 4 failed") is None
+
+
+def test_of_several_logs_the_first_ones_are_named(tmp_path: Path) -> None:
+    said = look(tmp_path, {f"{name}.log": _STEPS for name in "abc"}).verdict.sentence
+    assert "It had reached iter 3, at a.log:4; iter 3, at b.log:4 and 1 more" in said
