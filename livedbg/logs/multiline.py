@@ -50,7 +50,7 @@ _FAULT = lazy_re(
 """A dump of faulthandler; its head may not have been copied."""
 _FAULT_LINE = lazy_re(
     r"(?:Current thread|Thread) 0x|Python runtime state|Extension modules: |Current thread's C stack"
-    r"|  |\s?File |Garbage-collecting|<"
+    r"|  |\s?File |Garbage-collecting|<|\[?(?:\.{3,6}|\u2026)\]?\s{0,9}$"
 )
 _LINK = lazy_re(r"During handling of the above exception, another|The above exception was the direct cause of")
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
@@ -337,10 +337,10 @@ class Continuation:
         if "signal " in line and _JULIA_SIGNAL.match(line) is not None:
             self._state = _State.JULIA
             return True
-        if (self._cut and line.startswith('  File "') and HEADLESS.match(line) is not None) or (
-            self._headed and (HEADLESS.match(line) or CUT_FRAME.match(line)) is not None
-        ):
+        framed = '", line ' in line and (self._cut or self._headed) and HEADLESS.match(line) is not None
+        if framed or (self._headed and CUT_FRAME.match(line) is not None):
             self._state = _State.HEADLESS
+            self._open = line.startswith('File "')  # its source line may stand at the beginning of the next one
             return True
         if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):
             return self._enter_frames(line)
@@ -452,7 +452,8 @@ class Continuation:
             self._raised(line)
             return True
         if state is _State.HEADLESS:
-            return line[:1] in " \t" and bool(line)
+            source, self._open = self._open, line.startswith('File "') and HEADLESS.match(line) is not None
+            return bool(line) and (line[:1] in " \t" or source or self._open or _CARET.match(line) is not None)
         return self.lines < _MAX_QUOTED and (QUOTED.match(line) is not None or _TRACEBACK.match(line) is None)
 
     def _other_form(self, line: str, state: _State) -> bool:

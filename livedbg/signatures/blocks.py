@@ -23,7 +23,7 @@ from livedbg.logs.printed_stacks import printed_frames
 from livedbg.logs.printed_waits import awaited
 from livedbg.logs.sanitizers import place_of, sanitizer_report
 from livedbg.logs.stack_listings import listed, native_frames
-from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
+from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised, main_place
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 
@@ -194,7 +194,9 @@ def _of_runtime(frame: Frame) -> bool:
 
 
 def _faulthandler(text: str, _begin: int) -> Block:
-    return _stack(faulthandler_frames(text.split("\n")))
+    lines = text.split("\n")
+    read = _stack(faulthandler_frames(lines))
+    return read._replace(values={**read.values, "main": main_place(lines)})
 
 
 def _traceback(text: str, _begin: int) -> Block | None:
@@ -250,6 +252,7 @@ GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
     | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java")}
     | {"sanitizer": frozenset({"kind", "type", "message", "own"})}
+    | {"faulthandler": frozenset({"frame", "bare", "module", "main"})}
     | {"printed": frozenset({"frame", "bare", "module", "awaits"})}
     | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told", "asserted"})}
 )

@@ -16,6 +16,7 @@ from livedbg.model import ExceptionHit, LogSource
 from livedbg.model.events import ExceptionSeen, Stamper
 from livedbg.session.filereaders import known_log_formats
 from livedbg.signatures.crashes import CrashDecoder, crash_in
+from tests.logs.reading import verdict
 
 
 def hits(data: bytes) -> list[ExceptionHit]:
@@ -112,6 +113,41 @@ def test_of_a_faulthandler_s_threads_it_is_the_current_one(frames: str, function
 def test_where_a_thread_without_python_code_aborts_no_other_one_is_its_place() -> None:
     (hit,) = hits(THREADS.partition("Current thread")[0].replace("Segmentation fault", "Aborted").encode())
     assert (hit.type, hit.stack) == ("Aborted", ())
+
+
+MAIN = '  File "/w/lib/python3.10/queue.py", line 9 in get\n  File "/w/pump.py", line 31 in fill\n'
+
+
+@pytest.mark.invariant("tracebacks.T9")
+@pytest.mark.parametrize(
+    ("threads", "message"),
+    [
+        (
+            f'Thread 0x00007f5a3dc0b740 (most recent call first):\n{MAIN}  File "/w/pump.py", line 80 in <module>\n',
+            True,
+        ),
+        (f"Thread 0x00007f5a3dc0b740 (most recent call first):\n{MAIN}", False),  # cut off: the current one may follow
+        ("Thread 0x00007f5a3dc0b740 (most recent call first):\n  <no Python frame>\n", False),
+    ],
+)
+def test_T9_a_fault_in_a_native_thread_is_told_with_what_python_did(threads: str, message: bool) -> None:
+    (hit,) = hits(f"Fatal Python error: Segmentation fault\n\n{threads}\nExtension modules: a.b (total: 1)\n".encode())
+    more = ", in a native thread, while fill (pump.py:31) ran" if message else ""
+    assert (hit.message, hit.stack) == (f"Fatal Python error: Segmentation fault{more}", ())
+    assert hit.type == "Segmentation fault"
+    assert verdict(f"Fatal Python error: Segmentation fault\n\n{threads}").sentence.startswith(
+        f"Crashed: Fatal Python error: Segmentation fault{more}"
+    )
+
+
+@pytest.mark.parametrize("left_out", ["...", "[...]", "\u2026", ""])
+def test_what_was_left_out_of_a_dump_does_not_end_it(left_out: str) -> None:
+    text = (
+        f"Fatal Python error: Segmentation fault\n{left_out}\nCurrent thread 0x00007f5a3d (most recent call first):\n"
+    )
+    assert verdict(f'{text}  File "/w/pump.py", line 31 in fill\n').sentence == (
+        "Crashed in fill (pump.py:31): Fatal Python error: Segmentation fault."
+    )
 
 
 def test_the_same_crash_again_is_counted() -> None:
