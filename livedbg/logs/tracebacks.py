@@ -220,6 +220,15 @@ def faulthandler_frames(lines: Sequence[str], thread: str = "Current thread 0x")
     return tuple(frames[:_FRAME_LIMIT])
 
 
+def paused_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
+    """Return the frames, innermost first as they stand there, of an exception at which a debugger of Python paused."""
+    block = _Block(_Link.NONE)
+    for line in lines:
+        if not _add_frame(block, line):
+            _add_source(block.frames, line)
+    return tuple(block.frames[:_FRAME_LIMIT])
+
+
 def main_place(lines: Sequence[str]) -> str:
     """Return where the main thread was as a thread without Python code failed: `fill (plant.py:31)`, or "" (T9).
 

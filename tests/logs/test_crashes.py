@@ -266,3 +266,32 @@ def test_D1_of_an_abort_it_is_said_why_the_program_aborted_and_where(before: str
     said, _ = found
     assert (said.exception, said.sentence.strip()) == (kind, says)
     assert said.stack[-1].function == "pool::Arena::release()"
+
+
+WINDOWS = (
+    "Assertion failed: n < level(), file D:\\w\\third_party\\llvm\\include\\llvm/ADT/SmallVector.h, line 31\n{}"
+    "[Inline Frame] pump.exe!llvm::SmallVectorBase<tank>::operator[](unsigned __int64) Line 31 "
+    "(d:\\w\\third_party\\llvm\\include\\llvm\\ADT\\SmallVector.h:31)\n"
+    "pump.exe!plant::fill(tank * lid) Line 200 (d:\\w\\plant\\fill.cpp:200)\n"
+)
+
+
+@pytest.mark.parametrize("between", ["\n", ""])
+def test_the_place_of_an_assertion_of_windows_is_that_of_the_stack_below_it(between: str) -> None:
+    said = verdict(WINDOWS.format(between)).sentence
+    assert said == "Crashed in plant::fill (fill.cpp:200): assert: SmallVector.h:31: Assertion failed: n < level()."
+
+
+SHELL = "[1]    2696 segmentation fault (core dumped)  ./plant --n=4\n"
+GDB = (
+    'Thread 10 "pump" received signal SIGSEGV, Segmentation fault.\n'
+    "fill_tank (n=4) at /w/plant/fill.c:47\n47        return tank->level;\n"
+)
+
+
+def test_a_shell_s_word_and_a_debugger_s_are_of_one_crash() -> None:
+    said = verdict(SHELL, GDB)
+    assert said.sentence.startswith("Crashed in fill_tank (fill.c:47): SIGSEGV: Segmentation fault.")
+    assert "not known" not in said.sentence
+    assert "not known" in verdict(SHELL.replace("segmentation fault", "bus error"), GDB).sentence
+    assert "not known" in verdict(SHELL, GDB, GDB.replace("fill", "drain")).sentence
