@@ -295,3 +295,12 @@ def test_a_shell_s_word_and_a_debugger_s_are_of_one_crash() -> None:
     assert "not known" not in said.sentence
     assert "not known" in verdict(SHELL.replace("segmentation fault", "bus error"), GDB).sentence
     assert "not known" in verdict(SHELL, GDB, GDB.replace("fill", "drain")).sentence
+
+
+def test_two_processes_whose_dumps_stand_in_one_log_are_both_told() -> None:
+    head = "Fatal Python error: Bus error\n\nCurrent thread 0x00007f5a3d (most recent call first):\n"
+    dump = head + '  File "/w/{0}.py", line 9 in {0}\n'
+    said = verdict(dump.format("fill") + dump.format("drain")).sentence
+    assert said.startswith("Crashed in fill (fill.py:9): Fatal Python error: Bus error.")
+    assert "Another process crashed, too, in drain (drain.py:9): Fatal Python error: Bus error." in said
+    assert "Another" not in verdict(dump.format("fill")).sentence

@@ -151,7 +151,9 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
-            sentence=sentences(told, sentence_case(hit.related)),
+            sentence=sentences(
+                told, sentence_case(hit.related), _beside(hit, state) if fatal and kind == FAULT else ""
+            ),
             claim=text,
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=(*_evidence(hit, text, snapshot), *(fault_evidence(fault) if fault is not None else ())),
@@ -214,6 +216,16 @@ def _begun(hit: ExceptionHit, kind: str, snapshot: Snapshot) -> str:
         return begun_before(log, line, hit.writer, snapshot)
     said = lines_before(log, line, hit.writer, snapshot, hit.count + 1)
     return next((text for text in said if text and text not in hit.message and step_of(text) is None), "")
+
+
+def _beside(hit: ExceptionHit, state: RuleInput) -> str:
+    """Return how another process ended whose dump stands below in the same log, without a rank of its own; or ""."""
+    others = [one for one in state.snapshot.exceptions.values() if one.catchpoint == hit.catchpoint and not one.writer]
+    below = [one for one in others if one.source == hit.source and (one.line or 0) > (hit.line or 0)]
+    if hit.writer or len(below) != 1 or survived(below[0], state.snapshot):
+        return ""
+    where = crashed_where(below[0], FAULT, state.code).removeprefix("Crashed").strip()
+    return f"Another process crashed, too{f', {where}' if where else ''}: {exception_text(below[0])}"
 
 
 def _shown_in(hit: ExceptionHit, snapshot: Snapshot) -> str:
