@@ -589,7 +589,7 @@ def test_the_one_thread_that_runs_is_told_beside_the_main_one() -> None:
     assert verdict(_ACTIVE.format(8, 5)).state is VerdictState.UNKNOWN
 
 
-_LLDB = "    frame #{}: 0x00007f8f2031758e libplant.so`{} at valve.c:178:12\n"
+_LLDB = "    frame #{}: 0x00007f3a10b2c4de libplant.so`{} at valve.c:178:12\n"
 
 
 @pytest.mark.invariant("printed_waits.W3")
