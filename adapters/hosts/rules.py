@@ -26,7 +26,7 @@ from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.analysis.wording import with_more
-from livedbg.logs.printed_waits import waiting_call
+from livedbg.logs.printed_waits import only_takes, waiting_call
 from livedbg.model import FAILED_TESTS, Diagnostic, ExceptionHit, Frame, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
@@ -48,6 +48,10 @@ _STACK: Final = "stack"
 """Kind of the signature of a stack that somebody printed."""
 _WAITING: Final = "stack-waiting"
 """Kind of that of a thread beside the main one, which waits."""
+_ACTIVE: Final = "stack-active"
+"""Kind of that of a thread beside the main one, which runs."""
+_TITLE: Final = "stack-process"
+"""Kind of that of the name that a process gave itself."""
 _IN, _COLLECTIVE, _WAITS, _WAIT = "in", "in the collective", "waits in", "wait in"
 _PLACES: Final = 3
 _PROOFS: Final = 6
@@ -142,11 +146,17 @@ class StacksPrinted:
         snapshot = state.snapshot
         hosts = [said for said in snapshot.diagnostics.values() if said.system == "hosts"]
         told = [said for said in hosts if said.code == _STACK] or [said for said in hosts if said.code == _WAITING]
+        active = [said for said in hosts if said.code == _ACTIVE]
         if not told:
             return
+        known = {said.evidence[0].place for said in told}
+        if len(active) == 1 and active[0].evidence[0].place not in known:  # of many, each may only look for work
+            told += active
+        titles = {said.message.values["who"]: said.message.values["title"] for said in hosts if said.code == _TITLE}
         at: dict[_Place, list[str]] = {}
         for said in told:
             who = said.writer or said.message.values.get("who", "")
+            who = f"{titles[who]}, {who}" if who in titles else who
             place = _place_in(said.stack, state.code, said.message.values.get("awaits", ""))
             at.setdefault(place, []).append(who)
         places = sorted(at.items(), key=lambda place: (place[0].how == _IN, len(place[1])))
@@ -185,13 +195,13 @@ def _place_in(stack: Sequence[Frame], code: UserCode, awaits: str) -> _Place:
             places = [place_text(frame) for frame in (with_public_name(stack[at]), caller) if frame is not None]
             return _Place(says, ", in ".join(places))
     call = library_call(stack)
-    waiter = waiting_call(stack)[0] if awaits and call is None else len(stack)
-    if waiter < len(stack):
+    waiter = waiting_call(stack)[0] if awaits else len(stack)
+    if waiter < len(stack) and (call is None or call <= waiter):
         named = (frame for frame in stack[waiter:] if not frame.function.startswith("?"))
         by = code.frame_of(stack[waiter:]) or next(named, stack[waiter])
         return _Place(_WAITS, f"{place_text(by)}, {awaits}")
     outside = stack if call is None else stack[call + 1 :]
-    own = code.frame_of(outside)
+    own = code.frame_of([frame for frame in outside if not only_takes(frame)]) or code.frame_of(outside)
     if call is None:
         own = own or next((frame for frame in stack if not frame.function.startswith(("_", "?"))), stack[0])
         inner = stack[: next(at for at, frame in enumerate(stack) if frame is own)]
@@ -307,7 +317,7 @@ def _place(said: Diagnostic) -> tuple[str, int]:
 
 def explains(hit: ExceptionHit, snapshot: Snapshot) -> bool:
     """Return whether an exception only reports that a helper process has ended, which the rule judges."""
-    stacks = (_STACK, _WAITING)
+    stacks = (_STACK, _WAITING, _ACTIVE, _TITLE)
     if hit.catchpoint == "log: signal" and explained(hit, snapshot, lambda _: (), lambda said: said.code not in stacks):
         return True
     found = book()[0].found(f"{hit.type}: {hit.message}", "hosts")

@@ -50,7 +50,7 @@ _FAULT = lazy_re(
 """A dump of faulthandler; its head may not have been copied."""
 _FAULT_LINE = lazy_re(
     r"(?:Current thread|Thread) 0x|Python runtime state|Extension modules: |Current thread's C stack"
-    r"|  |\s?File |Garbage-collecting|<"
+    r"|  |\s?File |Garbage-collecting|<|\[?(?:\.{3,6}|\u2026)\]?\s{0,9}$"
 )
 _LINK = lazy_re(r"During handling of the above exception, another|The above exception was the direct cause of")
 _VALIDATION = lazy_re(r"\S+: \d{1,4} validation errors? for \S+$")
@@ -137,7 +137,7 @@ _OF_STOP = lazy_re(
     r"|\((?:[a-z]{2,8}-)?(?:gdb|lldb)\) (?!(?:r|run|start|c|cont|continue|attach|file|target|q|quit|kill)\b)\w"
     r"|Download(?:ing|ed| failed)\b|warning: "
     r"|\[Switching |\[Current thread is |Missing separate debuginfo|0x[0-9a-f]{1,16} in "
-    r"|\d{1,6}(?:\t| {2,8}\S)|\* thread #"
+    r"|\d{1,6}(?:\t| {2,8}\S)|\* thread #|-> {1,4}0x|[^\s`]{1,100}`[^\n]{1,300}:$"
     r"|\(More stack frames|[A-Za-z_][\w:~<>]{0,300} \((?:\w{1,60}=|\) (?:at|from) )"
 )
 _THROWN: Final = 'C++ exception with description "'
@@ -145,6 +145,8 @@ _FAILURE = lazy_re(r"(?:unknown file|[^\s:]{1,300}:\d{1,9}): Failure$")
 _CAUGHT: Final = '" thrown in '
 """How GoogleTest quotes what a test threw (googletest/src/gtest.cc, FormatCxxExceptionMessage)."""
 _RUNNER: Final = ("[  FAILED  ]", "[ RUN      ]", "[----------]", "[==========]", "[       OK ]", "[  PASSED  ]")
+_PAUSED: Final = "Exception has occurred: "
+"""With it a debugger of Python in an editor says where it paused; the message is in the next line, then the frames."""
 _ANNOUNCED: Final = "terminate called after "
 _WHAT = lazy_re(r"what\(\):|['\u2019]\s{0,8}$")
 """Of an uncaught exception of C++, where a page took the blanks before it."""
@@ -211,6 +213,7 @@ class _State(Enum):
     QUOTED = auto()  # inside a traceback that a message quotes, whose source may stand at the beginning of lines
     NAMED = auto()  # after the line that names an exception, and an empty one
     SECTIONS = auto()  # below a name without a message: sections with framed headings
+    BANNER = auto()  # below a name without a message: a rule, and the message as the paragraph below it
     HEADLESS = auto()  # inside a traceback whose head is cut off
 
 
@@ -232,6 +235,7 @@ class Continuation:
         *(
             "_announced",
             "_awaits",
+            "_banner",
             "_begun",
             "_cut",
             "_details",
@@ -259,6 +263,7 @@ class Continuation:
         self._state = _State.SINGLE
         self._open = False  # the last line ends with a colon or an open bracket: what it announces follows
         self._indents = False  # the text that it announces is indented, and may have empty lines
+        self._banner = False  # the exception's name ends with a colon: its message may stand below a frame or a rule
         self._raises = ""  # the type that a notebook's traceback ends with
         self._strays = False  # the line below the frames names no exception: another program's may stand between them
         self._traceback_follows = (severe and shape in _PYTHON_SHAPES) or message.startswith(IGNORED)
@@ -275,6 +280,7 @@ class Continuation:
         self._placed = _WRAPPED if self._plain and _PLACED.match(message) is not None else 0
         self._named_alone = self._plain and NAMES_EXCEPTION.match(message) is not None
         self._names = self._named_alone or "Error: " in message
+        self._names |= self._plain and message.startswith("Assertion failed: ")
         self.lines = 1
         self.held_traceback = False
         if quoted:
@@ -339,10 +345,10 @@ class Continuation:
         if "signal " in line and _JULIA_SIGNAL.match(line) is not None:
             self._state = _State.JULIA
             return True
-        if (self._cut and line.startswith('  File "') and HEADLESS.match(line) is not None) or (
-            self._headed and (HEADLESS.match(line) or CUT_FRAME.match(line)) is not None
-        ):
+        framed = '", line ' in line and (self._cut or self._headed) and HEADLESS.match(line) is not None
+        if framed or line.startswith(_PAUSED) or (self._headed and CUT_FRAME.match(line) is not None):
             self._state = _State.HEADLESS
+            self._open = line.startswith(('File "', _PAUSED))  # its source, or the message, may begin the next line
             return True
         if "(most recent call" not in line and "atal " not in line and not line.startswith("Timeout ("):
             return self._enter_frames(line)
@@ -395,9 +401,10 @@ class Continuation:
             return not line or _FAULT_LINE.match(line) is not None
         if state in (_State.JULIA, _State.TABLE, _State.GO, _State.PANIC, _State.OF_R, _State.NATIVE):
             return self._of_stack(line, state)
-        if state is _State.SECTIONS:
-            after, self._open = self._open, not line
-            return not after or _FRAMES_A_HEADING.match(line) is not None
+        if state in (_State.SECTIONS, _State.BANNER):
+            before, self._open = self._open, bool(line) is (state is _State.BANNER)
+            ends = not line if state is _State.BANNER else _FRAMES_A_HEADING.match(line) is None
+            return not (before and ends)
         if state is _State.REPORT:
             return not line or _REPORT_LINE.match(line) is not None
         if state is _State.UNQUOTED:
@@ -429,6 +436,7 @@ class Continuation:
         """Take the line that names the exception; text that it quotes may follow."""
         self._state = _State.RAISED
         self._strays = NAMES_EXCEPTION.match(line) is None
+        self._banner = line.rstrip().endswith(":") and ": " not in line
         self._open = ": " in line and line.rstrip().endswith((":", "(")) and not line.rstrip().endswith("Error:")
         self._open |= "validation error" in line and _VALIDATION.match(line) is not None
         if "ray::" in line or "(most recent call" in line:
@@ -444,6 +452,8 @@ class Continuation:
         if state is _State.NAMED and self._named_alone and _LINK.match(line) is not None:
             self._state = _State.LINKED
             return True
+        if state is _State.NAMED and self._enter_frames(line):
+            return True
         if state is _State.NAMED:
             self.held_traceback = line == INVERTED
             self._state = _State.FRAMES if self.held_traceback else _State.SINGLE
@@ -457,7 +467,8 @@ class Continuation:
             self._raised(line)
             return True
         if state is _State.HEADLESS:
-            return line[:1] in " \t" and bool(line)
+            source, self._open = self._open, line.startswith('File "') and HEADLESS.match(line) is not None
+            return bool(line) and (line[:1] in " \t" or source or self._open or _CARET.match(line) is not None)
         return self.lines < _MAX_QUOTED and (QUOTED.match(line) is not None or _TRACEBACK.match(line) is None)
 
     def _other_form(self, line: str, state: _State) -> bool:
@@ -557,6 +568,9 @@ class Continuation:
             return True
         if _LINK.match(line) is not None:
             self._state = _State.LINKED
+            return True
+        if self._banner and state is _State.RAISED and _FRAMES_A_HEADING.match(line) is not None:
+            self._state = _State.BANNER
             return True
         linked = announced or state is _State.LINKED
         if linked and any(begin.match(line) is not None for begin in (_TRACEBACK, BOX_BEGIN, NOTEBOOK_BEGIN)):

@@ -23,8 +23,9 @@ _PLACES: Final = lazy_re(
     r"|/testing/(?:_internal/|_comparison\.py:)|/numpy/testing/|/pandas/(?:_testing/|util/testing\.py:)|/absl/testing/"
     r"|/unittest/(?:case|async_case|mock)\.py:|/jax/_src/(?:(?:public_)?test_util|traceback_util|api_boundary)\.py:"
     r"|/tensorflow/python/(?:framework/test_util|util/traceback_utils)\.py:"
+    r"|:(?:[A-Z]{2,12}_CHECK|_?(?:check|raise)_(?:[a-z]{2,12}_)?(?:err|error|errors|status|result|return_?code))$"
 )
-"""File and function."""
+"""File and function; of any file, functions that raise what a call returned."""
 _AGAIN: Final = lazy_re(
     r"raise (?:type\(\w{1,40}\)\(|exc_info\[1\]|\w{1,40}\.with_traceback\("
     r"|(?:self|cls)\.(?:\w{0,20}_)?(?:exc|err|error|exception)(?: from \w{1,60})?$)"

@@ -3,6 +3,7 @@
 Invariants:
     printed_waits.W1. Only a call that has no time limit is a wait: by its name, or by `abstime=0x0` in its arguments.
         Where neither says so, nothing is said of a wait.
+    printed_waits.W3. A function that waits by its name, with the largest number for its time limit, waits without one.
     printed_waits.W2. A thread in a DataLoader (`data/dataloader.py`), where that takes from its workers' queue, waits
         for a batch if all frames below wait or poll: it asks again after each time limit.
 
@@ -48,6 +49,14 @@ _WRAPPERS: Final = lazy_re(
 )
 """Classes of C++ around these."""
 
+_WAITS: Final = lazy_re(
+    r"(?i:.{0,200}(?:_|::|\b)wait(?:_(?:for|until|any|all|one))?$)|.{0,200}[a-z]Wait[A-Z]?\w{0,20}$"
+)
+_FOREVER: Final = lazy_re(
+    r"\b(?:deadline|timeout|nanos|limit)\w{0,20} ?= ?(?:9223372036854775807|18446744073709551615|0x0{0,1}[7f]f{15})\b"
+)
+"""Time limits that never come: the largest numbers of 64 bits."""
+
 _BATCH: Final = "for the next batch of its DataLoader"
 _TAKES: Final = lazy_re(r"_try_get_data$")
 _POLLS: Final = lazy_re(
@@ -56,6 +65,16 @@ _POLLS: Final = lazy_re(
     r"(?:@\S{1,40})?$"
 )
 """Functions of Python's queues, pipes and locks, and of the C library below them."""
+
+
+_HANDS_ON: Final = lazy_re(
+    r"_?(?:poll|select|recv|recv_multipart|recv_bytes|dequeue|acquire|acquire_read|wait|wait_for|get_nowait|get)$"
+)
+
+
+def only_takes(frame: Frame) -> bool:
+    """Return whether a function of Python only waits for what comes from elsewhere: its caller says what that is."""
+    return frame.language == "python" and _HANDS_ON.match(frame.function) is not None
 
 
 def _taking(frames: Sequence[Frame]) -> int | None:
@@ -71,6 +90,8 @@ def waiting_call(frames: Sequence[Frame]) -> tuple[int, Sequence[str]]:
     if (taking := _taking(frames)) is not None:
         return taking, []
     calls = [frame.function for frame in takewhile(lambda frame: _CALLS.match(frame.function), frames[:_DEEP])]
+    if not calls and (own := list(takewhile(lambda frame: _WAITS.match(frame.function), frames[:_DEEP]))):
+        return len(own) - 1, []
     wraps = takewhile(lambda frame: _WRAPPERS.match(frame.function), frames[len(calls) :])
     return len(calls) + len(list(wraps)), calls
 
@@ -80,6 +101,8 @@ def awaited(text: str, frames: Sequence[Frame]) -> str:
     if _taking(frames) is not None:
         return _BATCH
     calls = waiting_call(frames)[1]
+    if not calls and frames and _WAITS.match(frames[0].function) and _FOREVER.search(text):
+        return "without a time limit"
     if _LIMIT.search(text) is not None or any(_TIMED.search(call) for call in calls):
         return ""
     if _NO_LIMIT.search(text) is None and not any(_ENDLESS.search(call) for call in calls):

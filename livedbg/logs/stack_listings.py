@@ -155,7 +155,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
         ),
         "lldb": Listing(  # LLVM lldb/source/Core/Debugger.cpp, the format of frames
             lazy_re(
-                r"^[ *]{1,8}frame #\d{1,4}: 0x(?P<address>[0-9a-f]{1,16}) (?P<module>[^\s`]{1,300})`"
+                r"^[ *]{0,8}frame #\d{1,4}: 0x(?P<address>[0-9a-f]{1,16}) (?P<module>[^\s`]{1,300})`"
                 r"(?P<function>[^\n(]{1,500}?)(?:\([^\n]{0,2000}?\))?(?: const)?"
                 r"(?: \+ \d{1,9})?(?: at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})(?::\d{1,9})?)?(?: \[\w{1,20}\])?$",
                 re.MULTILINE,
@@ -211,7 +211,7 @@ def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tupl
             frames.append(
                 Frame(
                     function=function,
-                    file=parts.get("file"),
+                    file=_slashed(parts.get("file")),
                     line=int(line) if line and "file" in parts else None,
                     module=parts.get("module", "").rpartition("/")[2] or None,
                     language=form.language,
@@ -221,6 +221,11 @@ def listed(name: str, text: str, begin: int = 0, end: int | None = None) -> tupl
         if len(frames) == _LIMIT:
             break
     return tuple(frames)
+
+
+def _slashed(file: str | None) -> str | None:
+    """Return a path of Windows with the slashes of others."""
+    return file.replace("\\", "/") if file and file[1:3] == ":\\" else file
 
 
 def native_frames(text: str, begin: int = 0) -> tuple[Frame, ...]:

@@ -22,6 +22,8 @@ Invariants:
     tracebacks.T8. The stack has the callers of a consequence only if some of them may be the user's own code.
     tracebacks.T9. An exception's line right above the words that link it to the next traceback is what is left of its
         own: the frames of the next one are its callers.
+    tracebacks.T10. A dump of faulthandler that names no current thread is of a fault in a thread without Python code:
+        where its main thread was is said as that, and is not the place of the fault.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -54,7 +56,7 @@ QUOTED: Final = lazy_re(
 )
 """The header of a traceback that a message quotes, which says of what it is: Python itself writes no such one."""
 HEADLESS: Final = lazy_re(
-    r'(?: {2}File "[^"\n]{1,500}", line \d{1,9}(?:, in \S[^\n]{0,300})?'
+    r'(?: {1,12}File "[^"\n]{1,500}", line \d{1,9}(?:, in \S[^\n]{0,300})?'
     r'|File "[^"\n]{1,500}", line \d{1,9}, in \S[^\n]{0,300})$'
 )
 """A frame without a traceback above it: of one whose head is cut off, or of an error of syntax."""
@@ -205,9 +207,12 @@ def _with_condition(block: _Block) -> str:
     return f"{f'{bare}: ' if first else ''}{source[0]}{newline}{rest}"
 
 
-def faulthandler_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
-    """Return the frames (innermost first) of a faulthandler dump's current thread; none if that ran no Python code."""
-    current = next((n for n, line in enumerate(lines) if line.startswith("Current thread 0x")), len(lines))
+def faulthandler_frames(lines: Sequence[str], thread: str = "Current thread 0x") -> tuple[Frame, ...]:
+    """Return the frames (innermost first) of a faulthandler dump's current thread; none if that ran no Python code.
+
+    Of threads with another heading, the frames of the last one, which is the main thread.
+    """
+    current = max((n for n, line in enumerate(lines) if line.startswith(thread)), default=len(lines))
     frames: list[Frame] = []
     for line in lines[current + 1 :]:
         match = _FILE.match(line)
@@ -215,6 +220,28 @@ def faulthandler_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
             break
         frames.append(_python_frame(match[1], match[2], match[3]))
     return tuple(frames[:_FRAME_LIMIT])
+
+
+def paused_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
+    """Return the frames, innermost first as they stand there, of an exception at which a debugger of Python paused."""
+    block = _Block(_Link.NONE)
+    for line in lines:
+        if not _add_frame(block, line):
+            _add_source(block.frames, line)
+    return tuple(block.frames[:_FRAME_LIMIT])
+
+
+def main_place(lines: Sequence[str]) -> str:
+    """Return where the main thread was as a thread without Python code failed: `fill (plant.py:31)`, or "" (T9).
+
+    The dump then lists all threads of Python, and none as the current one; the main thread is the last one, which runs
+    a module. Without it, the list may be cut off.
+    """
+    frames = faulthandler_frames(lines, "Thread 0x")
+    if any(line.startswith("Current thread") for line in lines) or not frames or frames[-1].function != "<module>":
+        return ""
+    own = (frame for frame in frames if _LIBRARIES.search(frame.file or "") is None)
+    return next((f"{one.function} ({(one.file or '').rpartition('/')[2]}:{one.line})" for one in own), "")
 
 
 def escaped_raised(text: str) -> Raised | None:
@@ -303,7 +330,7 @@ def _cut_off(lines: Sequence[str]) -> tuple[int, str]:
     Only the source of another frame, or marks below it, may stand above, behind the same head; -1 without such a frame.
     """
     number = next((number for number, line in enumerate(lines[:_ABOVE_FRAME]) if '  File "' in line), None)
-    if lines and lines[0].startswith('File "') and HEADLESS.match(lines[0]) is not None:
+    if lines and lines[0].lstrip(" ").startswith('File "') and HEADLESS.match(lines[0]) is not None:
         return 0, ""
     if number is None:
         return -1, ""

@@ -23,7 +23,7 @@ from livedbg.logs.printed_stacks import printed_frames
 from livedbg.logs.printed_waits import awaited
 from livedbg.logs.sanitizers import place_of, sanitizer_report
 from livedbg.logs.stack_listings import listed, native_frames
-from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised
+from livedbg.logs.tracebacks import escaped_raised, faulthandler_frames, innermost_raised, main_place, paused_frames
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 
@@ -64,6 +64,14 @@ _LIBC: Final = ("../sysdeps/", "./nptl/", "./string/", "./stdlib/", "./malloc/",
 "Sources of glibc, as distributions build it."
 _OTHER_STACK: Final = lazy_re(r"\n(?:\n|Thread (?:\d|\([a-z+]{1,20}\))| {0,2}\*? ?thread #|\([\w-]{2,12}\) )")
 _NO_NAME: Final = "??"
+_UNNAMED: Final = "___lldb_unnamed_symbol"
+_CHECKED: Final = lazy_re(
+    r"\b__glibcxx_assert_fail\b[^\n]{0,600}\n(?:[^#\n][^\n]{0,300}\n){0,3}#\d{1,3} +(?:0x[0-9a-f]{1,16} in )?"
+    r"(?P<function>[^\n]{1,600}?) \((?P<given>[^\n]{0,400})"
+)
+_ARGUMENTS: Final = lazy_re(r"<[^<>]{0,400}>")
+_NESTED: Final = 6  # arguments of templates in each other
+_GIVEN: Final = lazy_re(r"\b__\w{1,10}=-?\d{1,20}\b")
 _MESSAGE: Final = lazy_re(
     r"\b(?:\w{0,20}_?[Mm]sg|message|what|why|reason|description|__s|__arg|str)=(?:0x[0-9a-f]{1,16} )?"
     r"\"(?P<said>[^\"\n]{2,500})\""
@@ -92,7 +100,8 @@ def _listing(name: str, text: str, begin: int) -> Block:
 
 
 def _native(text: str, begin: int) -> Block:
-    return _stack(native_frames(text, begin))
+    windows = listed("visual-studio", text, begin) if ".exe!" in text or ".dll!" in text else ()
+    return _stack(windows or native_frames(text, begin))
 
 
 def _fortran(text: str, begin: int) -> Block:
@@ -136,8 +145,9 @@ def _debugger(text: str, begin: int) -> Block:
     """Read where a debugger says that a program stopped: the function, and its caller (J2).
 
     `frame`, `bare`, `module`, `place`: the function where it stopped or threw, its name and library if its place is not
-    known, `index.cpp:540`; `caller`: the first other one outside of the libraries of C and C++; `below`: the caller of
-    that; `told`: the thrown message, as far as the stack shows it; `asserted`: the condition that was not true.
+    known, `index.cpp:540`; `library`: its library where it has no name; `caller`: the first other one outside of the
+    libraries of C and C++; `below`: the caller of that; `told`: the thrown message, as far as the stack shows it;
+    `asserted`: the condition that was not true.
     """
     stack = begin if text.startswith("#0 ", begin) else text.find("\n#0 ", begin)
     again = text.find("\n#0 ", stack + 1) if stack >= 0 else -1
@@ -153,6 +163,7 @@ def _debugger(text: str, begin: int) -> Block:
     raised = len(own) < len(frames)
     told, asserted = (form.search(text, begin) if raised else None for form in (_MESSAGE, _ASSERTED))
     said = {"told": told["said"] if told else "", "asserted": asserted["said"] if asserted else ""}
+    said["checked"] = _checked(text, begin)
     return Block({**_of_stop(own or frames[-1:]), **said}, own or tuple(frames))
 
 
@@ -163,6 +174,22 @@ def _printed(text: str, begin: int) -> Block:
     frames = printed_frames(printed)
     read = _stack(frames)
     return read._replace(values={**read.values, "awaits": awaited(printed, frames)})
+
+
+def _checked(text: str, begin: int) -> str:
+    """Return the function of the C++ library whose check failed, and the number that it was given, or ""."""
+    found = _CHECKED.search(text, begin)
+    if found is None:
+        return ""
+    given = _GIVEN.search(found["given"])
+    function = found["function"]
+    for _ in range(_NESTED):
+        function = _ARGUMENTS.sub("", function)
+    return f"{function}{f' ({given[0]})' if given else ''}"
+
+
+def _named(frame: Frame) -> bool:
+    return frame.function != _NO_NAME and not frame.function.startswith(_UNNAMED)
 
 
 def _raises(frame: Frame) -> bool:
@@ -181,8 +208,9 @@ def _of_stop(frames: Sequence[Frame]) -> Mapping[str, str]:
     caller = next(known, None) if _of_runtime(first) else None
     return {
         "frame": first.function,
-        "bare": "" if first.file else first.function,
+        "bare": "" if first.file or not _named(first) else first.function,
         "module": "" if first.file else first.module or "",
+        "library": "" if first.file or _named(first) else first.module or "",
         "place": place,
         "caller": caller.function if caller is not None else "",
         "below": frames[1].function if len(frames) > 1 and not _of_runtime(frames[1]) else "",
@@ -194,7 +222,9 @@ def _of_runtime(frame: Frame) -> bool:
 
 
 def _faulthandler(text: str, _begin: int) -> Block:
-    return _stack(faulthandler_frames(text.split("\n")))
+    lines = text.split("\n")
+    read = _stack(faulthandler_frames(lines))
+    return read._replace(values={**read.values, "main": main_place(lines)})
 
 
 def _traceback(text: str, _begin: int) -> Block | None:
@@ -203,6 +233,10 @@ def _traceback(text: str, _begin: int) -> Block | None:
         return None
     values = {"type": raised.type, "message": raised.message, "related": raised.related}
     return Block(values, raised.stack, raised.index)
+
+
+def _paused(text: str, begin: int) -> Block:
+    return _stack(paused_frames(text[begin:].split("\n")))
 
 
 def _java(text: str, _begin: int) -> Block | None:
@@ -239,6 +273,7 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
         "printed": _printed,
         "faulthandler": _faulthandler,
         "traceback": _traceback,
+        "paused": _paused,
         "java": _java,
         "sanitizer": _sanitizer,
         **{name: partial(_listing, name) for name in ("report", "dotnet", "intel")},
@@ -250,7 +285,12 @@ GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
     | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java")}
     | {"sanitizer": frozenset({"kind", "type", "message", "own"})}
+    | {"faulthandler": frozenset({"frame", "bare", "module", "main"})}
     | {"printed": frozenset({"frame", "bare", "module", "awaits"})}
-    | {"debugger": frozenset({"frame", "bare", "module", "place", "caller", "below", "told", "asserted"})}
+    | {
+        "debugger": frozenset(
+            {"frame", "bare", "module", "library", "place", "caller", "below", "told", "asserted", "checked"}
+        )
+    }
 )
 """The names of the values that each makes."""

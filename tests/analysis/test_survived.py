@@ -9,6 +9,7 @@ import pytest
 from livedbg.analysis.diagnosis import Diagnosis, VerdictState
 from livedbg.session.adapter import Request
 from livedbg.session.live import LiveView
+from tests.logs.reading import verdict
 from tests.waiting import WALL_S
 
 BOOM = 'Traceback (most recent call last):\n  File "train.py", line 3, in step\n    x()\nValueError: boom\n'
@@ -129,6 +130,15 @@ HANDLED = {
 def test_V2_a_crash_is_one_whatever_its_launcher_prints_then(case: str, tmp_path: Path) -> None:
     found = look(tmp_path, CRASHES[case])
     assert found.verdict.state is VerdictState.CRASHED, found.verdict.sentence
+
+
+@pytest.mark.invariant("survived.V2")
+def test_V2_a_stack_without_symbols_is_no_progress() -> None:
+    said = "opt: /b/lib/Tank.cpp:186: Value fold(Op): Assertion `!empty()' failed.\nPlease report issues to us.\n"
+    frames = "".join(f"{n}  libPump.so 0x00007f11c0de{n}a\n" for n in range(10, 22))
+    assert verdict(f"{said}Stack dump without symbol names:\n{frames}").state is VerdictState.CRASHED
+    rows = "".join(f"{n}  tank 0x00007f11c0de{n}a full\n" for n in range(10, 22)).replace("0x", "")
+    assert verdict(f"{said}{rows}").state is not VerdictState.CRASHED
 
 
 @pytest.mark.parametrize("case", HANDLED)

@@ -16,6 +16,7 @@ from livedbg.model import ExceptionHit, LogSource
 from livedbg.model.events import ExceptionSeen, Stamper
 from livedbg.session.filereaders import known_log_formats
 from livedbg.signatures.crashes import CrashDecoder, crash_in
+from tests.logs.reading import verdict
 
 
 def hits(data: bytes) -> list[ExceptionHit]:
@@ -112,6 +113,41 @@ def test_of_a_faulthandler_s_threads_it_is_the_current_one(frames: str, function
 def test_where_a_thread_without_python_code_aborts_no_other_one_is_its_place() -> None:
     (hit,) = hits(THREADS.partition("Current thread")[0].replace("Segmentation fault", "Aborted").encode())
     assert (hit.type, hit.stack) == ("Aborted", ())
+
+
+MAIN = '  File "/w/lib/python3.10/queue.py", line 9 in get\n  File "/w/pump.py", line 31 in fill\n'
+
+
+@pytest.mark.invariant("tracebacks.T10")
+@pytest.mark.parametrize(
+    ("threads", "message"),
+    [
+        (
+            f'Thread 0x00007f5a3dc0b740 (most recent call first):\n{MAIN}  File "/w/pump.py", line 80 in <module>\n',
+            True,
+        ),
+        (f"Thread 0x00007f5a3dc0b740 (most recent call first):\n{MAIN}", False),  # cut off: the current one may follow
+        ("Thread 0x00007f5a3dc0b740 (most recent call first):\n  <no Python frame>\n", False),
+    ],
+)
+def test_T9_a_fault_in_a_native_thread_is_told_with_what_python_did(threads: str, message: bool) -> None:
+    (hit,) = hits(f"Fatal Python error: Segmentation fault\n\n{threads}\nExtension modules: a.b (total: 1)\n".encode())
+    more = ", in a native thread, while fill (pump.py:31) ran" if message else ""
+    assert (hit.message, hit.stack) == (f"Fatal Python error: Segmentation fault{more}", ())
+    assert hit.type == "Segmentation fault"
+    assert verdict(f"Fatal Python error: Segmentation fault\n\n{threads}").sentence.startswith(
+        f"Crashed: Fatal Python error: Segmentation fault{more}"
+    )
+
+
+@pytest.mark.parametrize("left_out", ["...", "[...]", "\u2026", ""])
+def test_what_was_left_out_of_a_dump_does_not_end_it(left_out: str) -> None:
+    text = (
+        f"Fatal Python error: Segmentation fault\n{left_out}\nCurrent thread 0x00007f5a3d (most recent call first):\n"
+    )
+    assert verdict(f'{text}  File "/w/pump.py", line 31 in fill\n').sentence == (
+        "Crashed in fill (pump.py:31): Fatal Python error: Segmentation fault."
+    )
 
 
 def test_the_same_crash_again_is_counted() -> None:
@@ -230,3 +266,41 @@ def test_D1_of_an_abort_it_is_said_why_the_program_aborted_and_where(before: str
     said, _ = found
     assert (said.exception, said.sentence.strip()) == (kind, says)
     assert said.stack[-1].function == "pool::Arena::release()"
+
+
+WINDOWS = (
+    "Assertion failed: n < level(), file D:\\w\\third_party\\llvm\\include\\llvm/ADT/SmallVector.h, line 31\n{}"
+    "[Inline Frame] pump.exe!llvm::SmallVectorBase<tank>::operator[](unsigned __int64) Line 31 "
+    "(d:\\w\\third_party\\llvm\\include\\llvm\\ADT\\SmallVector.h:31)\n"
+    "pump.exe!plant::fill(tank * lid) Line 200 (d:\\w\\plant\\fill.cpp:200)\n"
+)
+
+
+@pytest.mark.parametrize("between", ["\n", ""])
+def test_the_place_of_an_assertion_of_windows_is_that_of_the_stack_below_it(between: str) -> None:
+    said = verdict(WINDOWS.format(between)).sentence
+    assert said == "Crashed in plant::fill (fill.cpp:200): assert: SmallVector.h:31: Assertion failed: n < level()."
+
+
+SHELL = "[1]    2696 segmentation fault (core dumped)  ./plant --n=4\n"
+GDB = (
+    'Thread 10 "pump" received signal SIGSEGV, Segmentation fault.\n'
+    "fill_tank (n=4) at /w/plant/fill.c:47\n47        return tank->level;\n"
+)
+
+
+def test_a_shell_s_word_and_a_debugger_s_are_of_one_crash() -> None:
+    said = verdict(SHELL, GDB)
+    assert said.sentence.startswith("Crashed in fill_tank (fill.c:47): SIGSEGV: Segmentation fault.")
+    assert "not known" not in said.sentence
+    assert "not known" in verdict(SHELL.replace("segmentation fault", "bus error"), GDB).sentence
+    assert "not known" in verdict(SHELL, GDB, GDB.replace("fill", "drain")).sentence
+
+
+def test_two_processes_whose_dumps_stand_in_one_log_are_both_told() -> None:
+    head = "Fatal Python error: Bus error\n\nCurrent thread 0x00007f5a3d (most recent call first):\n"
+    dump = head + '  File "/w/{0}.py", line 9 in {0}\n'
+    said = verdict(dump.format("fill") + dump.format("drain")).sentence
+    assert said.startswith("Crashed in fill (fill.py:9): Fatal Python error: Bus error.")
+    assert "Another process crashed, too, in drain (drain.py:9): Fatal Python error: Bus error." in said
+    assert "Another" not in verdict(dump.format("fill")).sentence

@@ -61,6 +61,20 @@ def test_dispatchers_and_helpers_of_tests(file: str, passed: bool) -> None:
     assert passes_on(frame("call", file)) is passed
 
 
+@pytest.mark.parametrize(
+    ("function", "passed"),
+    [
+        ("PUMP_CHECK", True),
+        ("_check_error", True),
+        ("raise_for_status", True),
+        ("check_valve_status", True),
+        ("check", False),
+    ],
+)
+def test_what_checks_the_result_of_a_call_is_not_where_that_failed(function: str, passed: bool) -> None:
+    assert passes_on(frame(function, "/w/pump_wrapper.py")) is passed
+
+
 def test_the_test_is_the_place_of_what_its_library_compared() -> None:
     text = (
         "Traceback (most recent call last):\n"

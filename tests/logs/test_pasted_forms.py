@@ -162,3 +162,68 @@ def test_the_frames_of_a_cut_traceback_keep_their_own_indentation(indentation: s
     text = "\n".join([*frames, '  File "/w/train.py", line 4, in step\n    go()', *frames, "ValueError: no valve"])
     text = "".join(f"{indentation}{line}\n" for line in text.split("\n"))
     assert verdict(text).sentence == "Crashed in step (train.py:4), in f8 (t8.py:8): ValueError: no valve."
+
+
+FRAMES = [
+    ("/w/train.py", 4, "step", "go()"),
+    ("/opt/lib/python3.9/site-packages/plant/tank.py", 8, "fill", "check(level)"),
+]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        'File "{0}", line {1}, in {2}\n{3}\n',  # all blanks were lost
+        'File "{0}", line {1}, in {2}\n  {3}\n  ^^^^\n',
+        'File "{0}", line {1}, in {2}\n{3}\n^^^^\n',
+        '    File "{0}", line {1}, in {2}\n    {3}\n',
+    ],
+)
+@pytest.mark.parametrize("above", ["", "...\n", "    run(args)\n"])
+def test_the_frames_of_a_cut_traceback_may_have_lost_their_indentation(form: str, above: str) -> None:
+    text = above + "".join(form.format(*frame) for frame in FRAMES)
+    assert verdict(f"{text}ValueError: no valve\n").sentence == "Crashed in step (train.py:4): ValueError: no valve."
+    assert verdict(f"{text}all is well\n").state is UNKNOWN
+
+
+def test_the_first_frame_of_a_cut_traceback_may_be_indented_oddly() -> None:
+    first, second = (f'File "{file}", line {line}, in {name}\n    {code}\n' for file, line, name, code in FRAMES)
+    said = verdict(f"...\n      {first}  {second}ValueError: no valve\n").sentence
+    assert said == "Crashed in step (train.py:4): ValueError: no valve."
+
+
+def test_a_flush_frame_that_a_warning_names_takes_no_more_than_its_source() -> None:
+    records = [record.text for record in read('File "/w/a.py", line 3, in fill\nfill()\nstep 4\nstep 5\n')]
+    assert records == ['File "/w/a.py", line 3, in fill\nfill()', "step 4", "step 5"]
+
+
+PAUSED = (
+    "Exception has occurred: ValueError\n{}"
+    '  File "/opt/lib/python3.9/site-packages/plant/tank.py", line 8, in fill\n    raise ValueError\n    ^^^^^\n'
+    '  File "/w/train.py", line 4, in step\n    fill()\n  File "/w/train.py", line 9, in <module>\n    step()\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "says"),
+    [("no water\n", "no water"), ("exception: no description\n", "it has no message"), ("", "it has no message")],
+)
+def test_an_editor_s_debugger_shows_the_innermost_frame_first(message: str, says: str) -> None:
+    said = verdict(PAUSED.format(message))
+    assert (said.state, said.sentence) == (CRASHED, f"Crashed in step (train.py:4): ValueError: {says}.")
+    assert verdict("Exception has occurred: no\nstep 1\nstep 2\n").state is UNKNOWN
+
+
+def test_the_message_of_an_exception_may_stand_below_a_rule() -> None:
+    text = (
+        'Traceback (most recent call last):\n  File "/w/train.py", line 4, in step\n    raise plant.SetupError(\n'
+        f"plant.SetupError:\n{'*' * 60}\n\nThe tank of pump 3 is missing.\n\nThe pump is open.\n"
+    )
+    said = verdict(text)
+    assert (said.state, said.sentence) == (
+        CRASHED,
+        "Crashed in step (train.py:4): plant.SetupError: The tank of pump 3 is missing.",
+    )
+    assert [record.line for record in read(text)][-1] == 9
+    healthy = text.replace(f"{'*' * 60}\n\n", "").replace("plant.SetupError:\n", "plant.SetupError: no\n")
+    assert "tank" not in verdict(healthy).sentence

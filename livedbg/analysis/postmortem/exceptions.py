@@ -42,7 +42,7 @@ def exception_text(hit: ExceptionHit, placed: bool = False) -> str:
     place = place_of(hit.stack) if placed else ""
     tests = hit.catchpoint == f"log: {FAILED_TESTS}"
     said = hit.message.partition("\n")[0] if tests else in_words(telling_line(hit.message))
-    named = said.endswith(hit.type)  # `Fatal Python error: Segmentation fault`
+    named = said.endswith(hit.type) or said.startswith(f"Fatal Python error: {hit.type}")
     head = said if named else hit.type
     what = f"{head}, in {place}" if place else head
     return f"{what}: {said}" if said and not named else what

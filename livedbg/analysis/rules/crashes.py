@@ -38,6 +38,7 @@ from livedbg.analysis.postmortem.lines import (
 from livedbg.analysis.postmortem.survived import survived
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.words import name_of
+from livedbg.analysis.wording import with_more
 from livedbg.logs.last_words import step_of, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED
 from livedbg.logs.tracebacks import CUT_OFF
@@ -51,6 +52,7 @@ _DUMPED: Final = frozenset(
 )
 """Exit statuses of a process whose memory the kernel dumps, where core dumps are on (signal(7))."""
 _FEW: Final = 50
+_LOGS: Final = 4  # of one crash: the console's, and the debugger's
 _SAID: Final = 200  # characters of the error that output ends with
 _BEGUN: Final = 120  # characters of a line
 _ABORTED: Final = "glibc-abort"
@@ -84,6 +86,9 @@ class Crash:
                     explained.add(hit.process)
                 continue
             finding = self._logged(hit, state)
+            if finding.state is not None and (name := _shown_in(hit, snapshot)):
+                more = f"{name} has it with its stack"
+                finding = with_more(finding, more, state=None, severity=Severity.WARNING, over=True)
             if finding.state is not None:
                 explained.add(hit.process)
             yield finding
@@ -147,7 +152,9 @@ class Crash:
         return Finding(
             rule=self.name,
             severity=Severity.CRITICAL if fatal else Severity.INFO if others else Severity.WARNING,
-            sentence=sentences(told, sentence_case(hit.related)),
+            sentence=sentences(
+                told, sentence_case(hit.related), _beside(hit, state) if fatal and kind == FAULT else ""
+            ),
             claim=_cut_at(own) if hit.message == CUT_OFF and own is not None else text,
             entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
             evidence=(*_evidence(hit, text, snapshot), *(fault_evidence(fault) if fault is not None else ())),
@@ -214,6 +221,28 @@ def _begun(hit: ExceptionHit, kind: str, snapshot: Snapshot) -> str:
         return begun_before(log, line, hit.writer, snapshot)
     said = lines_before(log, line, hit.writer, snapshot, hit.count + 1)
     return next((text for text in said if text and text not in hit.message and step_of(text) is None), "")
+
+
+def _beside(hit: ExceptionHit, state: RuleInput) -> str:
+    """Return how another process ended whose dump stands below in the same log, without a rank of its own; or ""."""
+    others = [one for one in state.snapshot.exceptions.values() if one.catchpoint == hit.catchpoint and not one.writer]
+    below = [one for one in others if one.source == hit.source and (one.line or 0) > (hit.line or 0)]
+    if hit.writer or len(below) != 1 or survived(below[0], state.snapshot):
+        return ""
+    where = crashed_where(below[0], FAULT, state.code).removeprefix("Crashed").strip()
+    return f"Another process crashed, too{f', {where}' if where else ''}: {exception_text(below[0])}"
+
+
+def _shown_in(hit: ExceptionHit, snapshot: Snapshot) -> str:
+    """Return the other log in which a debugger shows the same end, of which this one has the shell's word, or ""."""
+    if hit.stack or hit.writer or hit.catchpoint != "log: signal" or len(snapshot.log_sources) > _LOGS:
+        return ""
+    others = [one for one in snapshot.exceptions.values() if one.source != hit.source and one.type == hit.type]
+    same = [one for one in others if one.stack and not one.writer and one.catchpoint == hit.catchpoint]
+    if len(same) != 1 or len(others) != 1 or hit.count > 1 or survived(same[0], snapshot):
+        return ""
+    source = snapshot.log_sources.get(same[0].source or "")
+    return source.name if source is not None else ""
 
 
 def _next(hit: ExceptionHit, fault: ExceptionHit | None, snapshot: Snapshot) -> tuple[str, ...]:

@@ -551,3 +551,58 @@ def test_W2_a_thread_waits_for_a_batch_of_its_data_loader(inner: str, number: st
 )
 def test_W2_not_where_it_reads_a_batch_or_in_other_code(inner: str, file: str) -> None:
     assert "next batch" not in verdict(_BATCH.format(number="", inner=inner, file=file)).sentence
+
+
+_FEEDER = """\
+Process 4711: {title}
+Python v3.12.3 (/usr/bin/python3.12)
+
+Thread 4711 (idle): "MainThread"
+    poll (valves/poll.py:106)
+    recv (plant/lids.py:2)
+    next_order (plant/orders.py:87)
+    <module> ({script})
+"""
+_ACTIVE = "Thread {} (active)\n    turn (plant/tanks.py:{})\n    run (threading.py:1016)\n"
+
+
+@pytest.mark.parametrize(
+    ("title", "who"), [("plant::Feeder", "plant::Feeder, thread 4711"), ("python run.py", "thread 4711")]
+)
+def test_a_process_has_the_name_that_it_gave_itself_and_who_asks_is_told(title: str, who: str) -> None:
+    said = verdict(_FEEDER.format(title=title, script="run.py:3")).sentence
+    assert said == f"A stack printed: {who} in next_order (orders.py:87), in recv (lids.py:2)."
+
+
+def test_the_folder_of_the_script_is_the_user_s() -> None:
+    said = verdict(_FEEDER.format(title="python", script="plant/bin/run.py:3")).sentence
+    assert "thread 4711 in next_order (orders.py:87)" in said
+    said = verdict(_FEEDER.format(title="python", script="works/run.py:3")).sentence
+    assert "thread 4711 in run.py:3" in said
+
+
+def test_the_one_thread_that_runs_is_told_beside_the_main_one() -> None:
+    main = _FEEDER.format(title="python", script="run.py:3")
+    assert ", thread 8 in turn (tanks.py:5)" in verdict(main + _ACTIVE.format(8, 5)).sentence
+    assert "turn" not in verdict(main + _ACTIVE.format(8, 5) + _ACTIVE.format(9, 6)).sentence
+    assert not found("stacks-printed", _ACTIVE.format(8, 5))
+    assert verdict(_ACTIVE.format(8, 5)).state is VerdictState.UNKNOWN
+
+
+_LLDB = "    frame #{}: 0x00007f3a10b2c4de libplant.so`{} at valve.c:178:12\n"
+
+
+@pytest.mark.invariant("printed_waits.W3")
+@pytest.mark.parametrize(
+    ("innermost", "limit", "waits"),
+    [
+        ("valve_wait", "9223372036854775807", True),
+        ("valve_wait", "5000", False),
+        ("valve_turn", "9223372036854775807", False),
+    ],
+)
+def test_W3_a_wait_for_as_long_as_a_number_can_say(innermost: str, limit: str, waits: bool) -> None:
+    stack = _LLDB.format(1, f"{innermost}(lid=0x0000004a, deadline_ns={limit})") + _LLDB.format(2, "fill_tank(n=1)")
+    said = verdict(stack).sentence
+    assert (", without a time limit" in said) is waits
+    assert said.startswith("A stack printed: a thread ")
