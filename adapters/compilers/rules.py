@@ -6,6 +6,10 @@ Invariants:
     compilers.J2. An assertion that failed right below messages that name no place or no reason is what ended it.
     compilers.J3. Of several errors of MLIR, one of another place with another text is said in words; what only says
         that a stage failed is that of the first error, and no other one.
+    compilers.J4. What a build was making is said of an error without a source of its own: by the step that failed, and
+        by make's account where the innermost steps that failed are one. Which of several it was is not known.
+    compilers.J5. A declaration of C++ that makes no sense as it is read (`incomplete type 'void'`) follows from a name
+        in it that is not declared, though the compiler reports that name later. Other first errors stay first.
 """
 
 from __future__ import annotations
@@ -34,6 +38,16 @@ _COMPILES: Final = lazy_re(
     r"[Cc]ompil|[Bb]uild failed|[Ff]ailed to build"
     r"|codegen error|ptxas|nvrtc|NVRTC|Error building extension|PassManager|CalledProcess|LoweringException"
 )
+_OF_DECLARATION: Final = lazy_re(
+    r"has incomplete type 'void'|declared void$|does not refer to a value|template argument \d{1,3} is invalid"
+)
+"""What is said of a declaration in which a name is not declared, before that name."""
+_UNDECLARED: Final = lazy_re(
+    r"no (?:member|template|type) named|not declared|not been declared|undeclared identifier|unknown type name"
+    r"|does not name a (?:template )?type|is not a member of"
+)
+_LINES_OF_DECLARATION: Final = 6
+_SOURCED: Final = lazy_re(r":\d{1,9}\)?$")
 _BESIDE: Final = 40
 _PROOFS: Final = 6
 _PASSES: Final = "mlir-pipeline"
@@ -66,7 +80,7 @@ class CompilerFailed:
             yield self._finding(told, _end_of_build(told, said, state), state)
 
     def _finding(self, told: Sequence[Diagnostic], end: Diagnostic | None, state: RuleInput) -> Finding:
-        own = [one for one in told if one.code == FAILED]
+        own = _root_first([one for one in told if one.code == FAILED])
         first = own[0] if own else told[0]
         last = end or max(told, key=lambda one: one.message.last)
         over = first.message.over
@@ -79,11 +93,13 @@ class CompilerFailed:
             sentence=f"{first.sentence}{more}{'' if thrown_at(first, state) else at}",
             evidence=_evidence_lines(first, told, last),
         )
-        finding = finding_of(self.name, shown, state, VerdictState.CRASHED if decides else None)
+        ends = VerdictState.CRASHED if decides else None
+        finding = finding_of(self.name, shown, state, ends, more=_making(first, told))
         if not decides and not asserted:
             finding = replace(finding, sentence=f"{finding.sentence} {_OVER if over else _WARNED}")
         sentence = sentences(finding.sentence, *_others(own))
-        return replace(finding, sentence=sentence, next=steps_of(*told) or ("read the compiler's lines around it",))
+        steps = steps_of(*told) or ("read the compiler's lines around it",)
+        return replace(finding, sentence=sentence, next=steps)
 
 
 def _of_what(first: Diagnostic, told: Sequence[Diagnostic]) -> str:
@@ -98,6 +114,32 @@ def _of_what(first: Diagnostic, told: Sequence[Diagnostic]) -> str:
         f", for {values['target']}" if "target" in values else "",
     ]
     return "".join(parts)
+
+
+def _root_first(own: Sequence[Diagnostic]) -> list[Diagnostic]:
+    """Return the errors, of C++ first the name that is not declared, from which the first one follows (J5)."""
+    first = own[0].message.values if own else {}
+    file, _, line = first.get("place", "").rpartition(":")
+    if not line.isdigit() or _OF_DECLARATION.search(first.get("message", "")) is None:
+        return list(own)
+    near = {f"{file}:{number}" for number in range(int(line), int(line) + _LINES_OF_DECLARATION)}
+    names = (one for one in own[1:] if one.message.values.get("place") in near)
+    root = next((one for one in names if _UNDECLARED.search(one.message.values.get("message", ""))), None)
+    return list(own) if root is None else [root, *(one for one in own if one is not root)]
+
+
+def _making(first: Diagnostic, told: Sequence[Diagnostic]) -> str:
+    """Return `, making fill.cu.o`: what the failed step of a build makes, of an error without a source (J4)."""
+    if first.code != FAILED:
+        return ""  # it is that step's own account
+    values = first.message.values
+    steps = [one.message.values for one in told if one.code == SUMMARY and one.message.values.get("made")]
+    deepest = max((int(step["depth"] or 0) for step in steps), default=0)
+    made = {step["made"] for step in steps if int(step["depth"] or 0) == deepest}
+    target = values.get("made", "") or (made.pop() if len(made) == 1 else "")
+    name = target.rpartition("/")[2]
+    place = values.get("place", "").rpartition("/")[2]
+    return f", making {name}" if name and name != place and _SOURCED.search(place) is None else ""
 
 
 def _others(own: Sequence[Diagnostic]) -> Iterator[str]:

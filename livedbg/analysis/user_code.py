@@ -17,6 +17,8 @@ Invariants:
         user's: else it is inside an extension that the user's Python code called.
     user_code.U4. What raised an exception deep inside a package is said beside the user's place; of a framework, whose
         inner functions tell its users nothing, and of a package that the place calls almost directly, it is not.
+    user_code.U5. The line of a function's decorator, where a library calls that function, tells nothing of what it
+        does: the user's line that called it is preferred.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Final
 
 from msgspec import Struct
@@ -233,9 +236,11 @@ class UserCode:
         """Return the frame to name for frames, innermost first, or None."""
         runs_python = any(frame.language == "python" for frame in frames)
         best, least = None, Inside.NEVER
-        for frame in frames:
+        for frame, caller in zip_longest(frames, frames[1:]):
             inside = self.inside(frame)
-            if inside is Inside.UNLINED and runs_python:
+            if inside is Inside.USER and caller is not None and self._is_wrapped(frame, caller):
+                inside = Inside.UNLINED  # U5
+            elif inside is Inside.UNLINED and runs_python:
                 inside = Inside.PACKAGE  # U3
             if inside < Inside.LIBRARY and passes_on(frame):
                 inside = Inside.LIBRARY
@@ -244,6 +249,11 @@ class UserCode:
                 if inside is Inside.USER:
                     break
         return best
+
+    def _is_wrapped(self, frame: Frame, caller: Frame) -> bool:
+        """Return whether a frame is at a decorator of a function that a library calls (U5)."""
+        at_head = frame.function != "<module>" and "".join(frame.source[:1]).startswith("@")
+        return at_head and frame.source_from == frame.line and self.inside(caller) is not Inside.USER
 
     def raised_in(self, frames: Sequence[Frame]) -> Frame | None:
         """Return the frame of a package that raised what the user's frame far outside of it did not name (U4)."""

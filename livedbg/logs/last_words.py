@@ -464,6 +464,9 @@ _GRAPH_STACK: Final = lazy_re(
 """Where a node of a graph was made, which TensorFlow quotes above the reason."""
 
 
+_WARNED: Final = lazy_re(r"(?:[^\s:]{1,200}:\d{1,9}(?::\d{1,9})?: )?warning: ")
+
+
 def telling_line(message: str) -> str:
     """Return the most telling line of a message, without the boilerplate of an assertion, and arguments of commands."""
     message = with_brief_commands(message)
@@ -473,6 +476,7 @@ def telling_line(message: str) -> str:
     lines = [line.strip() for line in told if line.strip() and not is_rule(line.strip())]
     if len(lines) > 1 and lines[0].endswith("("):  # the text of an error, which had a line of its own
         lines[:2] = ["".join(lines[:2])]
+    lines = [line for line in lines if _WARNED.match(line) is None] or lines
     if len(lines) < 2:
         return "".join(lines)
     first, rest = lines[0], lines[1:]

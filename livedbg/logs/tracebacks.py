@@ -24,6 +24,8 @@ Invariants:
         own: the frames of the next one are its callers.
     tracebacks.T10. A dump of faulthandler that names no current thread is of a fault in a thread without Python code:
         where its main thread was is said as that, and is not the place of the fault.
+    tracebacks.T11. An assertion whose message says only that something is false is told by the line that asserts it; not
+        where that line is not whole, or only calls what asserts.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -32,7 +34,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import Final
 
 from msgspec import Struct, field
@@ -96,6 +98,14 @@ _WORDLESS: Final = lazy_re(
 """Messages that say no more than the type of an exception does: not where, of whom, nor of what."""
 _KEYED: Final = frozenset({"KeyError", "IndexError", "StopIteration"})
 """Exceptions whose number is what was looked for."""
+SAYS_FALSE: Final = lazy_re(
+    r"(?:False|None|0|0\.0|\[\]|\(\)|\{\}|''|set\(\)) is not true|(?:True|1) is not false"
+    r"|unexpectedly (?:None|identical: None)"
+    r"|(?P<bare>assert (?:False|None|0|0\.0|\[\]|\(\)|\{\}|''|set\(\)|not True))"
+)
+"""What unittest and pytest (`bare`) say of a value alone: not of what it was."""
+_ASSERTS: Final = lazy_re(r"_{0,2}(?:assert|fail(?:Unless|If)?(?:[A-Z]\w{0,40})?$)")
+"""Functions that assert something for their callers."""
 _FEW_WORDS: Final = 3
 _LIBRARIES: Final = lazy_re(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|^/.{0,300}/bin/[^/.]{1,100}$")
 _TELLING: Final = 16  # characters of a message that are no chance
@@ -198,13 +208,31 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
 
 
 def _with_condition(block: _Block) -> str:
-    """Return the message, with the condition of an `assert` that has no message of its own."""
-    source = block.frames[-1].source[:1] if block.frames else ()
+    """Return the message, with what was asserted where that says no more than that it is false (T11)."""
     first, newline, rest = block.message.partition("\n")
     bare = first.rstrip(": ") or block.type
-    if not bare.endswith("AssertionError") or not source or not source[0].startswith("assert "):
-        return block.message
-    return f"{f'{bare}: ' if first else ''}{source[0]}{newline}{rest}"
+    if bare.endswith("AssertionError"):
+        condition = _asserted(block.frames, False)
+        return f"{f'{bare}: ' if first else ''}{condition}{newline}{rest}" if condition else block.message
+    condition = _asserted(block.frames, True) if SAYS_FALSE.fullmatch(first) else ""
+    return f"{first}: {condition}{newline}{rest}" if condition else block.message
+
+
+def _asserted(frames: Sequence[Frame], called: bool) -> str:
+    """Return what was asserted, as the source says: an `assert`, or the call of a function that asserts; or "".
+
+    Args:
+        called: whether a function asserts, though its frames are not shown.
+    """
+    callers = list(dropwhile(lambda frame: _ASSERTS.match(frame.function) is not None, reversed(frames)))
+    source = "".join(callers[0].source[:1]) if callers else ""
+    called |= len(callers) < len(frames)
+    return source if "assert" in source and (called or source.startswith("assert ")) and is_whole(source) else ""
+
+
+def is_whole(source: str) -> bool:
+    """Return whether a line of source that asserts something has the end of what it asserts."""
+    return source[-1] not in "([{,\\"
 
 
 def faulthandler_frames(lines: Sequence[str], thread: str = "Current thread 0x") -> tuple[Frame, ...]:
@@ -232,7 +260,7 @@ def paused_frames(lines: Sequence[str]) -> tuple[Frame, ...]:
 
 
 def main_place(lines: Sequence[str]) -> str:
-    """Return where the main thread was as a thread without Python code failed: `fill (plant.py:31)`, or "" (T9).
+    """Return where the main thread was as a thread without Python code failed: `fill (plant.py:31)`, or "" (T10).
 
     The dump then lists all threads of Python, and none as the current one; the main thread is the last one, which runs
     a module. Without it, the list may be cut off.

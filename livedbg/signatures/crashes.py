@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from livedbg.logs.decoder import Feed, LogDecoder
 from livedbg.logs.last_words import ends_tests, in_words, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
-from livedbg.logs.tracebacks import CUT_OFF
+from livedbg.logs.tracebacks import CUT_OFF, SAYS_FALSE, is_whole
 from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, Room, parse
@@ -141,6 +141,7 @@ class TestRun(Struct):
         placed: by section, where a plain traceback ends in the file of that test; by "", the outermost frame of a
             piece of a report without the test's name.
         quoted: the line of the source that such a piece quotes right above what was raised, or "".
+        asserts: the line of the source that the report of a test quotes last, if that asserts something.
         headed: whether a runner has said anything else: its report is no such piece.
         heading: the test that a heading of Catch2 names so far; None outside of one.
         summary: the final line that reports failed tests; "" before it.
@@ -166,6 +167,7 @@ class TestRun(Struct):
     raised: dict[str, list[str]] = field(default_factory=dict)
     placed: dict[str, str] = field(default_factory=dict)
     quoted: str = ""
+    asserts: str = ""
     headed: bool = False
     heading: str | None = None
     summary: str = ""
@@ -272,8 +274,14 @@ class TestRun(Struct):
         if plain:
             self.raised[self.section] = [raised]
             self.placed[self.section] = _place_in(self.section, frames)
+        if "quoted" in told and self.section not in self.raised:
+            self.asserts = told["quoted"].strip("`") if "assert" in told["quoted"] else ""
         if "reason" in told:
-            self.raised.setdefault(self.section, []).extend(said.sentence for said in every if said.code == "reason")
+            lines = self.raised.setdefault(self.section, [])
+            lines += (said.sentence for said in every if said.code == "reason")
+            false = SAYS_FALSE.fullmatch(lines[0].rpartition("Error: ")[2]) if self.asserts else None
+            if false is not None and is_whole(self.asserts):
+                lines[0], self.asserts = self.asserts if false["bare"] else f"{lines[0]}: {self.asserts}", ""
         return plain
 
     def _name(self, name: str, found: Mapping[str, Said], every: Sequence[Said]) -> None:

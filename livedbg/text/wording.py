@@ -41,9 +41,15 @@ def sentences(*parts: str) -> str:
     return " ".join(f"{part.rstrip('.')}." for part in parts if part)
 
 
+def split_brackets(text: str) -> tuple[str, str]:
+    """Return a text without the places that it has in brackets, and the last of these: ` (libvalve.so)`."""
+    return _IN_BRACKETS.sub("", text), "".join(_IN_BRACKETS.findall(text)[-1:])
+
+
+_IN_BRACKETS: Final = lazy_re(r" \((?=[^\s()]{0,300}[./:])[^\s()]{1,300}\)")
 _PHRASES: Final = 3
-_FIRST: Final = lazy_re(r".{20,}?(?=\. [A-Z\d])", re.DOTALL)
-"""A first sentence that others follow."""
+_FIRST: Final = lazy_re(r".{20,}?(?=\. (?:[A-Z\d]|[\w./@+-]{1,120}\.\w{1,8}: ))", re.DOTALL)
+"""A first sentence that others follow, or what is said of another log."""
 
 
 def with_phrases(text: str, phrases: Mapping[str, str]) -> str:

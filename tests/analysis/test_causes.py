@@ -110,6 +110,36 @@ def test_C6_what_was_over_before_a_fault_is_not_said_to_be_open(end: str, tmp_pa
 
 
 @pytest.mark.invariant("causes.C6")
+def test_C6_the_same_failure_of_several_runs_is_said_once(tmp_path: Path) -> None:
+    linked = "ld.lld: error: undefined reference due to --no-allow-shlib-undefined: fill\n>>> referenced by lib{}.so\n"
+    said = look(tmp_path, {"a.log": linked.format("pump"), "b.log": linked.format("tank")}).verdict.sentence
+    assert said == "a.log: The linker failed: undefined reference to fill (libpump.so). b.log: the same (libtank.so)."
+    other = {"a.log": linked.format("pump"), "b.log": linked.replace("fill", "drain").format("tank")}
+    assert (
+        "b.log: The linker failed: undefined reference to drain (libtank.so)." in look(tmp_path, other).verdict.sentence
+    )
+
+
+def test_a_comparison_that_failed_before_its_script_ended_diverges(tmp_path: Path) -> None:
+    differs = "[ERROR] Mismatch: max diff=3.5 at 4\n[ERROR] pump_fp8: compare failed\n"
+    ended = look(tmp_path, {"a.log": f"{differs}run command failed with return code 2\n"}).verdict
+    assert ended.state is VerdictState.DIVERGED
+    assert ended.sentence.startswith("Results differ in pump_fp8: max diff=3.5 at 4.")
+    (tmp_path / "a.log").unlink()
+    alone = look(tmp_path, {"b.log": f"{differs}[INFO] the next candidate is tried\n"}).verdict
+    assert alone.state is not VerdictState.DIVERGED
+
+
+@pytest.mark.invariant("causes.C6")
+def test_C6_what_stands_beside_a_failure_is_said_of_its_own_log(tmp_path: Path) -> None:
+    dump = "Stack dump:\n0.\tProgram arguments: /w/bin/pump-opt /w/{0}.mlir -o /w/{0}.out\n"
+    error = "/w/{0}.mlir:3:8: error: cannot fill {0}\n"
+    logs = {f"{name}.log": error.format(name) + dump.format(name) for name in ("pump", "tank")}
+    said = look(tmp_path, logs).verdict.sentence
+    assert said.index("pump-opt /w/pump.mlir") < said.index("tank.log: ")
+
+
+@pytest.mark.invariant("causes.C6")
 def test_C6_ranks_are_no_runs_beside_each_other(tmp_path: Path) -> None:
     said = look(tmp_path, {"rank0.log": KEY, "rank1.log": traceback("ValueError: other")}).verdict.sentence
     assert not said.startswith("rank0.log: ")

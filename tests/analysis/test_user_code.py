@@ -140,6 +140,24 @@ def test_what_raised_below_the_outermost_line_of_a_script_is_known_however_near_
     assert UserCode().raised_in([python("<module>", "/w/train.py")]) is None
 
 
+@pytest.mark.invariant("user_code.U5")
+@pytest.mark.parametrize(
+    ("source", "function", "caller", "wrapped"),
+    [
+        ("@plan(backend='one')", "fill", "/fw/run.py", True),
+        ("@plan(backend='one')", "fill", "/w/train.py", False),  # a function within it is decorated
+        ("@plan(backend='one')", "<module>", "/fw/run.py", False),
+        ("fill(x)", "fill", "/fw/run.py", False),
+    ],
+)
+def test_the_line_of_a_decorator_is_no_place_if_a_library_calls_its_function(
+    source: str, function: str, caller: str, wrapped: bool
+) -> None:
+    at = Frame(function, "/w/train.py", 3, language="python", source=(source,), source_from=3)
+    stack = [python("guard", "/fw/guard.py"), at, python("call", caller), python("<module>", "/w/train.py", 10)]
+    assert UserCode([Framework(files=("/fw/",))]).frame_of(stack) == (stack[3] if wrapped else at)
+
+
 @pytest.mark.invariant("user_code.U1")
 def test_the_place_of_a_stack_depends_on_that_stack_only() -> None:
     code = UserCode()

@@ -130,7 +130,7 @@ MAIN = '  File "/w/lib/python3.10/queue.py", line 9 in get\n  File "/w/pump.py",
         ("Thread 0x00007f5a3dc0b740 (most recent call first):\n  <no Python frame>\n", False),
     ],
 )
-def test_T9_a_fault_in_a_native_thread_is_told_with_what_python_did(threads: str, message: bool) -> None:
+def test_T10_a_fault_in_a_native_thread_is_told_with_what_python_did(threads: str, message: bool) -> None:
     (hit,) = hits(f"Fatal Python error: Segmentation fault\n\n{threads}\nExtension modules: a.b (total: 1)\n".encode())
     more = ", in a native thread, while fill (pump.py:31) ran" if message else ""
     assert (hit.message, hit.stack) == (f"Fatal Python error: Segmentation fault{more}", ())

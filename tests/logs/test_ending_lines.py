@@ -1114,3 +1114,9 @@ def test_a_comparison_that_failed_is_said_and_is_no_verdict_on_a_run(behind: str
     said = verdict(f"allclose: False\n{behind}")
     assert said.state is (VerdictState.EXITED if "passed" in behind else VerdictState.UNKNOWN)
     assert behind or said.sentence.startswith("Results differ: allclose says no.")
+
+
+def test_a_warning_in_a_message_is_not_what_it_tells() -> None:
+    said = "the stage failed:\n/w/a.mlir:3:8: warning: no cast of 'f16'\n{}"
+    assert telling_line(said.format("cannot fill: no lid")) == "the stage failed: cannot fill: no lid"
+    assert telling_line("/w/a.mlir:3:8: warning: no cast") == "/w/a.mlir:3:8: warning: no cast"

@@ -345,6 +345,28 @@ def test_the_spellings_of_pytest_and_its_plugins(text: str, said: str) -> None:
     assert judged.sentence.startswith(f"The test run failed: {said}")
 
 
+@pytest.mark.parametrize(
+    ("quoted", "why", "said"),
+    [
+        (
+            "self.assertTrue(pump.on)",
+            "AssertionError: False is not true",
+            "AssertionError: False is not true: self.assertTrue(pump.on)",
+        ),
+        ("assert pump.on  # by now", "assert False", "assert pump.on"),
+        ("assert pump.on(", "assert False", "assert False"),
+        ("assert pump.lids == 4", "assert 3 == 4", "assert 3 == 4"),
+        ("run(pump)", "AssertionError: False is not true", "AssertionError: False is not true"),
+    ],
+)
+def test_of_a_test_in_which_something_is_only_false_the_quoted_line_is_said(quoted: str, why: str, said: str) -> None:
+    text = (
+        f"=== FAILURES ===\n___ TestPump.test_on ___\n    def test_on(self):\n>       {quoted}\nE       {why}\n\n"
+        f"t/test_a.py:4: AssertionError\nFAILED t/test_a.py::TestPump::test_on - {why}\n1 failed in 0.1s\n"
+    )
+    assert verdict(text).sentence == f"The test run failed: t/test_a.py::TestPump::test_on: {said}. 1 failed in 0.1s."
+
+
 CTEST = "{}/2 Test #{}: {} .............................{}    0.04 sec\n"
 RAISED = (
     'Traceback (most recent call last):\n  File "/w/t.py", line 12, in main\n    fill()\nValueError: the lid is shut\n'

@@ -717,6 +717,31 @@ def test_an_assert_without_a_message_is_told_by_its_condition(source: str, raise
     assert found.message == message
 
 
+@pytest.mark.invariant("tracebacks.T11")
+@pytest.mark.parametrize(
+    ("caller", "below", "raised", "message"),
+    [
+        ("self.assertTrue(tank.full)", "assertTrue", "AssertionError: False is not true", "{}: {}"),
+        ("self.assertTrue(tank.full)", "", "AssertionError: False is not true", "{}: {}"),  # as unittest prints it
+        ("self.assertIsNotNone(lid())", "assertIsNotNone", "pump.Failure: unexpectedly None", "{}: {}"),
+        ("check.assert_(tank.full)", "assert_", "AssertionError", "{1}"),
+        ("self.assertTrue(tank.full, lid)", "assertTrue", "AssertionError: False is not true : no lid", "{}"),
+        ("self.assertEqual(3, 4)", "assertEqual", "AssertionError: 3 != 4", "{}"),
+        ("self.assertTrue(", "assertTrue", "AssertionError: False is not true", "{}"),  # more lines than one
+        ("fill(tank)", "assertTrue", "AssertionError: False is not true", "{}"),
+        ("fill(asserted)", "", "AssertionError", "{}"),
+    ],
+)
+def test_what_is_only_false_is_told_by_the_line_that_asserts_it(
+    caller: str, below: str, raised: str, message: str
+) -> None:
+    inner = f'  File "/w/case.py", line 9, in {below}\n    raise failed(msg)\n' if below else ""
+    text = f'Traceback (most recent call last):\n  File "/w/a.py", line 3, in fill\n    {caller}\n{inner}{raised}'
+    found = innermost_raised(text.split("\n"))
+    assert found is not None
+    assert found.message == message.format(raised.partition(": ")[2], caller)
+
+
 def test_a_frame_of_ipython_at_the_level_of_a_module_has_no_function() -> None:
     text = (
         "In [4]: import tank.pump\n---------------------------\n"

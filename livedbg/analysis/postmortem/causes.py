@@ -43,7 +43,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.postmortem.beside import BELOW
+from livedbg.analysis.postmortem.beside import BELOW, COMPARED
 from livedbg.analysis.postmortem.completed import completed_in
 from livedbg.analysis.postmortem.exceptions import is_bare_end
 from livedbg.analysis.postmortem.lines import heading_of, lines_before, older_logs
@@ -56,7 +56,7 @@ from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
 from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.wording import sentence_case, sentences
+from livedbg.text.wording import sentence_case, sentences, split_brackets
 
 _ENDS: Final = frozenset({VerdictState.CRASHED, VerdictState.STALLED, VerdictState.DEADLOCK})
 _SLACK_NS: Final = 120_000_000_000
@@ -77,6 +77,7 @@ _FAILS: Final = (CauseClass.DEVICE, CauseClass.PROCESS)
 """Classes of a failure that others wait for; a host ends jobs that hang, too (C13)."""
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
+_SAME: Final = "the same"
 _FEW: Final = 4
 """So many lines above an abort one is looked for that says why."""
 _WORDS: Final = 3
@@ -166,11 +167,14 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     reason = reason if said or why is not _STANDS_FIRST else ""
     severity = Severity.CRITICAL if chief.state is VerdictState.CRASHED else chief.severity
     beside = _beside(first, errors, following, snapshot=state.snapshot) if others and not why else []
+    reason = "" if beside and all(run.startswith(_SAME) for _, run in beside) else reason
     named = _log_name(first, state.snapshot) if beside else sentence_case(owner)
     own = f"{named}: {chief.sentence}" if named else chief.sentence
     sentence = " ".join(filter(None, (own, unseen, runs_said(beside), reason, said, beside_it)))
     del found[first.number]
-    chief = replace(chief, writer=owner or chief.writer)
+    differs = chief.state is VerdictState.CRASHED and _compares(chief, state.snapshot)
+    amounts_to = VerdictState.DIVERGED if differs else chief.state
+    chief = replace(chief, writer=owner or chief.writer, state=amounts_to)
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
 
 
@@ -208,6 +212,13 @@ def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: S
         else finding
         for finding in findings
     ]
+
+
+def _compares(finding: Finding, snapshot: Snapshot) -> bool:
+    """Return whether a finding rests on a comparison of results that failed."""
+    place = (finding.evidence[0].log, finding.evidence[0].line) if finding.evidence else None
+    compared = (said for said in snapshot.diagnostics.values() if COMPARED in said.message.marks)
+    return any((proof.log, proof.line) == place for said in compared for proof in said.evidence[:1])
 
 
 def _with_last_words(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
@@ -432,11 +443,18 @@ def _beside(
     own = not any(error.writer or error.cause is not CauseClass.PROCESS for error in (first, *equals))
     if not equals or not own:
         return []
-    ended = {error.log: brief(error.finding, _RUN) for error in reversed(equals)}
+    ended = {error.log: _said_beside(error.finding, first.finding) for error in reversed(equals)}
     for source in snapshot.log_sources.values():
         if source.id != first.log and source.id not in ended and (last := completed_in(source, snapshot)):
             ended[source.id] = f"{last[-1].sentence[:1].lower()}{last[-1].sentence[1:]}"
     return sorted((snapshot.log_sources[log].name, said) for log, said in ended.items())
+
+
+def _said_beside(finding: Finding, first: Finding) -> str:
+    """Return how another run ended; of the same failure only its place, `the same (libvalve.so)`."""
+    (said, place), (other, _) = split_brackets(finding.claim), split_brackets(first.claim)
+    alike = said == other != first.claim
+    return f"{_SAME}{place}" if alike or finding.sentence == first.sentence else brief(finding, _RUN)
 
 
 def _is_explained(abort: _Error, errors: Sequence[_Error], times: _Times) -> bool:
@@ -454,7 +472,7 @@ def _is_named(error: _Error) -> bool:
 def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[_Error, str]]) -> str:
     equals = [error for error in errors if error is not first and error not in [one for one, _ in following]]
     if any(error.cause is first.cause and error.stream != first.stream for error in equals):
-        return "Which of these errors came first is not known: the logs have no times that can be compared."
+        return "Which of these errors came first is not known: their lines have no times that can be compared."
     return "That it came first is inferred from the kind of error."
 
 

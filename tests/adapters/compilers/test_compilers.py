@@ -241,3 +241,50 @@ def test_an_assertion_of_a_container_is_told_by_its_caller_or_by_the_program_and
     caller = " #3 0x000055d0c0ffee03 plant::fill(plant::Pump&) /w/plant/lib/Fill.cpp:12:3\n"
     said = verdict(DUMPED + caller).sentence
     assert said.startswith("Crashed in plant::fill (Fill.cpp:12): assert: ArrayRef.h:31: ") and said.endswith(arguments)
+
+
+DECLARED = (
+    "/w/fill.cpp:{}:9: error: variable has incomplete type 'void'\n/w/fill.cpp:{}:8: error: no member named 'Tank' in "
+    "namespace 'plant'\n"
+)
+
+
+@pytest.mark.invariant("compilers.J5")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (DECLARED.format(7, 8), "no member named 'Tank' in namespace 'plant' (/w/fill.cpp:8). 1 more error."),
+        (DECLARED.format(7, 70), "variable has incomplete type 'void' (/w/fill.cpp:7). 1 more error."),
+        (
+            DECLARED.format(7, 8).replace("variable has incomplete type 'void'", "expected ';' after expression"),
+            "expected ';' after expression (/w/fill.cpp:7). 1 more error.",
+        ),
+    ],
+)
+def test_J5_of_a_declaration_the_name_that_is_not_declared_is_first(text: str, says: str) -> None:
+    assert verdict(text).sentence == f"The C++ compiler failed: {says}"
+
+
+LARGE = "ptxas error   : Entry function '_Z9fill_tankPf' uses too much shared data (0xc400 bytes, 0xc000 max)\n"
+MADE = "make[{}]: *** [plant/CMakeFiles/plant.dir/build.make:3: plant/CMakeFiles/plant.dir/{}] Error 255\n"
+OUTER = "make: *** [Makefile:136: all] Error 2\n"
+
+
+@pytest.mark.invariant("compilers.J4")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (LARGE + MADE.format(2, "fill.cu.o") + OUTER, ", making fill.cu.o."),
+        (
+            LARGE + MADE.format(2, "fill.cu.o") + MADE.format(2, "lid.cu.o") + OUTER,
+            " at most.",
+        ),  # of which is not known
+        (f"FAILED: plant/fill.cu.o\nnvcc -c fill.cu\n{LARGE}ninja: build stopped: subcommand failed.\n", "fill.cu.o."),
+        (f"/w/fill.cpp:7:9: error: no pump\n{MADE.format(2, 'fill.cpp.o')}{OUTER}", "no pump (/w/fill.cpp:7)."),
+        (MADE.format(2, "fill.cu.o") + OUTER, "fill.cu.o] Error 255."),
+    ],
+)
+def test_J4_what_the_step_was_making_is_said_of_an_error_without_a_source(text: str, says: str) -> None:
+    judged = verdict(text)
+    assert judged.state is CRASHED
+    assert judged.sentence.endswith(says)
