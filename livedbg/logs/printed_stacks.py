@@ -18,8 +18,8 @@ _FORMS: Final = ("faulthandler", "py-spy", "visual-studio")
 _PACKAGES: Final = lazy_re(
     r"(?:accelerate|aiohttp|anyio|click|dask|datasets|deepspeed|distributed|fastapi|flax|fsspec|gevent"
     r"|grpc|grpcio|gunicorn|httpcore|httpx|huggingface_hub|jax|jaxlib|joblib|keras|lightning|numpy"
-    r"|pandas|peft|pyarrow|pytorch_lightning|ray|requests|scipy|sklearn|starlette|tensorflow"
-    r"|tokenizers|torch|torchvision|tornado|tqdm|transformers|triton|trl|typer|urllib3|uvicorn|uvloop"
+    r"|pandas|peft|pyarrow|ray|requests|scipy|sklearn|starlette|tensorflow"
+    r"|tokenizers|tornado|tqdm|transformers|triton|trl|typer|urllib3|uvicorn|uvloop"
     r"|wandb|zmq)$"
 )
 """The best-known packages: what a user writes has other names."""

@@ -120,7 +120,7 @@ HANDLED = {
         line if n % 20 else line + OOM.format(n * 5 // 60, n) for n, line in enumerate(RUN[:-10], 1)
     )
     + "".join(RUN[-10:]),
-    "counts of its own, and a step": f"{RUN[0]}Passed: 3, Failed: 1\n{RUN[1]}",
+    "counts of its own, and a step": f"{RUN[0]}Tests passed: 3, failed: 1\n{RUN[1]}",
     "a test of it passes": f"test_a.py ...\n{BOOM}\n=========== 3 passed, 1 warning in 0.12s ===========\n",
 }
 
