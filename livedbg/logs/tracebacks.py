@@ -24,8 +24,8 @@ Invariants:
         own: the frames of the next one are its callers.
     tracebacks.T10. A dump of faulthandler that names no current thread is of a fault in a thread without Python code:
         where its main thread was is said as that, and is not the place of the fault.
-    tracebacks.T11. An assertion whose message says only that something is false is told by the line that asserts it; but
-        not where that line is not whole, or only calls what asserts.
+    tracebacks.T11. An assertion whose message says only that something is false is told by the line that asserts it;
+        but not where that line is not whole, or only calls what asserts.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
