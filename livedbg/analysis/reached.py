@@ -1,8 +1,9 @@
-"""How far a run was when its log ends: the last step of a training, or of a build.
+"""How far a run was when its log ends: the last step of a training, or of a build; or that a server has started.
 
 Invariants:
     reached.R1. A number is progress only if it rose in the log, by one writer; what stands still, or is said once, is
         none.
+    reached.R2. A server that starts to listen is said where no progress is, and no later line says that it stops.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from livedbg.analysis.postmortem.lines import KnownLine, known_lines
-from livedbg.logs.last_words import progress_of
+from livedbg.logs.last_words import progress_of, serves_at
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import many
 
@@ -31,10 +32,21 @@ def reached_said(snapshot: Snapshot) -> str:
         if (last := _last(known_lines(source, snapshot))) is not None
     ]
     if not logs:
-        return ""
+        return _served(snapshot)
     places = [f"{last.said}, at {name}:{last.line}" for name, last in logs[:_NAMED]]
     more = f" and {many(len(logs) - _NAMED, 'more log')}" if len(logs) > _NAMED else ""
     return f"It had reached {'; '.join(places)}{more}"
+
+
+def _served(snapshot: Snapshot) -> str:
+    """Return `A server had started on http://n4:80, at serve.log:6, and one ...` (R2); "" if none has."""
+    for source in snapshot.log_sources.values():
+        lines = known_lines(source, snapshot)
+        starts = [(line.number, address) for line in lines if (address := serves_at(line.text))]
+        if starts and not any(line.shuts_down and line.number > starts[-1][0] for line in lines):
+            number, address = starts[-1]
+            return f"A server had started on {address}, at {source.name}:{number}, and one that runs says no completion"
+    return ""
 
 
 def _last(lines: Sequence[KnownLine]) -> _Reached | None:

@@ -356,6 +356,18 @@ def progress_of(line: str) -> tuple[str, float, str] | None:
     return unit, number, f"{unit} {found[1]}" + (f" of {total[1]}" if total is not None else "")
 
 
+_SERVES: Final = lazy_re(
+    r"(?<!not )(?<!n't )(?<!to )\b(?:[Ss]tart(?:ed|ing|s)|[Rr]unning|[Ss]erv(?:es|ing)|[Ll]isten(?:s|ing)|[Rr]eady)\b"
+    r"(?:(?! not )[^\n:]){0,60}? (?:on|at):? (?P<address>https?://[\w.:/\[\]*-]{3,120}(?<![.:]))"
+)
+
+
+def serves_at(line: str) -> str:
+    """Return the address at which a line says that a server starts, or ""."""
+    found = _SERVES.search(line[:_LONGEST]) if "://" in line else None
+    return found["address"] if found is not None else ""
+
+
 def is_full(line: str) -> bool:
     """Return whether a line is a progress bar at its end, which is drawn once more when all is over."""
     return "100%|" in line and _FULL.search(line[:_LONGEST]) is not None

@@ -38,3 +38,29 @@ def test_D1_those_of_two_tests_are_two() -> None:
     said = [one.sentence for one in found("signature", one + other)]
     assert len(said) == 2
     assert not any("outputs" in one for one in said)
+
+
+def _checked(rank: int, index: str, got: float, end: str = "failed") -> str:
+    head = f"[Plant] [{rank}/4] "
+    return f"{head}Mismatch at index {index}: D={got}, expected=2.25\n{head}Final D validation {end}.\n"
+
+
+@pytest.mark.invariant("differing.D3")
+def test_D3_each_rank_says_its_first() -> None:
+    text = _checked(0, "(1, 2)", 1.5) + _checked(0, "(1, 3)", 1.75) + _checked(3, "(4, 5)", 0.5)
+    said = verdict(f"{text}[Plant] [0/4] Benchmarking...\n")
+    assert said.state == "diverged"
+    assert said.sentence == (
+        "Rank 0: Results differ from the expected ones: D, at index (1, 2) 1.5 instead of 2.25; "
+        "rank 3, at index (4, 5) 0.5 instead of 2.25."
+    )
+
+
+def test_a_check_that_passes_later_is_no_divergence() -> None:
+    passed = "[Plant] [1/4] Final D validation passed\n"
+    assert verdict(_checked(1, "(1, 2)", 1.5) + passed).state == "unknown"
+    assert verdict(_checked(1, "(1, 2)", 1.5) + passed.replace("1/4", "2/4")).state == "diverged"
+
+
+def test_a_test_that_expects_a_failed_check_passes() -> None:
+    assert verdict(_checked(1, "(1, 2)", 1.5) + "All 12 tests passed\n").state == "exited"

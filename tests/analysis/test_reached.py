@@ -43,3 +43,31 @@ def test_a_count_at_the_beginning_of_a_line_is_a_builds() -> None:
 def test_of_several_logs_the_first_ones_are_named(tmp_path: Path) -> None:
     said = look(tmp_path, {f"{name}.log": _STEPS for name in "abc"}).verdict.sentence
     assert "It had reached iter 3, at a.log:4; iter 3, at b.log:4 and 1 more" in said
+
+
+def test_a_key_without_a_value_is_no_reason_against_a_step() -> None:
+    assert progress_of("told(lid=3, checkpoint=None, metrics={'step': 9})") == ("step", 9.0, "step 9")
+    assert progress_of("checkpoint=lid, step=9") is None
+
+
+@pytest.mark.invariant("reached.R2")
+@pytest.mark.parametrize(
+    "line", ["Starting plant server on http://n4:80", "Listening at: http://n4:80", "Pumps: running on http://n4:80."]
+)
+def test_R2_a_server_that_started_is_said(tmp_path: Path, line: str) -> None:
+    verdict = look(tmp_path, {"run.log": f"warm-up done in 3 s\n{line}\nRoute: /docs, Methods: GET\n"}).verdict
+    assert verdict.state == "unknown"
+    assert "A server had started on http://n4:80, at run.log:2" in verdict.sentence
+
+
+@pytest.mark.invariant("reached.R2")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Starting plant server on http://n4:80\nShutting down\n",
+        "The server is not running on http://n4:80\n",
+        "see the lid at http://n4:80\n",
+    ],
+)
+def test_R2_one_that_stops_is_not(tmp_path: Path, text: str) -> None:
+    assert "A server had started" not in look(tmp_path, {"run.log": text}).verdict.sentence

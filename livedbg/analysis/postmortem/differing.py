@@ -1,11 +1,13 @@
 """Several outputs that differ in one comparison are one message: how many, which, and by how much at most.
 
 A signature tells an output by the attributes `output` (its name), `most` (the difference), `want` and `got` (a pair of
-values), `case` (the test that ended below it), and `differs` (what is said before the outputs).
+values), `case` (the test that ended below it), and `differs` (what is said before the outputs). Where ranks check their
+own results, `writer` is the rank, and `also` what is said of it behind what the first one found.
 
 Invariants:
     differing.D1. Outputs of one comparison stand next to each other, and the line that names the test ends them.
     differing.D2. A difference that is no number (of NaN) is never the largest.
+    differing.D3. Of results that ranks checked themselves, the first of each rank is said.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from livedbg.text.wording import listing
 
 _NEAR: Final = 3  # lines between two of them
 _NAMED: Final = 5
+_RANKS: Final = 2
 
 
 class OutputFacts(Facts, frozen=True, kw_only=True, tag="output"):
@@ -33,6 +36,8 @@ class OutputFacts(Facts, frozen=True, kw_only=True, tag="output"):
     got: str = ""
     case: str = ""
     differs: str = ""
+    writer: str = ""
+    also: str = ""
 
 
 def with_outputs_joined(told: Sequence[Diagnostic]) -> list[Diagnostic]:
@@ -52,9 +57,10 @@ def _groups(told: Sequence[Diagnostic]) -> Iterator[list[Diagnostic]]:
 
 
 def _goes_with(before: Diagnostic, said: Diagnostic) -> bool:
-    if (before.log, before.writer) != (said.log, said.writer) or before.message.over != said.message.over:
-        return False
     one, other = _facts(before), _facts(said)
+    writers = (before.writer, said.writer) if not one.also else ("", "")
+    if before.log != said.log or writers[0] != writers[1] or before.message.over != said.message.over:
+        return False
     if not (one.output and other.output) or one.case:
         return False
     return 0 <= said.message.first - before.message.last <= _NEAR
@@ -64,6 +70,8 @@ def _joined(group: Sequence[Diagnostic]) -> Diagnostic:
     if len(group) == 1:
         return group[0]
     facts = [_facts(said) for said in group]
+    if facts[0].also:
+        return _of_ranks(group, facts)
     largest = max(range(len(group)), key=lambda at: _number(facts[at].most))
     names = list(dict.fromkeys(one.output for one in facts))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -76,6 +84,15 @@ def _joined(group: Sequence[Diagnostic]) -> Diagnostic:
     lead, others = group[largest], [one for one in group if one is not group[largest]]
     evidence = (*lead.evidence, *(proof for one in others for proof in one.evidence[:1]))
     return replace(lead, sentence="; ".join([said, *nan]), evidence=evidence)
+
+
+def _of_ranks(group: Sequence[Diagnostic], facts: Sequence[OutputFacts]) -> Diagnostic:
+    """Return the first message, with the first of each other rank (D3)."""
+    firsts = {one.writer: one.also for one in reversed(facts)}
+    others = sorted(also for writer, also in firsts.items() if writer != facts[0].writer)
+    more = [f"and {len(others) - _RANKS} more ranks"] if len(others) > _RANKS else []
+    evidence = tuple(proof for said in group for proof in said.evidence)
+    return replace(group[0], sentence="; ".join([group[0].sentence, *others[:_RANKS], *more]), evidence=evidence)
 
 
 def _facts(said: Diagnostic) -> OutputFacts:

@@ -109,6 +109,7 @@ from livedbg.model import (
 )
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
+from livedbg.text.shortening import shortened
 from livedbg.text.wording import sentence_case, spans
 
 ENDED_WITH_ERROR: Final = "ended-with-error"
@@ -736,7 +737,7 @@ class SpokenFailures:
         source = snapshot.log_sources.get(last[0][0].source)
         shows = proofs if source is None else shown(proofs, source, last[0][0].line, snapshot)
         which = "at" if len(found) == 1 else "the first of the last ones at" if begin else "the first at"
-        first = f"{which} {proofs[0].place}: {proofs[0].text[:_TEXT].rstrip('. ')}"
+        first = f"{which} {proofs[0].place}: {shortened(proofs[0].text, _TEXT).rstrip('. ')}"
         logs = many(len(snapshot.log_sources), "log")
         speak = "line speaks" if len(found) == 1 else "lines speak"
         yield Finding(
