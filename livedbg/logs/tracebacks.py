@@ -44,6 +44,7 @@ from livedbg.logs.stack_listings import native_frames
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 
+HEADER: Final = "Traceback (most recent call last):"
 CUT_OFF: Final = "the traceback is cut off"
 """The message of an exception whose last line is missing."""
 UNNAMED: Final = "unknown"
@@ -506,7 +507,6 @@ BOX_END: Final = lazy_re(r"\s*[╰└+][─\-━]{10,}[╯┘+]\s*$")
 NOTEBOOK_BEGIN: Final = lazy_re(r"([A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)\s*$")
 RAY_BEGIN: Final = lazy_re(r"(?:.{0,200}: )?ray::[\w.<>:\[\]]+\(\) \(pid=\d{1,10}\b")
 
-_HEADER: Final = "Traceback (most recent call last):"
 _FILLER: Final = "    "
 _SIDES: Final = "│┃|"
 _CORNERS: Final = ("╭", "╰", "┌", "└", "+")
@@ -538,7 +538,7 @@ def plain_form(lines: Sequence[str]) -> list[str]:
     if any(NOTEBOOK_BEGIN.match(line) for line in text):
         text = _of_notebook(text)
     if any("ray::" in line for line in text):
-        text = [_HEADER if RAY_BEGIN.match(line) else line for line in text]
+        text = [HEADER if RAY_BEGIN.match(line) else line for line in text]
     return list(text)
 
 
@@ -556,7 +556,7 @@ def _unboxed(lines: Sequence[str]) -> list[str]:
     for line in lines:
         if not inside:
             inside, local, wrapped = BOX_BEGIN.match(line) is not None, False, ""
-            found.append(_HEADER if inside else line)
+            found.append(HEADER if inside else line)
             continue
         found.append(_FILLER)
         body = line.strip()
@@ -588,7 +588,7 @@ def _of_notebook(lines: Sequence[str]) -> list[str]:
         begins = NOTEBOOK_BEGIN.match(line)
         if begins is not None:
             raised, frame = begins[1], None
-            found.append(_HEADER)
+            found.append(HEADER)
             continue
         if not raised:
             found.append(line)
