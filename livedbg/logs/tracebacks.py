@@ -25,7 +25,8 @@ Invariants:
     tracebacks.T10. A dump of faulthandler that names no current thread is of a fault in a thread without Python code:
         where its main thread was is said as that, and is not the place of the fault.
     tracebacks.T11. An assertion whose message says only that something is false is told by the line that asserts it;
-        but not where that line is not whole, or only calls what asserts.
+        but not where that line is not whole, or only calls what asserts. Where the message is a dump of values alone,
+        what was asserted stands before it.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -107,6 +108,11 @@ SAYS_FALSE: Final = lazy_re(
 """What unittest and pytest (`bare`) say of a value alone: not of what it was."""
 _ASSERTS: Final = lazy_re(r"_{0,2}(?:assert|fail(?:Unless|If)?(?:[A-Z]\w{0,40})?$)")
 """Functions that assert something for their callers."""
+_DUMPED: Final = lazy_re(
+    r"[\[({][^\n]{0,20000}[\])}]|[A-Za-z_]\w{0,40}\([^\n]{0,20000}\)|[-+]?\d[\d.e+-]{0,40}|(?:True|False|None)"
+)
+"""A message that is the text of a value: a dict, a list, a tensor, a number; none of these says what was wrong."""
+_BRIEF_DUMP: Final = 60
 _FEW_WORDS: Final = 3
 _LIBRARIES: Final = lazy_re(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|^/.{0,300}/bin/[^/.]{1,100}$")
 _TELLING: Final = 16  # characters of a message that are no chance
@@ -212,11 +218,30 @@ def _with_condition(block: _Block) -> str:
     """Return the message, with what was asserted where that says no more than that it is false (T11)."""
     first, newline, rest = block.message.partition("\n")
     bare = first.rstrip(": ") or block.type
+    if block.type.endswith("AssertionError") and _DUMPED.fullmatch(first) is not None:
+        condition = _condition(_asserted(block.frames, False))
+        parted = ": " if len(first) <= _BRIEF_DUMP else "\n"
+        return f"{condition}{parted}{block.message}" if condition else block.message
     if bare.endswith("AssertionError"):
         condition = _asserted(block.frames, False)
         return f"{f'{bare}: ' if first else ''}{condition}{newline}{rest}" if condition else block.message
     condition = _asserted(block.frames, True) if SAYS_FALSE.fullmatch(first) else ""
     return f"{first}: {condition}{newline}{rest}" if condition else block.message
+
+
+def _condition(source: str) -> str:
+    """Return an `assert` without its message: what is before the last comma outside of brackets and quotes."""
+    depth, quote, end = 0, "", len(source)
+    for at, letter in enumerate(source):
+        if quote or letter in "\"'":
+            quote = "" if letter == quote else quote or letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            end = at
+    return source[:end].rstrip() if source.startswith("assert ") else ""
 
 
 def _asserted(frames: Sequence[Frame], called: bool) -> str:
