@@ -29,6 +29,7 @@ from livedbg.model import LogRecord, Severity
 from livedbg.text.commands import with_brief_commands
 from livedbg.text.demangling import demangled_symbol, short_symbol
 from livedbg.text.patterns import lazy_re
+from livedbg.text.refused_calls import refused_call
 
 _LONGEST: Final = 400
 
@@ -479,6 +480,8 @@ def telling_line(message: str) -> str:
     lines = [line for line in lines if _WARNED.match(line) is None] or lines
     if len(lines) < 2:
         return "".join(lines)
+    if refused := refused_call(lines):
+        return refused
     first, rest = lines[0], lines[1:]
     announced = next((below for line, below in pairwise(rest) if _ANNOUNCED.match(line)), "")
     if announced:
