@@ -29,6 +29,7 @@ from livedbg.model import LogRecord, Severity
 from livedbg.text.commands import with_brief_commands
 from livedbg.text.demangling import demangled_symbol, short_symbol
 from livedbg.text.patterns import lazy_re
+from livedbg.text.refused_calls import refused_call
 
 _LONGEST: Final = 400
 
@@ -83,6 +84,7 @@ is_rule: Final = Words("is_rule")
 may_end_by_signal: Final = Words("may_end_by_signal")
 only_failed: Final = Words("only_failed")
 points_up: Final = Words("points_up")
+failed_in_another_process: Final = Words("failed_in_another_process")
 printed_at_an_end: Final = Words("printed_at_an_end")
 restarts: Final = Words("restarts")
 says_caught: Final = Words("says_caught")
@@ -491,6 +493,8 @@ def telling_line(message: str) -> str:
     lines = [line for line in lines if _WARNED.match(line) is None] or lines
     if len(lines) < 2:
         return "".join(lines)
+    if refused := refused_call(lines):
+        return refused
     first, rest = lines[0], lines[1:]
     announced = next((below for line, below in pairwise(rest) if _ANNOUNCED.match(line)), "")
     if announced:

@@ -73,6 +73,7 @@ _ERROR_DETAILS: Final = (
         r"Greatest (?:abs|rel)",
         r"Max (?:abs|rel)",
     ),
+    r"Invoked with(?: types)?: \S",  # of pybind11 and nanobind, below the signatures that a function has
     *(*_OF_OCAML, *_OF_RUST, _OF_OCTAVE),
 )
 _VISUAL_STUDIO: Final = r"(?:\[Inline Frame\] )?[^\s!(]{1,100}\.(?:exe|dll)!\S"

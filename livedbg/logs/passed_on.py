@@ -8,6 +8,8 @@ Invariants:
         was given one, or makes one of the type of another, passes it on: a local name may be of one that it made.
     passed_on.P2. A frame that raises what a name holds (`raise e`), or what it handles (`raise`), passes on what an
         earlier traceback of the same error shows to have come through the same function: the deeper frames are of both.
+    passed_on.P3. A function that is named for raising (`raise_or_warn`, `fail`) and raises an exception whose message
+        is what a name holds was told what to say: its caller is the place. One that writes the message is a place.
 """
 
 from __future__ import annotations
@@ -32,14 +34,24 @@ _AGAIN: Final = lazy_re(
     r"|(?:six\.)?reraise\("
 )
 
+_TOLD_BY: Final = lazy_re(
+    r"_{0,2}(?:raise|throw|fail|die|abort|panic|bail)(?:_(?!over\b|back\b|fast\b)\w{1,60}|(?:[A-Z]|ed$|ure$)\w{0,60})?$"
+)
+_AS_TOLD: Final = lazy_re(
+    r"raise (?:\w{1,40}\.){0,4}[A-Za-z_]\w{0,60}\((?:msg=|message=)?[a-z_]\w{0,40}\)"
+    r"(?: from \w{1,40})?(?:\s{0,4}#.{0,200})?$"
+)
+
 _NAMED: Final = lazy_re(r"raise(?: [a-z_]\w{0,40})?(?: from None)?(?:\s{0,4}#.{0,200})?$")
 
 
 def passes_on(frame: Frame) -> bool:
-    """Return whether a frame only passes on what failed in another one (P1)."""
+    """Return whether a frame only passes on what failed in another one (P1), or what another one says (P3)."""
     if _PLACES.search(f"/{frame.file or ''}:{frame.function}") is not None:
         return True
-    return _AGAIN.match(_shown(frame)) is not None
+    shown = _shown(frame)
+    told = _TOLD_BY.match(frame.function.rpartition(".")[2]) is not None and _AS_TOLD.match(shown) is not None
+    return told or _AGAIN.match(shown) is not None
 
 
 def with_deeper(stack: Sequence[Frame], earlier: Sequence[Frame]) -> tuple[Frame, ...]:

@@ -5,6 +5,8 @@ Invariants:
         exactly one record, without its wrappings (livedbg.logs.wrapping): these are fields of it.
     records.R2. A record's `offset` and `line` are those of its first line.
     records.R3. Lines of several ranks, hosts, containers or streams that share a log are assembled separately by these.
+    records.R4. A traceback below a warning that begins with a program's first frame, which cannot have logged that
+        warning, is a record of its own: it ended the program (livedbg.logs.shapes.is_uncaught_below).
 """
 
 from __future__ import annotations
@@ -17,7 +19,17 @@ from livedbg.logs.clock import SourceClock
 from livedbg.logs.formats import CORE, LogFormats
 from livedbg.logs.lines import Line
 from livedbg.logs.multiline import Continuation, ErrorDetails
-from livedbg.logs.shapes import IGNORED, PLAIN, SYSLOG, Header, Recogniser, guess_severity, may_hold_traceback
+from livedbg.logs.shapes import (
+    IGNORED,
+    PLAIN,
+    SYSLOG,
+    Header,
+    Recogniser,
+    guess_severity,
+    is_uncaught_below,
+    may_hold_traceback,
+)
+from livedbg.logs.tracebacks import HEADER
 from livedbg.logs.wrapping.door import FrontDoor, Plain
 from livedbg.logs.writers import NO_TAG, Tag, merged
 from livedbg.model import LogRecord, Severity
@@ -217,10 +229,14 @@ class RecordAssembler:
         if self._left:
             pending = self._returned(pending, body, header)
         if pending is not None:
+            if header is None and pending.texts[-1] == HEADER and (begun := pending.uncaught(body)) is not None:
+                self._close(pending)
+                pending = self._pending[tag] = begun
             if (header is None or pending.head) and pending.size < RECORD_LIMIT and _belongs(pending, header, body):
                 carried = header is not None and header.shape == SYSLOG  # no part of what the program wrote
                 pending.texts.append(body[header.end :] if header is not None and carried else body)
                 pending.numbers.append(number)
+                pending.newest = offset
                 pending.size += len(body) + 1
                 return False
             self._close(pending) if header is None else self._leave(pending)
@@ -304,7 +320,10 @@ def _offset(record: LogRecord) -> int:
 
 
 class _Pending:
-    __slots__ = ("_continuation", "_details", "head", "header", "numbers", "offset", "size", "tag", "texts", "wall_ns")
+    __slots__ = (
+        *("_continuation", "_details", "head", "header", "newest", "numbers", "offset", "size", "tag", "texts"),
+        "wall_ns",
+    )
 
     def __init__(
         self,
@@ -317,7 +336,7 @@ class _Pending:
         wall_ns: int | None = None,
         details: ErrorDetails,
     ) -> None:
-        self.offset = offset
+        self.offset = self.newest = offset  # of its first line, and of its last one
         self.tag = tag
         self.wall_ns = wall_ns
         self.header = header
@@ -339,6 +358,16 @@ class _Pending:
                 severe = header.severity.rank >= Severity.WARNING.rank and may_hold_traceback(header, text)
                 self._continuation = Continuation(message, header.shape, severe, self._details, header.quoted)
         return self._continuation
+
+    def uncaught(self, frame: str) -> _Pending | None:
+        """Return the record of a traceback, out of this one, if its first frame shows that it is none of it (R4)."""
+        header, above = self.header, len(self.texts) - 1
+        if header is None or not above or HEADER in self.texts[:above]:
+            return None
+        if not is_uncaught_below(header, self.texts[0], frame):
+            return None
+        number = self.numbers.pop()
+        return _Pending(self.texts.pop(), self.newest, number, None, tag=self.tag, details=self._details)
 
     @property
     def in_report(self) -> bool:

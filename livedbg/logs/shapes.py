@@ -57,6 +57,15 @@ _OF_ERROR: Final = lazy_re(
 _NO_PYTHON: Final = lazy_re(r"\.(?:cc|cpp|cu|cxx|h|hpp|ts):\d{1,9}[\]:]|\w/\w{1,200}\.py:\d{1,9}\]")
 """Places in headers of C++ loggers, and of Python's that write glog's form on each line (their paths have a `/`)."""
 
+_LOGS_FROM: Final = lazy_re(r"(?<![\w.-])(?P<file>[\w-]{1,100}\.py):\d{1,9}\b")
+_FIRST_FRAME: Final = lazy_re(
+    r'  File "(?P<path>[^"\n]{1,500})", line \d{1,9}, in (?:<module>|(?P<runs>_run_module_as_main))$'
+)
+_ENTRY: Final = lazy_re(r"/bin/[^/.]{1,100}$")
+"""Where programs begin that log nothing themselves: a package's script."""
+_PACKAGED: Final = lazy_re(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d")
+"""Modules in which no program begins: one at the head of a traceback has caught the exception."""
+
 PLAIN = "plain"
 """Name of the shape of lines without a header."""
 
@@ -235,3 +244,19 @@ def may_hold_traceback(header: Header, text: str) -> bool:
     if _NO_PYTHON.search(text, 0, header.end) is not None:
         return False
     return header.severity is not Severity.WARNING or _OF_ERROR.search(text, header.end) is not None
+
+
+def is_uncaught_below(header: Header, text: str, frame: str) -> bool:
+    """Return whether a traceback below a warning is not what that logs, by the frame that its traceback begins with.
+
+    A logged exception begins in the function that caught it, which mostly is in the file that logs; Python prints one
+    that nobody caught from the program's beginning on. Without the place of the warning, that must be no user's file.
+    """
+    first = _FIRST_FRAME.match(frame)
+    if header.severity is not Severity.WARNING or first is None:
+        return False
+    logs_from = _LOGS_FROM.search(text, 0, header.end)
+    if first["runs"] is not None or logs_from is None:
+        return first["runs"] is not None or _ENTRY.search(first["path"]) is not None
+    path = first["path"].replace("\\", "/")
+    return path.rpartition("/")[2] != logs_from["file"] and _PACKAGED.search(path) is None

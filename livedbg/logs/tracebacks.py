@@ -25,7 +25,8 @@ Invariants:
     tracebacks.T10. A dump of faulthandler that names no current thread is of a fault in a thread without Python code:
         where its main thread was is said as that, and is not the place of the fault.
     tracebacks.T11. An assertion whose message says only that something is false is told by the line that asserts it;
-        but not where that line is not whole, or only calls what asserts.
+        but not where that line is not whole, or only calls what asserts. Where the message is a dump of values alone,
+        what was asserted stands before it.
     tracebacks.F1. In plain form each line stays one line at its place, so that a line's number stays known.
 """
 
@@ -44,6 +45,7 @@ from livedbg.logs.stack_listings import native_frames
 from livedbg.model import Frame
 from livedbg.text.patterns import lazy_re
 
+HEADER: Final = "Traceback (most recent call last):"
 CUT_OFF: Final = "the traceback is cut off"
 """The message of an exception whose last line is missing."""
 UNNAMED: Final = "unknown"
@@ -106,6 +108,11 @@ SAYS_FALSE: Final = lazy_re(
 """What unittest and pytest (`bare`) say of a value alone: not of what it was."""
 _ASSERTS: Final = lazy_re(r"_{0,2}(?:assert|fail(?:Unless|If)?(?:[A-Z]\w{0,40})?$)")
 """Functions that assert something for their callers."""
+_DUMPED: Final = lazy_re(
+    r"[\[({][^\n]{0,20000}[\])}]|[A-Za-z_]\w{0,40}\([^\n]{0,20000}\)|[-+]?\d[\d.e+-]{0,40}|(?:True|False|None)"
+)
+"""A message that is the text of a value: a dict, a list, a tensor, a number; none of these says what was wrong."""
+_BRIEF_DUMP: Final = 60
 _FEW_WORDS: Final = 3
 _LIBRARIES: Final = lazy_re(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d|^<|^/.{0,300}/bin/[^/.]{1,100}$")
 _TELLING: Final = 16  # characters of a message that are no chance
@@ -211,11 +218,30 @@ def _with_condition(block: _Block) -> str:
     """Return the message, with what was asserted where that says no more than that it is false (T11)."""
     first, newline, rest = block.message.partition("\n")
     bare = first.rstrip(": ") or block.type
+    if block.type.endswith("AssertionError") and _DUMPED.fullmatch(first) is not None:
+        condition = _condition(_asserted(block.frames, False))
+        parted = ": " if len(first) <= _BRIEF_DUMP else "\n"
+        return f"{condition}{parted}{block.message}" if condition else block.message
     if bare.endswith("AssertionError"):
         condition = _asserted(block.frames, False)
         return f"{f'{bare}: ' if first else ''}{condition}{newline}{rest}" if condition else block.message
     condition = _asserted(block.frames, True) if SAYS_FALSE.fullmatch(first) else ""
     return f"{first}: {condition}{newline}{rest}" if condition else block.message
+
+
+def _condition(source: str) -> str:
+    """Return an `assert` without its message: what is before the last comma outside of brackets and quotes."""
+    depth, quote, end = 0, "", len(source)
+    for at, letter in enumerate(source):
+        if quote or letter in "\"'":
+            quote = "" if letter == quote else quote or letter
+        elif letter in "([{":
+            depth += 1
+        elif letter in ")]}":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            end = at
+    return source[:end].rstrip() if source.startswith("assert ") else ""
 
 
 def _asserted(frames: Sequence[Frame], called: bool) -> str:
@@ -506,7 +532,6 @@ BOX_END: Final = lazy_re(r"\s*[╰└+][─\-━]{10,}[╯┘+]\s*$")
 NOTEBOOK_BEGIN: Final = lazy_re(r"([A-Za-z_][\w.]*) {2,}Traceback \(most recent call last\)\s*$")
 RAY_BEGIN: Final = lazy_re(r"(?:.{0,200}: )?ray::[\w.<>:\[\]]+\(\) \(pid=\d{1,10}\b")
 
-_HEADER: Final = "Traceback (most recent call last):"
 _FILLER: Final = "    "
 _SIDES: Final = "│┃|"
 _CORNERS: Final = ("╭", "╰", "┌", "└", "+")
@@ -538,7 +563,7 @@ def plain_form(lines: Sequence[str]) -> list[str]:
     if any(NOTEBOOK_BEGIN.match(line) for line in text):
         text = _of_notebook(text)
     if any("ray::" in line for line in text):
-        text = [_HEADER if RAY_BEGIN.match(line) else line for line in text]
+        text = [HEADER if RAY_BEGIN.match(line) else line for line in text]
     return list(text)
 
 
@@ -556,7 +581,7 @@ def _unboxed(lines: Sequence[str]) -> list[str]:
     for line in lines:
         if not inside:
             inside, local, wrapped = BOX_BEGIN.match(line) is not None, False, ""
-            found.append(_HEADER if inside else line)
+            found.append(HEADER if inside else line)
             continue
         found.append(_FILLER)
         body = line.strip()
@@ -588,7 +613,7 @@ def _of_notebook(lines: Sequence[str]) -> list[str]:
         begins = NOTEBOOK_BEGIN.match(line)
         if begins is not None:
             raised, frame = begins[1], None
-            found.append(_HEADER)
+            found.append(HEADER)
             continue
         if not raised:
             found.append(line)

@@ -43,6 +43,29 @@ def test_P1_only_what_raises_the_same_exception_passes_it_on(source: str, passed
     assert NO_FRAMEWORKS.frame_of([there]) == there  # better than none
 
 
+@pytest.mark.invariant("passed_on.P3")
+@pytest.mark.parametrize(
+    ("function", "source", "passed"),
+    [
+        ("raise_or_warn", "raise ValueError(message)", True),
+        ("_fail", "raise pump.errors.TankError(msg=text) from None", True),
+        ("throwError", "raise TankError(msg)  # told", True),
+        ("Pump.fail", "raise self.failureException(msg)", True),
+        ("fail", 'raise ValueError(f"no water in {tank}")', False),  # it says what failed itself
+        ("raise_limits", "raise ValueError(tank, level)", False),
+        ("raise_limits", "level = pump(tank)", False),  # it failed as it did something
+        ("fill", "raise ValueError(message)", False),
+        ("raised_floor", "raise ValueError(message)", False),
+        ("fail_over", "raise ValueError(message)", False),
+    ],
+)
+def test_P3_what_only_raises_what_it_is_told_is_no_place(function: str, source: str, passed: bool) -> None:
+    there, caller = frame(function, "/w/tank.py", source), frame("check", "/w/run.py")
+    assert passes_on(there) is passed
+    assert (NO_FRAMEWORKS.frame_of([there, caller]) == caller) is passed
+    assert NO_FRAMEWORKS.frame_of([there]) == there
+
+
 @pytest.mark.parametrize(
     ("file", "passed"),
     [

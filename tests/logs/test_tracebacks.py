@@ -700,12 +700,20 @@ def test_of_an_exception_whose_head_is_cut_off_the_next_traceback_has_the_caller
     assert complete.type == "TankError"
 
 
+@pytest.mark.invariant("tracebacks.T11")
 @pytest.mark.parametrize(
     ("source", "raised", "message"),
     [
         ("assert n > 0", "AssertionError", "assert n > 0"),
         ("assert n > 0", "pump.FillError: AssertionError: ", "AssertionError: assert n > 0"),
         ('assert n > 0, "no tank"', "AssertionError: no tank", "no tank"),
+        ("assert fits(n, 7), sizes()", "AssertionError: {'n': 3}", "assert fits(n, 7): {'n': 3}"),
+        ('assert n in ("a, b"), n', "AssertionError: 3", 'assert n in ("a, b"): 3'),
+        ("assert full, tanks", f"AssertionError: [{'7, ' * 40}]", f"assert full\n[{'7, ' * 40}]"),
+        ("assert not lids, (", "AssertionError: [3]", "[3]"),  # more lines than one
+        ("check(lids)", "AssertionError: [3]", "[3]"),
+        ("assert n, m", "AssertionError: [3] are no lids", "[3] are no lids"),
+        ("assert n, m", "ValueError: [3]", "[3]"),
         ("raise AssertionError", "AssertionError", ""),
         ("fill(n)", "AssertionError", ""),
     ],

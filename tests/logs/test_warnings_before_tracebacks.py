@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
-from tests.logs.reading import verdict
+from tests.logs.reading import read, verdict
 
 TRACE = (
     'Traceback (most recent call last):\n  File "/w/train.py", line 9, in step\n    x = y[3]\n'
@@ -78,3 +78,41 @@ def test_an_error_after_one_that_was_ignored_counts() -> None:
     ignored = f"Exception ignored in: <function Pool.__del__ at 0x7f0d1f9a3c4d>\n{TRACE}"
     judged = verdict(STEPS + ignored + "step 91\n" + TRACE.replace("IndexError: list", "KeyError: no"))
     assert judged.state is VerdictState.CRASHED and "KeyError" in judged.sentence
+
+
+START = (
+    "Traceback (most recent call last):\n{first}"
+    '  File "/w/tank/valves.py", line 7, in <module>\n    from pump.seals import Ring\n'
+    "ModuleNotFoundError: No module named 'pump.seals'\n"
+)
+SCRIPT = '  File "/usr/local/bin/fill", line 3, in <module>\n    from tank.cli import main\n'
+MODULE = '  File "<frozen runpy>", line 198, in _run_module_as_main\n'
+USER = '  File "/w/fill.py", line 3, in <module>\n    import tank\n'
+PACKAGED = '  File "/opt/v/lib/python3.12/site-packages/tank/ops.py", line 20, in <module>\n    import pump\n'
+OWN = '  File "/w/tank/kernels.py", line 20, in <module>\n    import pump\n'
+PLACED = 'WARNING 03-01 10:00:00 [kernels.py:20] Failed to import pump._C with ImportError("no pump._C")\n'
+NAMED = "2026-01-01 10:00:01,000 - tank - WARNING - could not import pump._C: ImportError\n"
+
+
+@pytest.mark.invariant("records.R4")
+@pytest.mark.parametrize("warning, first", [(PLACED, SCRIPT), (PLACED, USER), (PLACED, MODULE), (NAMED, SCRIPT)])
+def test_a_traceback_from_the_beginning_of_the_program_is_not_what_a_warning_logs(warning: str, first: str) -> None:
+    judged = verdict(STEPS + warning + START.format(first=first))
+    assert judged.state is VerdictState.CRASHED
+    assert judged.sentence == "Crashed in valves.py:7: ModuleNotFoundError: No module named 'pump.seals'."
+    assert verdict(warning + START.format(first=first) + STEPS).state is not VerdictState.CRASHED
+
+
+@pytest.mark.invariant("records.R4")
+@pytest.mark.parametrize(
+    "warning, first", [(PLACED, OWN), (PLACED, PACKAGED), (NAMED, USER), (NAMED, OWN), (NAMED, f"\n{MODULE}")]
+)
+def test_a_traceback_that_the_warning_may_have_logged_is_no_crash(warning: str, first: str) -> None:
+    assert verdict(STEPS + warning + START.format(first=first)).state is VerdictState.UNKNOWN
+
+
+@pytest.mark.invariant("records.R2")
+def test_a_traceback_that_is_parted_from_a_warning_keeps_its_line() -> None:
+    world = read(STEPS + PLACED + START.format(first=SCRIPT))
+    hits = list(world.store.snapshot().exceptions.values())
+    assert [(hit.first_line, hit.line) for hit in hits] == [(32, 37)]

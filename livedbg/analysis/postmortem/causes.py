@@ -31,6 +31,8 @@ Invariants:
         kernel's line, if it speaks of a failure); if only aborts without a reason are, the nearest of the few lines
         above that speaks of a failure leads. Not so if a step is reported there, or if an account says that a signal
         ended the program.
+    causes.C14. Of the only error of all logs, which says that another process failed, it is said that its cause is not
+        there; not where anything else in them is more than a note.
 """
 
 from __future__ import annotations
@@ -51,7 +53,14 @@ from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
 from livedbg.logs.error_lines import EXPLICIT
-from livedbg.logs.last_words import ended_by_signal, may_end_by_signal, points_up, speaks_of_failure, step_of
+from livedbg.logs.last_words import (
+    ended_by_signal,
+    failed_in_another_process,
+    may_end_by_signal,
+    points_up,
+    speaks_of_failure,
+    step_of,
+)
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
 from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, Severity
@@ -88,6 +97,7 @@ _STANDS_FIRST: Final = "It stands first in the log."
 _ELSEWHERE: Final = "All others stand in another place."
 _WAITED: Final = "waited before that"
 _UNSEEN: Final = "Its cause is not in these logs."
+_IN_ANOTHER: Final = "Its cause is in another process, and not in these logs."
 
 
 class _Error(Struct, frozen=True):
@@ -129,7 +139,7 @@ class _Error(Struct, frozen=True):
 
 def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     """Turn findings that follow from another one into notes; the first one lists its followers."""
-    findings = _of_newest(findings, state.snapshot)
+    findings = given = _of_newest(findings, state.snapshot)
     errors = _errors_of(findings, state.snapshot)
     if errors and all(error.aborts or error.cause in _NO_CAUSES for error in errors):
         findings = _proven(findings, errors, state.snapshot)
@@ -140,6 +150,9 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     found = list(findings)
     for error in errors:
         found[error.number] = replace(error.finding, cause=error.cause, writer=error.writer)
+    if len(errors) == 1 and _is_told_of_another(errors[0], given, state.snapshot):
+        only = errors[0].number
+        found[only] = replace(found[only], sentence=f"{found[only].sentence} {_IN_ANOTHER}")
     if len(errors) < 2 or all(error.cause is None for error in errors):
         return found
     times = _Times(errors)
@@ -176,6 +189,15 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     amounts_to = VerdictState.DIVERGED if differs else chief.state
     chief = replace(chief, writer=owner or chief.writer, state=amounts_to)
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
+
+
+def _is_told_of_another(error: _Error, findings: Sequence[Finding], snapshot: Snapshot) -> bool:
+    """Return whether an error only says that another process failed, and nothing else in the logs tells how (C14)."""
+    said = error.finding.sentence
+    others = [one for one in findings if one.sentence != said]
+    notes = len(others) < len(findings) and all(one.severity.rank < Severity.WARNING.rank for one in others)
+    alone = sum(source.errors for source in snapshot.log_sources.values()) < 2
+    return notes and alone and failed_in_another_process(said)
 
 
 def _proven(findings: Sequence[Finding], accounts: Sequence[_Error], snapshot: Snapshot) -> Sequence[Finding]:
