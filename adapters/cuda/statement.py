@@ -87,9 +87,9 @@ _HOST_OLD: Final = lazy_re(
     r"\[0x(?P<address>[0-9a-fA-F]{1,16})\]$"
 )
 _HOST: Final = lazy_re(
-    r"(?P<function>.{0,4000}?)(?: in (?P<file>[^\[\]]{1,500}):(?P<line>\d{1,18}))?"
+    r"(?P<function>.{0,1500}?)(?: in (?P<file>[^\[\]]{1,500}):(?P<line>\d{1,18}))?"
     r" ?\[0x(?P<address>[0-9a-fA-F]{1,16})\]"
-    r"(?: in (?P<module>\S.{0,4000}))?$"
+    r"(?: in (?P<module>\S.{0,1500}))?$"
 )
 
 
