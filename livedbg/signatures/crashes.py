@@ -145,7 +145,7 @@ class TestRun(Struct):
         headed: whether a runner has said anything else: its report is no such piece.
         heading: the test that a heading of Catch2 names so far; None outside of one.
         summary: the final line that reports failed tests; "" before it.
-        counted: whether that line is of a program that counts results of its own, and may go on.
+        counted: whether the program itself says what failed or how many: it may go on.
         again: whether a run ended just before, whose tests may be listed once more.
         ended: whether a test has failed for a known reason: the run, too, if nothing follows.
         named: whether its runner has said so: the run, too, whatever follows of its tests.
@@ -236,8 +236,8 @@ class TestRun(Struct):
         self.over = (self.over or ends_tests(text)) and not self.goes_on
         self.summary = told.get("summary", "") or (told.get("closing", "") if self.failed and not self.again else "")
         counts = found["summary"].facts.values if "summary" in found else {}
-        self.counted = bool(counts.get("goes_on"))
-        if self.counted and not (counts.get("tests") or self.failed):
+        self.counted = bool((counts or named).get("goes_on"))
+        if counts.get("goes_on") and not (counts.get("tests") or self.failed):
             self.summary = ""
 
     def _begin(self, told: Mapping[str, str]) -> None:
@@ -490,7 +490,7 @@ class CrashDecoder(LogDecoder):
             self._runs[of] = TestRun(again=True, over=True, told=told, unended=unended)
             yield ExceptionSeen(hit=hit, **stamp)
         elif run.ended and run.told is None:
-            hit = self._hit(record, run.said(), None)
+            hit = replace(self._hit(record, run.said(), None), logged=run.counted)
             self._seen.pop(hit.id.rpartition("/")[2], None)
             (self._nameless.discard if run.named else self._nameless.add)(of)
             self._ended[of] = replace(hit, id=self._told.setdefault(of, hit.id))

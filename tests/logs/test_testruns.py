@@ -626,6 +626,8 @@ def test_other_results_of_lit_fail_nothing(text: str) -> None:
         ("requests: passed=98 failed=2\n", "unknown", ""),
         ("step 1 loss 3\nValidation FAILED\nstep 2 loss 2\n", "unknown", ""),  # the program goes on
         ("[1/2] fill: FAIL\n[2/2] drain: PASS\n", "unknown", ""),
+        ("fill  OK\ndrain  FAIL  litres are left\n", "crashed", "drain: litres are left"),
+        ("fill  OK\ndrain  FAIL  litres are left\nfilled tank 1\nfilled tank 2\n", "unknown", ""),  # a check of health
         ("OK=0 FAIL=0 SKIP=3\n", "unknown", ""),
     ],
 )

@@ -83,7 +83,8 @@ class _Spot(Struct, frozen=True):
 
     Attributes:
         logged: it was caught, and a logger wrote it.
-        caught: the lines right above announce a retry, or mark it as expected.
+        caught: the lines right above announce a retry, or mark it as expected; or it is a row of a program's own
+            results, below which nothing says that any failed.
         over: its program writes nothing more: a run of tests, at its end.
     """
 
@@ -192,7 +193,14 @@ class _Kept:
         if found is None:
             caught = _is_caught(hit, snapshot)
             over = hit.catchpoint == f"log: {FAILED_TESTS}"
-            spot = _Spot(hit.source or "", hit.line or 0, hit.at_wall_ns, logged=hit.logged, caught=caught, over=over)
+            spot = _Spot(
+                hit.source or "",
+                hit.line or 0,
+                hit.at_wall_ns,
+                logged=hit.logged,
+                caught=caught or (over and hit.logged and bool(hit.message) and not hit.related),
+                over=over,
+            )
             found = _in_passed(spot.source, (hit.raised_line or hit.first_line or spot.line,), snapshot)
             found = self._after[hit.id] = found or _after(spot, snapshot, None)
         return found
