@@ -304,3 +304,27 @@ def test_two_processes_whose_dumps_stand_in_one_log_are_both_told() -> None:
     assert said.startswith("Crashed in fill (fill.py:9): Fatal Python error: Bus error.")
     assert "Another process crashed, too, in drain (drain.py:9): Fatal Python error: Bus error." in said
     assert "Another" not in verdict(dump.format("fill")).sentence
+
+
+_GDB = "Program received signal SIGSEGV, Segmentation fault.\n0x000055 in fill () at a.c:3\n(gdb) c\nContinuing.\n"
+_LLDB = (
+    "* thread #1, stop reason = EXC_BAD_ACCESS (code=1, address=0x0)\n    frame #0: 0x0000000100003f50 a.out`fill at a.c:3\n"
+    "(lldb) c\nProcess 12 resuming\n"
+)
+_PAUSED = 'Exception has occurred: ValueError\nno lid\n  File "/w/a.py", line 7, in fill\n    raise ValueError(lid)\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "state"),
+    [
+        (f"{_GDB}[Inferior 1 (process 12) exited normally]\n", "exited"),
+        (f"{_GDB}Program terminated with signal SIGSEGV, Segmentation fault.\n", "crashed"),
+        (f"{_LLDB}Process 12 exited with status = 0 (0x00000000)\n", "exited"),
+        (f"{_LLDB}Process 12 exited with status = 9 (0x00000009)\n", "crashed"),
+        (f"{_PAUSED}ValueError: no lid\n", "crashed"),
+        (f"{_PAUSED}ValueError: no lid\n" + "".join(f"filled tank {n}\n" for n in range(6)), "unknown"),
+    ],
+)
+def test_a_stop_in_a_debugger_after_which_the_program_went_on_is_no_crash(text: str, state: str) -> None:
+    seen = verdict(f"filling\n{text}")
+    assert seen.state == state, seen.sentence
