@@ -1,9 +1,9 @@
-"""How far a run was when its log ends: the last step of a training, or of a build; or that a server has started.
+"""Find the last progress in a log without an outcome: the step of a training or a build, or a started server.
 
 Invariants:
-    reached.R1. A number is progress only if it rose in the log, by one writer; what stands still, or is said once, is
-        none.
-    reached.R2. A server that starts to listen is said where no progress is, and no later line says that it stops.
+    reached.R1. A number counts as progress only if it rose in one writer's lines. One that stays the same, or is
+        printed once, does not.
+    reached.R2. Without progress, the last server start is reported, unless a later line says that it shuts down.
 """
 
 from __future__ import annotations

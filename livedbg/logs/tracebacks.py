@@ -22,8 +22,8 @@ Invariants:
     tracebacks.T8. The stack has the callers of a consequence only if some of them may be the user's own code.
     tracebacks.T9. An exception's line right above the words that link it to the next traceback is what is left of its
         own: the frames of the next one are its callers.
-    tracebacks.T10. A dump of faulthandler that names no current thread is of a fault in a thread without Python code:
-        where its main thread was is said as that, and is not the place of the fault.
+    tracebacks.T10. If a faulthandler dump names no current thread, the fault was in a native thread: the position of
+        the main thread is reported as such, not as the place of the fault.
     tracebacks.T11. An assertion whose message says only that something is false is told by the line that asserts it;
         but not where that line is not whole, or only calls what asserts. Where the message is a dump of values alone,
         what was asserted stands before it.

@@ -308,8 +308,8 @@ def test_two_processes_whose_dumps_stand_in_one_log_are_both_told() -> None:
 
 _GDB = "Program received signal SIGSEGV, Segmentation fault.\n0x000055 in fill () at a.c:3\n(gdb) c\nContinuing.\n"
 _LLDB = (
-    "* thread #1, stop reason = EXC_BAD_ACCESS (code=1, address=0x0)\n    frame #0: 0x0000000100003f50 a.out`fill at a.c:3\n"
-    "(lldb) c\nProcess 12 resuming\n"
+    "* thread #1, stop reason = EXC_BAD_ACCESS (code=1, address=0x0)\n"
+    "    frame #0: 0x0000000100003f50 a.out`fill at a.c:3\n(lldb) c\nProcess 12 resuming\n"
 )
 _PAUSED = 'Exception has occurred: ValueError\nno lid\n  File "/w/a.py", line 7, in fill\n    raise ValueError(lid)\n'
 
