@@ -606,3 +606,12 @@ def test_W3_a_wait_for_as_long_as_a_number_can_say(innermost: str, limit: str, w
     said = verdict(stack).sentence
     assert (", without a time limit" in said) is waits
     assert said.startswith("A stack printed: a thread ")
+
+
+def test_a_fault_of_the_kernel_is_told_and_ends_no_run_that_it_is_not_known_to_have_ended() -> None:
+    """A kernel's log goes on, and other programs with it."""
+    fault = "[ 100.000001] BUG: kernel NULL pointer dereference, address: 0000000000000040\n"
+    on = "".join(f"[ {hour}000.1] usb 1-{hour}: new high-speed USB device number {hour}\n" for hour in range(1, 8))
+    for text in (fault, fault + on):
+        seen = verdict(text)
+        assert seen.state == "unknown" and seen.sentence.startswith("The kernel faulted (oops)"), seen.sentence
