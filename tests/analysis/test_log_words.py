@@ -18,7 +18,7 @@ STEPS = "".join(f"step {number} loss 0.1\n" for number in range(3))
     [
         ({}, "No log was found in {folder}."),
         ({"run.log": ""}, "1 log, and no line in it."),
-        ({"run.log": STEPS}, "No errors in 1 log, but no completion message either: the outcome is unknown."),
+        ({"run.log": STEPS}, "No known error in 1 log, and no completion message: the outcome is unknown."),
     ],
 )
 def test_it_is_never_said_that_all_is_well(logs: dict[str, str], sentence: str, tmp_path: Path) -> None:

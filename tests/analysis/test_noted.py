@@ -16,7 +16,7 @@ W1101 10:00:01.222000 3111 torch/_dynamo/convert_frame.py:1016] [0/8] torch._dyn
 W1101 10:00:01.222000 3111 torch/_dynamo/convert_frame.py:1016] [0/8]    function: 'attend' (/w/net.py:14)
 W1101 10:00:01.222000 3111 torch/_dynamo/convert_frame.py:1016] [0/8]    last reason: 0/7: len(past) == 7
 """
-UNKNOWN = "No errors in 1 log, but no completion message either: the outcome is unknown."
+UNKNOWN = "No known error in 1 log, and no completion message: the outcome is unknown."
 
 
 @pytest.mark.invariant("verdict.V3")

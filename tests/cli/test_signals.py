@@ -19,7 +19,7 @@ from tests.conftest import eventually
 HANGS = """
 import os, signal, time
 import livedbg.commands.signals as signals
-signals._CLEAN_UP_S = 0.3
+signals._QUITTING_S = 0.3
 
 def clean_up_that_never_ends():
     time.sleep(600)

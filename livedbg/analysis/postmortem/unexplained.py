@@ -46,10 +46,10 @@ def logs_said(snapshot: Snapshot) -> str:
     older = older_logs(snapshot)
     logs = many(len(sources) - len(older), "log") + (" of the newest run" if older else "")
     if any(source.pending for source in sources.values()):
-        return f"The outcome is unknown: {not_read(snapshot)}; no errors in the rest of {logs}."
+        return f"The outcome is unknown: {not_read(snapshot)}; no known error in the rest of {logs}."
     if snapshot.exceptions or any(one.severity.rank >= Severity.WARNING.rank for one in snapshot.diagnostics.values()):
         return f"No error in {logs} is known to have ended the run, and no line says that it completed."
-    unknown = f"No errors in {logs}, but no completion message either: the outcome is unknown"
+    unknown = f"No known error in {logs}, and no completion message: the outcome is unknown"
     return sentences(unknown, tests_open(snapshot) or reached_said(snapshot))
 
 

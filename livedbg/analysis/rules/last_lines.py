@@ -744,7 +744,7 @@ class SpokenFailures:
             rule=self.name,
             severity=Severity.INFO,
             sentence=(
-                f"No errors in {logs}, but {len(found):,} {speak} of a failure, {first}. The outcome is unknown."
+                f"No known error in {logs}, but {len(found):,} {speak} of a failure, {first}. The outcome is unknown."
             ),
             evidence=shows,
             state=VerdictState.UNKNOWN,
