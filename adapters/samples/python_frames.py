@@ -85,7 +85,7 @@ class PythonFrames:
         if reader is None or state is None:
             return {}
         before = procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat")
-        loops = reader[2].ending(state, self._sources.setdefault(pid, Sources(pid)).spans)
+        loops = reader[2].ending(state, self._sources.setdefault(pid, Sources(pid)).loops)
         return loops if procfs.read_file(f"/proc/{pid}/task/{tid}/schedstat") == before or not asleep else None
 
     def steps(self, pid: int, tid: int) -> tuple[Code, tuple[int, ...]] | None:
@@ -97,7 +97,7 @@ class PythonFrames:
         reader, state = self._readers.get(pid), self._states.get(pid, {}).get(own_tid(pid, tid))
         if reader is None or state is None:
             return None
-        return reader[2].steps(state, self._sources.setdefault(pid, Sources(pid)).spans)
+        return reader[2].steps(state, self._sources.setdefault(pid, Sources(pid)).loops)
 
     def named(self, pid: int, places: tuple[PyPlace, ...]) -> PyFrames | None:
         """Return the frames at places read a moment ago; None if one of them was no frame."""

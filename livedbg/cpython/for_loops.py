@@ -23,13 +23,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from livedbg.cpython.call_frames import FrameLocals
 from livedbg.cpython.event_loops import EventLoops, LoopTask, callbacks, read_loops
 from livedbg.cpython.heap import HeapReader
 from livedbg.cpython.loop_modules import LoopModules
-from livedbg.cpython.loop_source import STANDARD_LIBRARY, SourceLoop, Span, loops_around
+from livedbg.cpython.loop_source import STANDARD_LIBRARY, SourceLoop
 from livedbg.cpython.objects import Code, ObjectReader, is_pointer
 from livedbg.cpython.threads import PyFrame, ThreadReader
 from livedbg.linux import memory
@@ -52,6 +52,9 @@ _REVERSED, _SLICE, _FILTER = "list_reverseiterator", "itertools.islice", "filter
 _DICTS: Final = frozenset({"dict_keyiterator", "dict_valueiterator", "dict_itemiterator"})
 _TUPLES: Final = {"zip": 1, "map": 0}
 """Which word, from 16 on, has the tuple of iterators that another one walks."""
+
+LoopsAt: TypeAlias = Callable[[str, int], Sequence[SourceLoop] | None]
+"""The loops around a line of a file, outermost first; None if the file can't be read."""
 
 
 class ForLoop(NamedTuple):
@@ -101,13 +104,13 @@ class ForLoopReader:
         found = [loop for frame in reversed(frames) for loop in self._of_frame(frame)]
         return tuple({loop.iterator: loop for loop in reversed(found)}.values())[::-1]  # of equal ones, the outermost
 
-    def ending(self, state: int, source: Callable[[str], Sequence[Span] | None]) -> dict[int, tuple[ForLoop, ...]]:
+    def ending(self, state: int, source: LoopsAt) -> dict[int, tuple[ForLoop, ...]]:
         """Return the loops of a thread that only their own end ends, outermost first (E1).
 
         Those of the thread itself have the key 0, those of each task of its event loop the task's address.
 
         Args:
-            source: returns the source of a file.
+            source: returns the loops around a line of a file.
 
         Raises:
             OSError: the process is gone.
@@ -121,11 +124,11 @@ class ForLoopReader:
             found |= {task.address: self._of_task(task, source) for task in self._tasks(state)}
         return {key: loops for key, loops in found.items() if loops}
 
-    def steps(self, state: int, source: Callable[[str], Sequence[Span] | None]) -> tuple[Code, tuple[int, ...]] | None:
+    def steps(self, state: int, source: LoopsAt) -> tuple[Code, tuple[int, ...]] | None:
         """Return the innermost function of a thread in a steady loop, and where it is; None if it may wait (E3).
 
         Args:
-            source: returns the source of a file.
+            source: returns the loops around a line of a file.
 
         Raises:
             OSError: the process is gone.
@@ -163,13 +166,11 @@ class ForLoopReader:
         )
         return any(kind != ("builtin_function_or_method", "set") for kind in kinds)
 
-    def _of_task(self, task: LoopTask, source: Callable[[str], Sequence[Span] | None]) -> tuple[ForLoop, ...]:
+    def _of_task(self, task: LoopTask, source: LoopsAt) -> tuple[ForLoop, ...]:
         frames = [one for one in reversed(task.chain.frames) if one.slots]  # it ends with what it awaits
         return self._ending([(PyFrame(one.code, 0, one.slots, len(one.slots) - 1), one.line) for one in frames], source)
 
-    def _ending(
-        self, frames: Sequence[tuple[PyFrame, int]], source: Callable[[str], Sequence[Span] | None]
-    ) -> tuple[ForLoop, ...]:
+    def _ending(self, frames: Sequence[tuple[PyFrame, int]], source: LoopsAt) -> tuple[ForLoop, ...]:
         found: list[ForLoop] = []
         for _, loop, read in self._around(frames, source):
             if loop is None or not loop.ends:
@@ -178,17 +179,16 @@ class ForLoopReader:
         return tuple(found)
 
     def _around(
-        self, frames: Sequence[tuple[PyFrame, int]], source: Callable[[str], Sequence[Span] | None]
+        self, frames: Sequence[tuple[PyFrame, int]], source: LoopsAt
     ) -> Iterator[tuple[PyFrame, SourceLoop | None, list[ForLoop]]]:
         """Yield each loop that frames are in, outermost first, with what is read of it; None without a source."""
         for frame, line in frames:
             if STANDARD_LIBRARY.search(frame.code.file):
                 continue
-            spans = source(frame.code.file)
-            if spans is None:
+            around = source(frame.code.file, line)
+            if around is None:
                 yield frame, None, []
                 return
-            around = loops_around(spans, line)
             read = self._of_frame(frame) if around else []
             if len(read) != sum(loop.is_for for loop in around):
                 read = []  # not known which is which

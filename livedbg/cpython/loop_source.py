@@ -29,6 +29,7 @@ Invariants:
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -112,68 +113,65 @@ class _Test(NamedTuple):
     orders: bool  # and does not ask whether they are equal
 
 
-class Span(NamedTuple):
-    """The lines of a loop, of a function or class (`loop` is None), or of a wait for a flag (`pauses`).
+class Around(NamedTuple):
+    """What is around a line, in its function.
 
-    `other` are those of a loop's `else`.
+    Attributes:
+        loops: outermost first.
+        pauses: its statement only waits for a flag, or returns what that said (X6).
     """
 
-    first: int
-    last: int
-    loop: SourceLoop | None = None
-    other: range = range(0)
+    loops: tuple[SourceLoop, ...] = ()
     pauses: bool = False
 
 
-def spans_of(tree: ast.Module) -> tuple[Span, ...]:
-    """Return the loops, functions and classes of a file, each before those inside of it."""
-    return tuple(_spans(tree.body, _flags_of(tree)))
+def around(tree: ast.Module, line: int, flags: Collection[str] | None = None) -> Around:
+    """Return what is around a line of a file.
 
-
-def _spans(nodes: Sequence[ast.AST], flags: Collection[str]) -> Iterator[Span]:
-    for node in nodes:
-        first, last = getattr(node, "lineno", 0), getattr(node, "end_lineno", 0) or 0
+    Args:
+        tree: the file.
+        line: counted from 1.
+        flags: `flags_of` the file, where known.
+    """
+    loops: list[SourceLoop] = []
+    pauses = False
+    for node in _down_to(tree.body, line):
         if isinstance(node, _FUNCTIONS):
-            yield Span(first, last)
+            loops.clear()
         elif isinstance(node, _LOOPS):
-            lines = [line for one in node.orelse for line in (one.lineno, (one.end_lineno or 0) + 1)]
-            yield Span(first, last, _loop(node, flags), range(min(lines), max(lines)) if lines else range(0))
-        elif isinstance(node, (ast.Expr, ast.Return)) and node.value is not None and _waits_to_stop(node.value):
-            yield Span(first, last, pauses=True)
-        yield from _spans(list(_statements(node)), flags)
+            if not any(_holds(one, line) for one in node.orelse):
+                loops.append(_loop(node, flags_of(tree) if flags is None else flags))
+        elif isinstance(node, (ast.Expr, ast.Return)) and node.value is not None:
+            pauses = pauses or _waits_to_stop(node.value)
+    return Around(tuple(loops), pauses)
 
 
-def loops_around(spans: Sequence[Span], line: int) -> list[SourceLoop]:
-    """Return the loops around a line in its function, outermost first."""
-    found: list[SourceLoop] = []
-    for span in spans:
-        if span.first <= line <= span.last and not span.pauses:
-            if span.loop is None:
-                found.clear()
-            elif line not in span.other:
-                found.append(span.loop)
-    return found
+def _down_to(nodes: Iterable[ast.AST], line: int) -> Iterator[ast.AST]:
+    """Yield the statements that hold a line, each before those inside of it."""
+    for node in nodes:
+        if _holds(node, line):
+            yield node
+            yield from _down_to(_statements(node), line)
 
 
-def way_of(spans: Sequence[Span], line: int) -> LoopWay | None:
+def _holds(node: ast.AST, line: int) -> bool:
+    return getattr(node, "lineno", 0) <= line <= (getattr(node, "end_lineno", 0) or 0)
+
+
+def way_of(loops: Iterable[SourceLoop], line: int) -> LoopWay | None:
     """Return how the loops around a line go on; None without a loop."""
-    around = [loop for loop in loops_around(spans, line) if loop.polls or not loop.yields]
-    if not around:
+    own = [loop for loop in loops if loop.polls or not loop.yields]
+    if not own:
         return None
-    if line in around[-1].pauses:
+    if line in own[-1].pauses:
         return LoopWay.PAUSES
-    if any(loop.polls for loop in around):
+    if any(loop.polls for loop in own):
         return LoopWay.POLLS
-    if not all(line in loop.rests for loop in around):
+    if not all(line in loop.rests for loop in own):
         return LoopWay.UNKNOWN
-    if not any(loop.endless for loop in around):
+    if not any(loop.endless for loop in own):
         return LoopWay.ENDS
-    return LoopWay.WORKS if any(loop.works for loop in around) else LoopWay.RESTS
-
-
-def pauses_at(spans: Sequence[Span], line: int) -> bool:
-    """Return whether a statement at a line only waits for a flag, or returns what that said (X6)."""
-    return any(span.pauses and span.first <= line <= span.last for span in spans)
+    return LoopWay.WORKS if any(loop.works for loop in own) else LoopWay.RESTS
 
 
 def _statements(node: ast.AST) -> Iterator[ast.AST]:
@@ -308,7 +306,7 @@ def _exits(nodes: Sequence[ast.AST], test: ast.expr | None, *, inside: bool) -> 
             yield from _exits(list(_statements(node)), None, inside=inside)
 
 
-def _flags_of(tree: ast.AST) -> frozenset[str]:
+def flags_of(tree: ast.AST) -> frozenset[str]:
     """Return the variables that a file sets to True or False: `stop`, `self.stop`."""
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -325,7 +323,7 @@ def _rests_of(
 
     Args:
         exits: the conditions of its ways out (None: without one).
-        flags: `_flags_of` its file.
+        flags: `flags_of` its file.
     """
     taken, own, once = dict(_taken(loop.body)), _own(loop), dict(_assigned_once(loop))
 
@@ -510,6 +508,8 @@ def _each_round(nodes: Sequence[ast.stmt]) -> Iterator[ast.AST]:
 
 
 _LARGEST: Final = 1 << 20
+_KEPT: Final = 4
+"""How many parsed files of a process are kept: a tree takes some hundred times the memory of its text."""
 _COMMAND: Final = "<string>"
 """The file that Python names for `-c` (and for `exec` of a string, which is as rare in such a program)."""
 
@@ -544,12 +544,11 @@ class Ahead(NamedTuple):
 
 
 class SourceFile(NamedTuple):
-    """What is kept of a file: its loops, functions and methods (first, last line, name), and what a line names.
+    """What is named in a file: its functions and methods (first, last line, name), and what a line names.
 
     `rounds` are the loops by first and last line, each with the lines that each round of it comes to (X5).
     """
 
-    spans: tuple[Span, ...]
     rounds: tuple[tuple[int, int, frozenset[int]], ...]
     functions: tuple[tuple[int, int, str], ...]
     methods: tuple[tuple[int, int, str], ...]
@@ -591,7 +590,6 @@ def file_of(tree: ast.Module) -> SourceFile:
     loops = (one for one in nodes if isinstance(one, _LOOPS))
     rounds = ((one.lineno, one.end_lineno or one.lineno, _lines(_each_round([one]))) for one in loops)
     return SourceFile(
-        spans=spans_of(tree),
         rounds=tuple(sorted(rounds, key=lambda one: one[:2])),
         functions=tuple(one for method, one in known if not method),
         methods=tuple(one for method, one in known if method),
@@ -606,36 +604,55 @@ def _before_dot(node: ast.expr) -> str:
     return f".{node.attr}" if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+class _Parsed:
+    """A file that was parsed."""
+
+    def __init__(self, tree: ast.Module) -> None:
+        self.tree = tree
+
+    @functools.cached_property
+    def flags(self) -> frozenset[str]:
+        return flags_of(self.tree)
+
+    @functools.cached_property
+    def named(self) -> SourceFile:
+        return file_of(self.tree)
+
+
 class Sources:
-    """The sources of one process; each is read once."""
+    """The sources of one process; what was asked of one is kept, of the files only the last few."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._files: dict[str, SourceFile | None] = {}
+        self._parsed = functools.lru_cache(maxsize=_KEPT)(self._read)
+        self._around: dict[tuple[str, int], Around | None] = {}
 
-    def spans(self, file: str) -> tuple[Span, ...] | None:
-        """Return the loops of a file that a code object names; None if it can't be read or was changed."""
-        known = self._file(file)
-        return known.spans if known is not None else None
+    def around(self, file: str, line: int) -> Around | None:
+        """Return what is around a line of a file that a code object names; None if it can't be read or was changed."""
+        key = (file, line)
+        if key not in self._around:
+            known = self._parsed(file)
+            self._around[key] = None if known is None else around(known.tree, line, known.flags)
+        return self._around[key]
+
+    def loops(self, file: str, line: int) -> tuple[SourceLoop, ...] | None:
+        """Return the loops around a line, outermost first; None as above."""
+        found = self.around(file, line)
+        return None if found is None else found.loops
 
     def names_ahead(self, file: str, line: int) -> Ahead:
         """Return what a file names in the code ahead of a line, also in functions of it that are named there.
 
         What runs ahead of a line: the outermost loop of its function around it, or what is behind it in that function.
         """
-        known = self._file(file)
-        return known.names_ahead(line) if known is not None else Ahead()
+        known = self._parsed(file)
+        return known.named.names_ahead(line) if known is not None else Ahead()
 
-    def _file(self, file: str) -> SourceFile | None:
-        if file not in self._files:
-            self._files[file] = None
-            with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
-                self._files[file] = self._read(file)
-        return self._files[file]
-
-    def _read(self, file: str) -> SourceFile | None:
-        if file == _COMMAND:
-            text: str | bytes | None = command_of(procfs.command_line(self._pid))
-        else:
-            text = target_files.read_since_start(self._pid, file, _LARGEST) if file.endswith(".py") else None
-        return file_of(ast.parse(text)) if text is not None else None
+    def _read(self, file: str) -> _Parsed | None:
+        with suppress(OSError, ValueError, SyntaxError, RecursionError, MemoryError):
+            if file == _COMMAND:
+                text: str | bytes | None = command_of(procfs.command_line(self._pid))
+            else:
+                text = target_files.read_since_start(self._pid, file, _LARGEST) if file.endswith(".py") else None
+            return _Parsed(ast.parse(text)) if text is not None else None
+        return None

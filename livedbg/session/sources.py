@@ -19,7 +19,7 @@ from typing import Final
 from msgspec import structs
 
 from livedbg.analysis.user_code import Inside
-from livedbg.cpython.loop_source import STANDARD_LIBRARY, Sources, pauses_at, way_of
+from livedbg.cpython.loop_source import STANDARD_LIBRARY, Sources, way_of
 from livedbg.linux import procfs
 from livedbg.model import Frame, LoopWay, Stack
 from livedbg.session.rulebook import user_code
@@ -85,7 +85,8 @@ class StackSources:
             return False
         if self._way_at(pid, True, frame.file, frame.line) is not None:
             return False
-        return pauses_at(self._loops.setdefault(pid, Sources(pid)).spans(frame.file) or (), frame.line)
+        around = self._loops.setdefault(pid, Sources(pid)).around(frame.file, frame.line)
+        return around is not None and around.pauses
 
     def _way_of_loops(self, pid: int, frames: Sequence[Frame]) -> LoopWay:
         ends = LoopWay.ONCE
@@ -107,8 +108,8 @@ class StackSources:
             if len(self._ways) >= _MOST:
                 self._ways.clear()
             if python:
-                spans = self._loops.setdefault(pid, Sources(pid)).spans(file)
-                self._ways[key] = way_of(spans, line) if spans is not None else LoopWay.UNKNOWN
+                loops = self._loops.setdefault(pid, Sources(pid)).loops(file, line)
+                self._ways[key] = way_of(loops, line) if loops is not None else LoopWay.UNKNOWN
             else:
                 self._ways[key] = self._c_loops.setdefault(pid, CSources(pid)).way(file, line)
         return self._ways[key]

@@ -27,7 +27,8 @@ def test_P1_it_is_shown_and_its_end_is_not_known(line: str, tmp_path: Path) -> N
     found = look(tmp_path, {"run.log": f"{STEPS}{line}\n"})
     assert found.verdict.state is VerdictState.UNKNOWN
     assert found.verdict.sentence == (
-        f"No known error in 1 log, but 1 line speaks of a failure, at run.log:4: {line.strip()}. The outcome is unknown."
+        f"No known error in 1 log, but 1 line speaks of a failure, at run.log:4: {line.strip()}. "
+        "The outcome is unknown."
     )
     (finding,) = found.findings.values()
     assert finding.evidence[0].text == line.strip()
@@ -46,8 +47,8 @@ def test_of_those_that_stand_together_at_the_end_the_first_is_said(tmp_path: Pat
     old = "failed to open libpump.so, built without it\n"
     found = look(tmp_path, {"run.log": old + STEPS * 9 + "the pump has failed\nso the valve failed\n"})
     assert found.verdict.sentence == (
-        "No known error in 1 log, but 3 lines speak of a failure, the first of the last ones at run.log:29: the pump has "
-        "failed. The outcome is unknown."
+        "No known error in 1 log, but 3 lines speak of a failure, the first of the last ones at run.log:29: the pump "
+        "has failed. The outcome is unknown."
     )
 
 

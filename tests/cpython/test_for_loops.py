@@ -33,7 +33,7 @@ class Reading:
         return ForLoopReader(self._reader).loops(self._state)
 
     def steps(self) -> tuple[Code, tuple[int, ...]] | None:
-        return ForLoopReader(self._reader).steps(self._state, self._sources.spans)
+        return ForLoopReader(self._reader).steps(self._state, self._sources.loops)
 
 
 @PYTHONS

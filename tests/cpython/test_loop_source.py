@@ -10,7 +10,8 @@ from textwrap import dedent, indent
 
 import pytest
 
-from livedbg.cpython.loop_source import SourceLoop, Sources, command_of, loops_around, spans_of
+from livedbg.cpython import loop_source
+from livedbg.cpython.loop_source import SourceLoop, Sources, command_of
 
 POLLS = SourceLoop(True, False, polls=True)
 COUNTS = SourceLoop(False, False, "k", "n", polls=True)
@@ -20,7 +21,7 @@ def around(source: str) -> list[SourceLoop]:
     """The loops around the line with `HERE`, of a function's body."""
     text = "def f(n, ready, self):\n" + indent(dedent(source).strip(), "    ") + "\n"
     line = next(number for number, one in enumerate(text.splitlines(), 1) if "HERE" in one)
-    found = loops_around(spans_of(ast.parse(text)), line)
+    found = loop_source.around(ast.parse(text), line).loops
     return [loop._replace(rests=frozenset(), pauses=frozenset()) for loop in found]
 
 
@@ -94,11 +95,11 @@ def test_a_file_that_was_changed_later_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "job.py"
     file.write_text("pass\n")
     os.utime(file, (time.time() + 60, time.time() + 60))
-    assert Sources(os.getpid()).spans(str(file)) is None
+    assert Sources(os.getpid()).loops(str(file), 1) is None
     os.utime(file, (1.0, 1.0))
-    assert Sources(os.getpid()).spans(str(file)) is not None
+    assert Sources(os.getpid()).loops(str(file), 1) is not None
     (tmp_path / "job.txt").write_text("pass\n")
-    assert Sources(os.getpid()).spans(str(tmp_path / "job.txt")) is None
+    assert Sources(os.getpid()).loops(str(tmp_path / "job.txt"), 1) is None
 
 
 @pytest.mark.invariant("loop_source.X7")

@@ -7,23 +7,24 @@ from textwrap import dedent, indent
 
 import pytest
 
-from livedbg.cpython.loop_source import Span, pauses_at, spans_of, way_of
+from livedbg.cpython.loop_source import Around, around, way_of
 from livedbg.model import LoopWay
 
 ENDLESS, ENDS, POLLS, NOTHING = LoopWay.RESTS, LoopWay.ENDS, LoopWay.POLLS, LoopWay.UNKNOWN
 FLAGS = "stop = False\nrunning = []\ndef told(self):\n    self.running = True\n"
 
 
-def here(source: str) -> tuple[tuple[Span, ...], int]:
-    """The loops of a file with a function, and the line with `HERE`."""
+def here(source: str) -> tuple[Around, int]:
+    """What is around the line with `HERE` in a function of a file, and that line."""
     text = FLAGS + "def f(self, q, done):\n" + indent(dedent(source).strip(), "    ") + "\n"
     line = next(number for number, one in enumerate(text.splitlines(), 1) if "HERE" in one)
-    return spans_of(ast.parse(text)), line
+    return around(ast.parse(text), line), line
 
 
 def way(source: str) -> LoopWay | None:
     """How the loop around the line with `HERE` goes on, in a function."""
-    return way_of(*here(source))
+    found, line = here(source)
+    return way_of(found.loops, line)
 
 
 @pytest.mark.invariant("loop_source.X4", "loop_source.X3")
@@ -171,4 +172,4 @@ def test_X6_a_wait_to_be_told_to_stop(source: str, expected: LoopWay | None) -> 
     ],
 )
 def test_X6_a_statement_that_only_waits_to_be_told_to_stop(source: str, pauses: bool) -> None:
-    assert way(source) is None and pauses_at(*here(source)) is pauses
+    assert way(source) is None and here(source)[0].pauses is pauses

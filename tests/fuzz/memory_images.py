@@ -26,7 +26,7 @@ from livedbg.cpython.call_frames import CallFrames
 from livedbg.cpython.exception_message import ExceptionTypes, Kinds, message_of
 from livedbg.cpython.for_loops import ForLoopReader
 from livedbg.cpython.interpreter import Interpreter, find_interpreter
-from livedbg.cpython.loop_source import spans_of
+from livedbg.cpython.loop_source import around
 from livedbg.cpython.objects import ObjectReader
 from livedbg.cpython.threads import ThreadReader
 from livedbg.linux import memory
@@ -115,7 +115,7 @@ def _interpreter(pid: int) -> Interpreter:
 
 
 _LOOPS = "def f(seed):\n while seed < 9:\n  for x in seed:\n" + "   x\n" * 300 + "  seed += 1\n"
-_SOURCE: Final = spans_of(ast.parse(_LOOPS))
+_SOURCE: Final = around(ast.parse(_LOOPS), 4).loops
 
 
 def read_python(seed: bytes) -> None:
@@ -145,7 +145,7 @@ def read_python(seed: bytes) -> None:
             with contextlib.suppress(OSError):
                 assert all(loop.code.name for loop in ForLoopReader(reader).loops(state))
             with contextlib.suppress(OSError, OverflowError):
-                nests = ForLoopReader(reader).ending(state, lambda _: _SOURCE)
+                nests = ForLoopReader(reader).ending(state, lambda _file, _line: _SOURCE)
                 assert all(loop.code.name for loops in nests.values() for loop in loops)
         number = int.from_bytes(seed[:8], "little")
         calls.of({"state": next(iter(states.values()), 0), "code0": number, "at0": 8, "behind": id(reader)})
