@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Final
 
 import msgspec
+import tomli
 from ahocorasick_rs import AhoCorasick
 from msgspec import Struct
 
@@ -54,8 +55,9 @@ def parse(system: str, name: str, text: bytes | str) -> Room:
         UsageError: it is no file of signatures.
     """
     try:
-        file = msgspec.toml.decode(text, type=ready(SignatureFile))
-    except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+        words = text if isinstance(text, str) else text.decode()
+        file = msgspec.convert(tomli.loads(words), type=ready(SignatureFile), str_keys=True)
+    except (ValueError, RecursionError) as error:  # those of both libraries are ValueErrors
         raise UsageError(
             clean_line(f"{name}: {error}."), "docs/signatures.md has a complete example", "usage"
         ) from None
