@@ -52,12 +52,14 @@ def test_how_a_pattern_is_used_is_what_counts() -> None:
     assert superlinear(re.compile(r"\w+: \d"), "finditer") is not None
 
 
-def test_every_pattern_of_the_product_takes_linear_time() -> None:
+@pytest.mark.parametrize("part", ["1/4", "2/4", "3/4", "4/4"])
+def test_every_pattern_of_the_product_takes_linear_time(part: str) -> None:
     """In a process of its own, which imports all modules and keeps what they compile."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.patterns.growth"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-m", "tests.patterns.growth", "--part", part],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
-    assert said["patterns"] > 1000
+    assert said["patterns"] > 250
     assert said["superlinear"] == {}
