@@ -14,17 +14,19 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from livedbg.analysis.user_code import Inside
-from livedbg.cpython.loop_source import STANDARD_LIBRARY, Sources, way_of
 from livedbg.linux import procfs
 from livedbg.model import Frame, LoopWay, Stack
 from livedbg.session.rulebook import user_code
-from livedbg.touch.c_loops import CSources
 from livedbg.touch.source import SourceLines, read_source, sourced
+
+if TYPE_CHECKING:
+    from livedbg.cpython.loop_source import Sources
+    from livedbg.touch.c_loops import CSources
 
 _PATIENCE_S: Final = 10.0
 """For which stacks wait for files; later ones don't wait while a file has not been read."""
@@ -43,7 +45,7 @@ class StackSources:
         self._code = user_code()
         self._known: dict[tuple[int, str, int], SourceLines] = {}
         self._started_ns: dict[int, int] = {}
-        self._loops: dict[int, Sources] = {}
+        self._python_files: dict[int, Sources] = {}
         self._c_loops: dict[int, CSources] = {}
         self._ways: dict[tuple[int, str, int], LoopWay | None] = {}
         self._waiting: dict[int, asyncio.Future[tuple[Stack, ...]]] = {}
@@ -64,6 +66,8 @@ class StackSources:
         place = self._code.frame_of(stack.frames)
         if place is None or not place.file or not place.line:
             return stack
+        from livedbg.cpython.loop_source import STANDARD_LIBRARY  # a report of another program does without
+
         found = sourced(place, self._lines(pid, place.file, place.line))
         at = stack.frames.index(place)
         called = next((frame for frame in stack.frames if frame.language == "python"), place)
@@ -85,7 +89,7 @@ class StackSources:
             return False
         if self._way_at(pid, True, frame.file, frame.line) is not None:
             return False
-        around = self._loops.setdefault(pid, Sources(pid)).around(frame.file, frame.line)
+        around = self._python(pid).around(frame.file, frame.line)
         return around is not None and around.pauses
 
     def _way_of_loops(self, pid: int, frames: Sequence[Frame]) -> LoopWay:
@@ -108,11 +112,20 @@ class StackSources:
             if len(self._ways) >= _MOST:
                 self._ways.clear()
             if python:
-                loops = self._loops.setdefault(pid, Sources(pid)).loops(file, line)
+                from livedbg.cpython.loop_source import way_of
+
+                loops = self._python(pid).loops(file, line)
                 self._ways[key] = way_of(loops, line) if loops is not None else LoopWay.UNKNOWN
             else:
+                from livedbg.touch.c_loops import CSources
+
                 self._ways[key] = self._c_loops.setdefault(pid, CSources(pid)).way(file, line)
         return self._ways[key]
+
+    def _python(self, pid: int) -> Sources:
+        from livedbg.cpython.loop_source import Sources
+
+        return self._python_files.setdefault(pid, Sources(pid))
 
     def _lines(self, pid: int, file: str, line: int) -> SourceLines:
         key = (pid, file, line)
