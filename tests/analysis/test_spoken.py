@@ -27,7 +27,8 @@ def test_P1_it_is_shown_and_its_end_is_not_known(line: str, tmp_path: Path) -> N
     found = look(tmp_path, {"run.log": f"{STEPS}{line}\n"})
     assert found.verdict.state is VerdictState.UNKNOWN
     assert found.verdict.sentence == (
-        f"No known error in 1 log, but 1 line speaks of a failure, at run.log:4: {line.strip()}. The outcome is unknown."
+        f"No known error in 1 log, but 1 line speaks of a failure, at run.log:4: {line.strip()}. "
+        "The outcome is unknown."
     )
     (finding,) = found.findings.values()
     assert finding.evidence[0].text == line.strip()
@@ -46,8 +47,8 @@ def test_of_those_that_stand_together_at_the_end_the_first_is_said(tmp_path: Pat
     old = "failed to open libpump.so, built without it\n"
     found = look(tmp_path, {"run.log": old + STEPS * 9 + "the pump has failed\nso the valve failed\n"})
     assert found.verdict.sentence == (
-        "No known error in 1 log, but 3 lines speak of a failure, the first of the last ones at run.log:29: the pump has "
-        "failed. The outcome is unknown."
+        "No known error in 1 log, but 3 lines speak of a failure, the first of the last ones at run.log:29: the pump "
+        "has failed. The outcome is unknown."
     )
 
 
@@ -67,6 +68,17 @@ def test_P2_where_something_else_is_known_or_nothing_failed(log: str, tmp_path: 
     found = look(tmp_path, {"run.log": STEPS + log})
     assert "speaks of a failure" not in found.verdict.sentence
     assert [one for one in found.findings.values() if one.rule == "failure-lines"] == []
+
+
+@pytest.mark.invariant("last_lines.E7")
+@pytest.mark.parametrize(("lines", "told"), [(0, True), (9, True), (40, False)])
+def test_P2_a_warning_after_which_the_log_went_on_is_no_line_of_a_failure(
+    lines: int, told: bool, tmp_path: Path
+) -> None:
+    log = "WARNING 03-04 10:00:01 [plan.py:4] the plan of the valves has failed, each opens alone\n"
+    log += "".join(f"INFO 03-04 10:00:02 [fill.py:{n + 7}] tank {n} is full\n" for n in range(lines))
+    said = look(tmp_path, {"run.log": log}).verdict
+    assert said.state is VerdictState.UNKNOWN and ("speaks of a failure" in said.sentence) is told
 
 
 _GATHERS = (
