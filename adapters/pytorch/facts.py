@@ -125,13 +125,14 @@ class DumpFacts(Facts, frozen=True, kw_only=True, tag="pytorch.dump"):
 
 
 class LoggedCallFacts(Facts, frozen=True, kw_only=True, tag="pytorch.logged"):
-    """Facts that a watchdog logs of a collective: the rank in group and job, and its last enqueued collective."""
+    """Facts that a watchdog logs of a collective: the rank in group and job, its elements, and the last enqueued."""
 
     rank: int | None = None
     job_rank: int | None = field(default=None, name="job rank")
     group: str = ""
     seq: int | None = None
     op: str = ""
+    size: int | None = None
     enqueued: int | None = None
 
 

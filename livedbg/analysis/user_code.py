@@ -16,7 +16,8 @@ Invariants:
     user_code.U3. In a thread that runs Python, a native frame is preferred only if its source line is known and the
         user's: else it is inside an extension that the user's Python code called.
     user_code.U4. What raised an exception deep inside a package is said beside the user's place; of a framework, whose
-        inner functions tell its users nothing, and of a package that the place calls almost directly, it is not.
+        inner functions tell its users nothing, and of a package that the place calls almost directly, it is not,
+        unless the message alone does not tell what it is about.
     user_code.U5. The line of a function's decorator, where a library calls that function, tells nothing of what it
         does: the user's line that called it is preferred.
 """
@@ -255,15 +256,20 @@ class UserCode:
         at_head = frame.function != "<module>" and "".join(frame.source[:1]).startswith("@")
         return at_head and frame.source_from == frame.line and self.inside(caller) is not Inside.USER
 
-    def raised_in(self, frames: Sequence[Frame]) -> Frame | None:
-        """Return the frame of a package that raised what the user's frame far outside of it did not name (U4)."""
+    def raised_in(self, frames: Sequence[Frame], *, bare: bool = False) -> Frame | None:
+        """Return the frame of a package that raised what the user's frame far outside of it did not name (U4).
+
+        Args:
+            bare: whether the message has no subject: a framework's frame counts, however near it is.
+        """
         place = self.frame_of(frames)
         if place is None or place.language != "python" or self.inside(place) is not Inside.USER:
             return None
         deeper = [frame for frame in frames[: frames.index(place)] if frame.language == "python"]
         raised = next((one for one in deeper if self.inside(one) < Inside.LIBRARY and not passes_on(one)), None)
-        far = len(deeper) > _NEAR or place.function == "<module>"
-        return raised if far and raised is not None and self.inside(raised) is Inside.PACKAGE else None
+        far = bare or len(deeper) > _NEAR or place.function == "<module>"
+        told = (Inside.PACKAGE, Inside.FRAMEWORK) if bare else (Inside.PACKAGE,)
+        return raised if far and raised is not None and self.inside(raised) in told else None
 
     def inside(self, frame: Placed) -> Inside:
         """Return the kind of code that a frame is inside of."""

@@ -37,15 +37,22 @@ def time_said(gap_ns: int) -> str:
     return f"It came first, {duration(gap_ns)} before the others, by the logs' times."
 
 
-def followers_said(first: str, following: Sequence[tuple[str, str]], does: str = " followed") -> str:
-    """Return `Ranks 0-2 followed: connection closed by peer.`; "" if nobody else is named."""
+def followers_said(first: str, following: Sequence[tuple[str, str]], does: str = " followed", own: str = "") -> str:
+    """Return `Ranks 0-2 followed: connection closed by peer.`; "" if nobody else is named.
+
+    Args:
+        own: what the first one said, which is not said again.
+    """
     groups: dict[str, list[str]] = {}
     wholes: dict[str, str] = {}
     for writer, said in following:
         if writer and writer != first:
             groups.setdefault(_alike(said), []).append(writer)
             wholes.setdefault(_alike(said), said)
-    parts = [f"{_who(writers)}{does}: {wholes[key]}" for key, writers in list(groups.items())[:_SHOWN]]
+    parts = [
+        f"{_who(writers)}{does}{' with the same' if wholes[key] == own else f': {wholes[key]}'}"
+        for key, writers in list(groups.items())[:_SHOWN]
+    ]
     if rest := {writer for writers in list(groups.values())[_SHOWN:] for writer in writers}:
         parts.append(f"{_who(sorted(rest))} followed with other errors")
     return "".join(f"{sentence_case(part)}. " for part in parts).rstrip()

@@ -5,6 +5,8 @@ Invariants:
     logs_lines.L2. At most `limit` bytes of a line are kept; dropped bytes are counted and noted in their place.
     logs_lines.L3. A sanitizer's report that begins behind an unfinished line of progress is a line of its own; one that
         a line quotes is none.
+    logs_lines.L4. A traceback's header behind a bar that does not show its own end is a line of its own, with the
+        rank that stands right before it.
 """
 
 from __future__ import annotations
@@ -19,6 +21,11 @@ from livedbg.text.sanitize import clean
 _BAR: Final = lazy_re(  # tqdm (std.py: format_meter)
     r"[^|\n]{0,200}?\d{1,3}%\|[^|\n]{0,400}\| *[\d.]{1,20}[kKMGT]?/[\d.?]{1,20}[kKMGT]? \[[^\]\n]{0,200}\] ?"
 )
+_DRAWN: Final = lazy_re(  # rich's, and tqdm's in another form: nothing marks where it ends
+    r"[^\n]{0,400}?(?:[━╸╺]{4}|\d{1,3}% Completed \|)[^\n]{0,600}?"
+    r"(?=(?:\[[A-Za-z_]{1,12}:? ?\d{1,6}\]: ?)?Traceback \(most recent call last\):$)"
+)
+HEADING: Final = "Traceback (most"
 
 
 def redrawn(text: str) -> str:
@@ -34,8 +41,8 @@ def redrawn(text: str) -> str:
 
 
 def after_bar(text: str) -> str:
-    """Return the text after a progress bar; the line itself if there is none."""
-    match = _BAR.match(text)
+    """Return the text after a progress bar (L4: of one without an end, too); the line itself if there is none."""
+    match = _BAR.match(text) if "%|" in text else _DRAWN.match(text) if HEADING in text else None
     if match is None:
         return text
     rest = text[match.end() :]

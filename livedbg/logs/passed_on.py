@@ -41,6 +41,8 @@ _AS_TOLD: Final = lazy_re(
     r"raise (?:\w{1,40}\.){0,4}[A-Za-z_]\w{0,60}\((?:msg=|message=)?[a-z_]\w{0,40}\)"
     r"(?: from \w{1,40})?(?:\s{0,4}#.{0,200})?$"
 )
+_CHECKS: Final = lazy_re(r"_{0,2}(?:assert|ensure|require|expect|enforce)(?:_\w{1,60}|[A-Z]\w{0,60}|d|s)?$")
+_AS_HANDED: Final = lazy_re(r"assert (?:bool\()?[a-z_]\w{0,40}\)?, ?(?:str\()?[a-z_]\w{0,40}\)?(?:\s{0,4}#.{0,200})?$")
 
 _NAMED: Final = lazy_re(r"raise(?: [a-z_]\w{0,40})?(?: from None)?(?:\s{0,4}#.{0,200})?$")
 
@@ -49,14 +51,16 @@ def passes_on(frame: Frame) -> bool:
     """Return whether a frame only passes on what failed in another one (P1), or what another one says (P3)."""
     if _PLACES.search(f"/{frame.file or ''}:{frame.function}") is not None:
         return True
-    shown = _shown(frame)
-    told = _TOLD_BY.match(frame.function.rpartition(".")[2]) is not None and _AS_TOLD.match(shown) is not None
-    return told or _AGAIN.match(shown) is not None
+    shown = source_of(frame)
+    name = frame.function.rpartition(".")[2]
+    told = _TOLD_BY.match(name) is not None and _AS_TOLD.match(shown) is not None
+    handed = _CHECKS.match(name) is not None and _AS_HANDED.match(shown) is not None
+    return told or handed or _AGAIN.match(shown) is not None
 
 
 def with_deeper(stack: Sequence[Frame], earlier: Sequence[Frame]) -> tuple[Frame, ...]:
     """Return the stack of an error with the frames, innermost first, that an earlier traceback of it adds (P2)."""
-    if not stack or _NAMED.match(_shown(stack[0])) is None:
+    if not stack or _NAMED.match(source_of(stack[0])) is None:
         return tuple(stack)
     last = stack[0]
     same = (n for n, one in enumerate(earlier) if n and (one.function, one.file) == (last.function, last.file))
@@ -64,6 +68,6 @@ def with_deeper(stack: Sequence[Frame], earlier: Sequence[Frame]) -> tuple[Frame
     return (*earlier[: number + 1], *stack[1:]) if number else tuple(stack)
 
 
-def _shown(frame: Frame) -> str:
-    """Return the line of source of a frame, or ""."""
+def source_of(frame: Frame) -> str:
+    """Return the line of source that a frame stands at, or ""."""
     return frame.source[0].strip() if frame.source and frame.source_from == (frame.line or 0) else ""

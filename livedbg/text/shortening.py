@@ -3,7 +3,7 @@
 Invariants:
     shortening.S1. No result is longer than asked for, and a text that is not too long stays as it is.
     shortening.S2. A clause that says why (`, but it was applied to 2`) is kept, and what stands before it is cut, where
-        otherwise its end would be lost.
+        otherwise its end would be lost; not one (`; however`) that a later sentence adds to its own advice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ _QUOTED: Final = lazy_re(r"(?<!\w)((['\"`])[^'\"`\n]{23})[^'\"`\n]{5,4000}([^'\"
 
 _REASON: Final = lazy_re(r",? (?:but|because|since|whereas|however|instead of|which is not)\b")
 
+_CAVEAT: Final = lazy_re(r"[.!] [A-Z][^\n]{1,400}; however$")
+"""What a later sentence adds to its own advice."""
+
 
 def shortened(text: str, most: int) -> str:
     """Return the text, cut to at most `most` characters; `…` marks what was cut."""
@@ -31,7 +34,8 @@ def shortened(text: str, most: int) -> str:
 
 def _why(text: str, most: int) -> str:
     """Return the clause with the reason whose end would be lost, from the colon before it if there is room, or ""."""
-    ends = ((match, text.find(". ", match.end())) for match in _REASON.finditer(text, most // 3))
+    told = (match for match in _REASON.finditer(text, most // 3) if _CAVEAT.search(text, 0, match.end()) is None)
+    ends = ((match, text.find(". ", match.end())) for match in told)
     found = ((match.start(), end if end > 0 else len(text)) for match, end in ends)
     begin, end = next(((begin, end) for begin, end in found if end > most), (0, 0))
     room = most * 2 // 3

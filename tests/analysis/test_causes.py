@@ -206,6 +206,7 @@ def test_who_followed_is_grouped_by_what_was_reported() -> None:
     following = [("rank 0", "Closed 10.0.0.1"), ("rank 1", "Closed 10.0.0.2"), ("worker TP3", "Timed out"), ("", "Sum")]
     assert followers_said("rank 7", following) == "Ranks 0-1 followed: Closed 10.0.0.1. Worker TP3 followed: Timed out."
     assert followers_said("rank 0", [("rank 0", "again"), ("", "x")]) == ""
+    assert followers_said("rank 7", following[:1], own=following[0][1]) == "Rank 0 followed with the same."
     long = "A time limit was reached (0:10:00), and the main thread is then found in"
     said = followers_said("rank 7", [("rank 0", f"{long} wait"), ("rank 1", f"{long} load")])
     assert said == f"Rank 0 followed: {long} wait. Rank 1 followed: {long} load."

@@ -70,6 +70,17 @@ def test_P2_where_something_else_is_known_or_nothing_failed(log: str, tmp_path: 
     assert [one for one in found.findings.values() if one.rule == "failure-lines"] == []
 
 
+@pytest.mark.invariant("last_lines.E7")
+@pytest.mark.parametrize(("lines", "told"), [(0, True), (9, True), (40, False)])
+def test_P2_a_warning_after_which_the_log_went_on_is_no_line_of_a_failure(
+    lines: int, told: bool, tmp_path: Path
+) -> None:
+    log = "WARNING 03-04 10:00:01 [plan.py:4] the plan of the valves has failed, each opens alone\n"
+    log += "".join(f"INFO 03-04 10:00:02 [fill.py:{n + 7}] tank {n} is full\n" for n in range(lines))
+    said = look(tmp_path, {"run.log": log}).verdict
+    assert said.state is VerdictState.UNKNOWN and ("speaks of a failure" in said.sentence) is told
+
+
 _GATHERS = (
     "[rank3]: Traceback (most recent call last):\n{}"
     '[rank3]:   File "/w/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py", line 81, in all_reduce\n'

@@ -130,7 +130,9 @@ def test_what_raised_deep_inside_a_package_is_known_beside_the_place(deep: int, 
     stack = [*package, python("step", place), python("<module>", place)]
     assert UserCode().raised_in(stack) == (package[0] if raised else None)
     inner = [python("one", "/fw/a.py"), *package[1:], *stack[deep:]]
-    assert UserCode([Framework(files=("/fw/",))]).raised_in(inner) is None  # it tells its users nothing
+    framework = UserCode([Framework(files=("/fw/",))])
+    assert framework.raised_in(inner) is None  # it tells its users nothing
+    assert framework.raised_in(inner, bare=True) == (inner[0] if place == "/w/train.py" else None)
 
 
 @pytest.mark.invariant("user_code.U4")

@@ -174,7 +174,7 @@ SAID = [
     (
         '{"levelname": "ERROR", "exc_info": "Traceback (most recent call last):\\n  File \\"/w/t.py\\", line 31, in '
         "c\\n    return b['x']\\nKeyError: 'x'\"}\n",
-        "Crashed in c (t.py:31): KeyError: 'x'.",
+        "Crashed in c (t.py:31): KeyError: 'x', in `return b['x']`.",
     ),
     (
         "==1234== Memcheck, a memory error detector\n==1234== Process terminating with default action of signal 11 "

@@ -57,6 +57,12 @@ def test_P1_only_what_raises_the_same_exception_passes_it_on(source: str, passed
         ("fill", "raise ValueError(message)", False),
         ("raised_floor", "raise ValueError(message)", False),
         ("fail_over", "raise ValueError(message)", False),
+        ("assert_level", "assert full, message", True),
+        ("Pump.ensure", "assert bool(cond), msg  # handed", True),
+        ("assert_level", "assert level(tank) == 4, message", False),  # it says what it asserts
+        ("assert_level", 'assert full, f"no water in {tank}"', False),
+        ("check_level", "assert full, message", False),
+        ("fill", "assert full, message", False),
     ],
 )
 def test_P3_what_only_raises_what_it_is_told_is_no_place(function: str, source: str, passed: bool) -> None:

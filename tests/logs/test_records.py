@@ -395,6 +395,33 @@ def test_L3_one_that_is_quoted(line: str) -> None:
     assert [record.text for record in records_of(f"{line}\n")] == [line]
 
 
+@pytest.mark.invariant("logs_lines.L4")
+@pytest.mark.parametrize(
+    "bar",
+    [
+        "Epoch 2   4% ━━━╺━━━━━━━━━━━━━━ 31/812  [ 0:01:12 < -:--:-- , ? it/s ]",
+        "Epoch 2/9 ━━━━━━━━━━━━━━━━ 31/812 0:01:12 • -:--:-- 3.20it/s loss: 0.31 ",
+        "Loading tank shards:  11% Completed | 1/9 [00:00<00:03,  2.10it/s]",
+    ],
+)
+@pytest.mark.parametrize(("rank", "writer"), [("[rank1]: ", "rank 1"), ("", "")])
+def test_L4_a_traceback_behind_a_bar(bar: str, rank: str, writer: str) -> None:
+    error = [
+        "Traceback (most recent call last):",
+        '  File "/w/train.py", line 9, in step',
+        "    fill()",
+        "OSError: full",
+    ]
+    records = records_of(f"step 1\n{bar}{f'{chr(10)}'.join(rank + line for line in error)}\n")
+    assert (records[-1].text, records[-1].writer) == ("\n".join(error), writer)
+
+
+@pytest.mark.invariant("logs_lines.L4")
+@pytest.mark.parametrize("line", ["━━━━━━━━ Traceback (most recent call last): is printed", "━━━━━━ 3/9 [rank1]: full"])
+def test_L4_what_is_no_header_stays_in_its_line(line: str) -> None:
+    assert [record.text for record in records_of(f"{line}\n")] == [line]
+
+
 def test_a_line_beyond_the_limit_says_how_much_is_missing() -> None:
     data = b"a" * (LINE_LIMIT + 1_000_000) + b"\nnext\n"
     for size in (len(data), 4096):

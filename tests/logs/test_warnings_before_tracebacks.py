@@ -33,7 +33,7 @@ LOGGED = [
 def test_the_program_ended_after_a_warning_of_something_else(warning: str) -> None:
     judged = verdict(STEPS + warning + TRACE)
     assert judged.state is VerdictState.CRASHED
-    assert judged.sentence == "Crashed in step (train.py:9): IndexError: list index out of range."
+    assert judged.sentence == "Crashed in step (train.py:9): IndexError: list index out of range, in `x = y[3]`."
 
 
 @pytest.mark.parametrize("warning", LOGGED)

@@ -43,5 +43,8 @@ def test_S2_the_clause_that_says_why_is_kept() -> None:
     why = "Tank([a, b], shape=(1,)) takes one row, but it was given two"
     assert shortened(f"{first}: {why}", 120).endswith(f"… {why}")
     assert shortened(f"{first}: {why}. Read the manual of the plant", 120).endswith(f"… {why}")
+    advice = "The option --keep-old can be used to go on without it; however, that may leave wrong levels in the tanks"
+    told = f"#error: {first}: 4 tanks are the most! {advice}"
+    assert shortened(told, 140).startswith(f"#error: {first}: 4 tanks are the most!")
     seen = f"it was given two, but one fits: {first}"
     assert shortened(seen, 80).startswith("it was given two, but one fits: the plan")

@@ -3,6 +3,9 @@
 Invariants:
     collective_timeouts.T1. A rank is named as late only by its own line, or since all others around it reported.
     collective_timeouts.T2. Only a line that says that a process was ended for it makes it a crash; else it is a stall.
+    collective_timeouts.T3. Ranks are out of step if they wait in one collective, by its number, as different operations
+        or with different sizes; but not where sizes may differ (all_to_all), nor where the ranks may be in different
+        groups.
 """
 
 from __future__ import annotations
@@ -21,14 +24,16 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_of
 from livedbg.analysis.wording import with_more
 from livedbg.logs.writers import rank_of
-from livedbg.model import Diagnostic, Severity
+from livedbg.model import CauseClass, Diagnostic, Severity
 from livedbg.text.patterns import lazy_re
-from livedbg.text.wording import sentence_case, spans
+from livedbg.text.wording import listing, sentence_case, spans
 
 _PROOFS: Final = 6
 _TIMEOUT: Final = "collective-timeout"
 _STATUS: Final = "collective-status"
 _ENDS: Final = "watchdog-ends"
+_OF_ONE_SIZE: Final = ("all_reduce", "all_gather_into_tensor", "reduce_scatter_tensor", "broadcast", "reduce")
+"""Operations that each rank must call with the same number of elements."""
 _OWN: Final = lazy_re(r"ProcessGroupNCCL|NCCL|c10d|TCPStore|elastic|\bframe #")
 
 
@@ -66,23 +71,49 @@ class CollectiveTimeouts:
         ranks = set(map(_rank, told))
         late, proofs = _late(told, heard)
         silent = [] if late else _silent(told)
-        sentence = f"{sentence_case(_who(ranks))} timed out in {_what(told, heard)}"
+        odd, differ = _out_of_step(told)
+        told = [*(one for one in told if _rank(one) in odd), *(one for one in told if _rank(one) not in odd)]
+        sentence = f"{sentence_case(_who(ranks))} timed out in {_what(told, heard)}{differ}"
         if late:
             sentence += "; " + ", ".join(f"rank {rank} last enqueued #{enqueued}" for rank, enqueued in late[:4])
         elif silent:
             sentence += f"; {_who(silent)} reported nothing"
-        elif _all_enqueued(told, heard) and len(ranks) > 1:
+        elif not differ and _all_enqueued(told, heard) and len(ranks) > 1:
             sentence += "; all of them had enqueued it: it hung in NCCL, or their calls differ"
         return Finding(
             rule=self.name,
             severity=Severity.ERROR,
             sentence=f"{sentence}.",
             evidence=(*(one.evidence[0] for one in told), *(one.evidence[0] for one in proofs))[:_PROOFS],
-            next=tuple(_steps([rank for rank, _ in late] or silent)),
+            next=tuple(_steps([rank for rank, _ in late] or odd or silent)),
             inferred=bool(silent),
             since_wall_ns=min((one.at_wall_ns for one in told if one.at_wall_ns), default=first.at_wall_ns),
             state=None if alive else VerdictState.CRASHED if ends else VerdictState.STALLED,
+            cause=CauseClass.PROCESS if differ else None,
         )
+
+
+def _out_of_step(told: Sequence[Diagnostic]) -> tuple[Sequence[int], str]:
+    """Return the ranks that differ from most others in the collective that all wait in, and how (T3).
+
+    Groups side by side have the same numbers, and often the same name: in one of them the ranks have other numbers.
+    """
+    known = [_facts(one) for one in told]
+    one_group = all(one.rank == one.job_rank for one in known) and all(rank_of(one.writer) is not None for one in told)
+    if not one_group or len({one.seq for one in known}) > 1 or known[0].seq is None:
+        return (), ""
+    sized = all(one.size is not None and one.op in _OF_ONE_SIZE for one in known)
+    calls: dict[tuple[str, int | None], list[int]] = defaultdict(list)
+    for one in known:
+        calls[one.op, one.size if sized else None].append(one.job_rank or 0)
+    if len(calls) < 2:
+        return (), ""
+    *others, most = sorted(calls.items(), key=lambda item: len(item[1]))
+    odd = sorted(rank for _, ranks in others for rank in ranks)
+    if len({op for op, _ in calls}) > 1:
+        return odd, ": they are out of step"
+    sizes = [f"{_who(ranks)} with {size:,} elements" for (_, size), ranks in [*others[:2], most] if size is not None]
+    return odd, f", {listing(sizes)}: they are out of step"
 
 
 def _downgraded_if_over(finding: Finding, state: RuleInput) -> Finding:

@@ -173,7 +173,8 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     others = [error for error in errors if error.stream != first.stream and (not owner or error.writer != owner)]
     unseen = _UNSEEN if first.cause is CauseClass.PEER else ""
     told = [(error, (error.writer, brief(error.finding))) for error, _ in following]
-    said = followers_said(owner or first.writer, [one for error, one in told if not error.cut])
+    same = brief(first.finding)
+    said = followers_said(owner or first.writer, [one for error, one in told if not error.cut], own=same)
     beside_it = followers_said(owner or first.writer, [one for error, one in told if error.cut], does="")
     inferred = chief.inferred or (bool(others) and not why)
     reason = (why or _unknown(first, errors, following)) if others else ""

@@ -20,6 +20,7 @@ from livedbg.linux.procfs import signal_name
 from livedbg.logs.last_words import in_words, referred_to, telling_line
 from livedbg.logs.passed_on import with_deeper
 from livedbg.logs.sanitizers import place_of
+from livedbg.logs.subjects import asked_for, is_bare
 from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
 from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process, ids
@@ -68,6 +69,18 @@ def crashed_in(hit: ExceptionHit, kind: str, code: UserCode) -> Frame | None:
     return frame if frame is not None and (frame.file or kind == _ABORTED) and not is_of_string(frame) else None
 
 
+def in_source(hit: ExceptionHit, place: Frame | None, code: UserCode) -> str:
+    """Return the source line of a message that alone does not say what it is about, or ""."""
+    if place is None or hit.catchpoint != "log: traceback" or not _is_bare(hit):
+        return ""
+    line = asked_for(code.raised_in(hit.stack, bare=True) or place, place)
+    return f", in `{line}`" if line else ""
+
+
+def _is_bare(hit: ExceptionHit) -> bool:
+    return is_bare(f"{hit.type}: {hit.message}" if hit.message else hit.type)
+
+
 def with_raising(hit: ExceptionHit, snapshot: Snapshot) -> ExceptionHit:
     """Return an exception with the frames that an earlier traceback of it shows, if it was only raised again."""
     hits = snapshot.exceptions
@@ -94,7 +107,7 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
     frame = crashed_in(hit, kind, code)
     where = f" in {place_text(frame)}" if frame is not None else ""
     caller = code.frame_of([one for one in hit.stack if one.language == "python"]) if where else None
-    raised = code.raised_in(hit.stack) if where else None
+    raised = code.raised_in(hit.stack, bare=_is_bare(hit)) if where else None
     if raised is not None:
         where += f", in {place_text(raised)}"
     if frame is not None and frame.language != "python" and caller is not None and caller.file:

@@ -18,6 +18,7 @@ from livedbg.analysis.postmortem.exceptions import (
     fault_evidence,
     fault_of,
     fault_place,
+    in_source,
     is_rethrown,
     log_evidence,
     overflow_text,
@@ -121,6 +122,7 @@ class Crash:
         own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text
         text = exception_text(hit, kind in (ENDED, WARNED, FAULT) and (own is None or own != hit.stack[0]))
         text = with_referred(text, hit, snapshot)
+        asked = in_source(hit, own, state.code)
         if own is not None and (line := line_of(own)):
             text = text.replace(f"{line}: ", "", 1)
         begun = _begun(hit, kind, snapshot) if fatal else ""
@@ -146,7 +148,7 @@ class Crash:
             what = "An exception was logged, and its process continues"
         elif went_on:
             what = f"An exception was logged and handled or survived ({went_on})"
-        told = f"{what}: {text.rstrip('.')}{again}"
+        told = f"{what}: {text.rstrip('.')}{asked}{again}"
         if kind == WARNED:
             told = f"{text.rstrip('.')}{again}; the sanitizer did not end the program for it"
         return Finding(

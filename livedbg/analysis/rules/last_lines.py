@@ -29,7 +29,7 @@ Invariants:
         time between its repeats, as far as their stamps tell.
     last_lines.E7. Lines that merely mention a failure decide only that the end is not known: none of them is called an
         error or a crash. They are not shown beside an error, nor for a run that completed or of which a process is
-        known.
+        known; nor are warnings after which the log went on.
     last_lines.E15. Above a stack of V8 at the end of a log, the lines up to the error are its message.
     last_lines.E16. An error that is only a place and the class of an exception has its message in the nearest line
         above that names this class.
@@ -116,6 +116,8 @@ ENDED_WITH_ERROR: Final = "ended-with-error"
 _LOOKED_AT: Final = 40  # of the newest records of a log
 _SHOWN: Final = 4
 _SPOKEN: Final = 3
+_WENT_ON: Final = 20
+"""Lines behind a warning that show that it ended nothing."""
 _NEAR_LINES: Final = 20  # between lines that speak of the same failure
 _SPOKEN_TEXT: Final = 300
 _LOGS: Final = 3
@@ -763,8 +765,11 @@ def _else_is_known(snapshot: Snapshot) -> bool:
 
 def _spoken(snapshot: Snapshot) -> Iterator[tuple[LogRecord, int]]:
     harmless = {said.id for said in snapshot.diagnostics.values() if HARMLESS in said.message.marks}
+    ends = {record.source: record.line or 0 for record in snapshot.recent_logs}
     for record in snapshot.recent_logs:
         if record.severity is Severity.DEBUG or not harmless.isdisjoint(record.links):
+            continue
+        if record.severity is Severity.WARNING and ends[record.source] - (record.line or 0) > _WENT_ON:
             continue
         if (number := speaks_of_failure(record.text)) is not None:
             yield record, number

@@ -184,6 +184,7 @@ CERTAIN: Final = (
             r"(?: (?=(?:  )*(?:[^ ]|$)))?"  # a blank behind it, which some write; Python indents by even numbers
         ),
     ),
+    Certain("launcher without a host", ":", r": \[rank\d", by(r": (?=\[rank\d{1,6}\]:)")),  # whose name was taken out
     Certain(  # the last two: who pastes a log glued it to the text of its first line
         "fence",
         "`",

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.lines import REPORTS, Line, after_bar
+from livedbg.logs.lines import HEADING, REPORTS, Line, after_bar
 from livedbg.logs.wrapping.certain import CERTAIN, Certain
 from livedbg.logs.wrapping.guesses import GUESSES
 from livedbg.logs.wrapping.heads import HEAD, Watch, learned, watching
@@ -239,7 +239,7 @@ class FrontDoor:
             out += self._alone(plain)
         likely = [guess for likely, guess in self._guesses_of(text[:1]) if likely(text) is not None]
         guessed = [guess for guess in likely if guess.open(text, self._clock) is not None]
-        if not guessed and "%|" in text and (rest := after_bar(text)) is not text:
+        if not guessed and ("%|" in text or HEADING in text) and (rest := after_bar(text)) is not text:
             return [*out, *self._again([plain._replace(text=rest)])]
         more = None if guessed else learned(text, self._watch)
         if more is not None:

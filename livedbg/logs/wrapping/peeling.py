@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from livedbg.logs.clock import SourceClock
-from livedbg.logs.lines import LINE_LIMIT, REPORTS, Line, after_bar, apart, redrawn
+from livedbg.logs.lines import HEADING, LINE_LIMIT, REPORTS, Line, after_bar, apart, redrawn
 from livedbg.logs.wrapping.certain import CERTAIN
 from livedbg.logs.wrapping.prefixes import Layer
 from livedbg.logs.wrapping.rows import begins_line
@@ -77,7 +77,7 @@ class Peeler:
         out: list[Plain] = []
         for plain in plains:
             text = plain.text
-            rest = after_bar(text) if "%|" in text else text
+            rest = after_bar(text) if "%|" in text or HEADING in text else text
             if rest is not text:
                 out += self.cleared(self.peeled(plain._replace(text=rest)))
             elif "==" in text and any(word in text for word in REPORTS):

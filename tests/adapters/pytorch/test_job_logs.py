@@ -13,12 +13,14 @@ STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
 """Ordinary lines: a job goes on."""
 
 
-def caught(rank: int, seq: int = 812, op: str = "ALLREDUCE", who: str = "", group_rank: int | None = None) -> str:
+def caught(
+    rank: int, seq: int = 812, op: str = "ALLREDUCE", who: str = "", *, group_rank: int | None = None, size: int = 4096
+) -> str:
     who = who or f"Rank {rank if group_rank is None else group_rank}"
     return (
         f"[rank{rank}]:[E112 09:14:03.52{rank}101733 ProcessGroupNCCL.cpp:632] [{who}] Watchdog caught collective "
-        f"operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn=4096, NumelOut=4096, Timeout(ms)=600000) ran "
-        f"for 60004{rank} milliseconds before timing out.\n"
+        f"operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={size}, NumelOut={size}, Timeout(ms)=600000) "
+        f"ran for 60004{rank} milliseconds before timing out.\n"
     )
 
 
@@ -78,6 +80,31 @@ def test_all_had_enqueued_it() -> None:
 def test_ranks_in_different_collectives() -> None:
     said = verdict(caught(0) + caught(1, 811, "BROADCAST"))
     assert "different collectives: all_reduce #812 (rank 0), broadcast #811 (rank 1)" in said.sentence
+
+
+@pytest.mark.invariant("collective_timeouts.T3")
+def test_T3_ranks_with_another_size_or_operation_are_out_of_step() -> None:
+    said = verdict("".join(caught(rank, size=24 if rank == 2 else 4096) for rank in (0, 1, 2, 4)) + DOWN)
+    assert said.sentence == (
+        "Ranks 0-2,4 timed out in all_reduce #812, rank 2 with 24 elements and ranks 0-1,4 with 4,096 elements: they "
+        "are out of step; rank 3 reported nothing."
+    )
+    other = verdict(caught(0) + caught(1) + caught(2, op="_ALLGATHER_BASE") + DOWN).sentence
+    assert other.endswith("all_gather_into_tensor #812 (rank 2), all_reduce #812 (ranks 0-1): they are out of step.")
+
+
+@pytest.mark.invariant("collective_timeouts.T3")
+@pytest.mark.parametrize(
+    "text",
+    [
+        caught(0, op="ALLTOALL_BASE", size=8) + caught(1, op="ALLTOALL_BASE", size=24),  # each may send as it likes
+        caught(0) + caught(2, group_rank=0, size=24) + caught(1) + caught(3, group_rank=1, size=24),  # two groups
+        caught(0) + caught(1),
+        caught(0) + caught(1, 811, size=24),  # one is behind
+    ],
+)
+def test_T3_what_may_differ_is_not_out_of_step(text: str) -> None:
+    assert "out of step" not in verdict(text + DOWN).sentence
 
 
 def test_the_throw_of_the_watchdog_is_no_crash_of_its_own() -> None:
