@@ -36,7 +36,6 @@ from msgspec import Struct
 
 from livedbg.analysis.place_names import Placed, plain_name, rust_name
 from livedbg.analysis.python_calls import full_call, python_call
-from livedbg.logs.passed_on import passes_on
 from livedbg.model import Frame, Stack
 from livedbg.text.patterns import lazy_re
 
@@ -243,7 +242,7 @@ class UserCode:
                 inside = Inside.UNLINED  # U5
             elif inside is Inside.UNLINED and runs_python:
                 inside = Inside.PACKAGE  # U3
-            if inside < Inside.LIBRARY and passes_on(frame):
+            if inside < Inside.LIBRARY and _passes_on(frame):
                 inside = Inside.LIBRARY
             if inside < least:
                 best, least = frame, inside
@@ -266,7 +265,7 @@ class UserCode:
         if place is None or place.language != "python" or self.inside(place) is not Inside.USER:
             return None
         deeper = [frame for frame in frames[: frames.index(place)] if frame.language == "python"]
-        raised = next((one for one in deeper if self.inside(one) < Inside.LIBRARY and not passes_on(one)), None)
+        raised = next((one for one in deeper if self.inside(one) < Inside.LIBRARY and not _passes_on(one)), None)
         far = bare or len(deeper) > _NEAR or place.function == "<module>"
         told = (Inside.PACKAGE, Inside.FRAMEWORK) if bare else (Inside.PACKAGE,)
         return raised if far and raised is not None and self.inside(raised) in told else None
@@ -318,6 +317,12 @@ class UserCode:
 
 
 @lru_cache(maxsize=16)
+def _passes_on(frame: Frame) -> bool:
+    from livedbg.logs.passed_on import passes_on  # what reads tracebacks, which a report of no Python does without
+
+    return passes_on(frame)
+
+
 def _any(form: str, expressions: tuple[str, ...]) -> re.Pattern[str] | None:
     found = "|".join(f"(?:{one})" for one in expressions)
     return re.compile(form.format(found)) if found else None

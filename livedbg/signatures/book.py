@@ -56,7 +56,7 @@ def parse(system: str, name: str, text: bytes | str) -> Room:
     """
     try:
         words = text if isinstance(text, str) else text.decode()
-        file = msgspec.convert(tomli.loads(words), type=ready(SignatureFile), str_keys=True)
+        file = msgspec.convert(tomli.loads(words), ready(SignatureFile), str_keys=True)
     except (ValueError, RecursionError) as error:  # those of both libraries are ValueErrors
         raise UsageError(
             clean_line(f"{name}: {error}."), "docs/signatures.md has a complete example", "usage"
