@@ -266,6 +266,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
         place: of the program's line that noticed it, as the program prints it.
         wait, wait_id, engine: what a stream waited for; an engine of the device that failed.
         core, what, error_code, pc_start, pc, stream, task, kernel, unit, aicpu: place on the NPU, and what ran there.
+        error_bits: of the three numbers that a core reports, the first that is not 0.
         tried, bytes, free, total, allocated: of a failed allocation.
         driver_call, driver: a driver call and its return value.
         module, function, first_error: of an error line of CANN's logs; `detail` if that tells why a call was refused.
@@ -307,6 +308,7 @@ class ReportFacts(Facts, frozen=True, kw_only=True, tag="ascend.report"):
     core: str = ""
     what: str = ""
     error_code: str = ""
+    error_bits: str = ""
     pc_start: str = ""
     pc: str = ""
     stream: str = ""

@@ -5,6 +5,8 @@ Invariants:
         report of another.
     cann_reports.R2. Lines long after a report begin a new one: the process went on.
     cann_reports.R3. What begins no report by itself belongs to the one that begins right below it.
+    cann_reports.R4. A rank whose message names the pid of a worker is that worker; two ranks are never one for an equal
+        pid, which processes of two hosts may have.
 """
 
 from __future__ import annotations
@@ -34,6 +36,8 @@ _TEXT: Final = 600  # characters of evidence
 _DLOG: Final = lazy_re(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
 _HEAD: Final = 300  # characters in which the head of a line of CANN's logs stands
 _PID: Final = lazy_re(r"\bpid=(\d{1,10})")
+_MESSAGE_PID: Final = lazy_re(r"\[PID: (\d{1,10})\]")
+_OF_RANK: Final = "rank "
 _LINE_END: Final = lazy_re(r"(?<!,)\n|(?<=,)\n(?! {2,8}[a-z])")
 _WRAP: Final = lazy_re(r"\n {2,8}")
 _RANK: Final = lazy_re(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
@@ -57,6 +61,7 @@ class _Log(Struct):
     reports: dict[str, Report] = field(default_factory=dict)
     current: str | None = None
     pids: dict[str, str] = field(default_factory=dict)  # whose pid it is
+    workers: dict[str, str] = field(default_factory=dict)  # rank's prefix -> that of the worker whose pid it names
     told: int = 0
     above: tuple[int, str, Sequence[Fact]] = (
         0,
@@ -101,7 +106,7 @@ class CannDecoder(LogDecoder):
         )
         rank = _RANK.search(record.text.partition("\n")[0]) if raised and "\n" in record.text else None
         links: dict[str, None] = {}
-        writer = _writer(record)
+        writer = _as_worker(log, record, _writer(record))
         if writer and log.reports:
             _take_below(log, record, writer)
         for number, line, body in _lines(record.text):
@@ -191,11 +196,29 @@ def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> 
     known = log.pids.get(pid, "")
     if not known and not writer and any(fact.kind == "torch" for fact in found) and _right_above(log, record):
         known = log.pids[pid] = log.current or ""  # torch_npu prints it below its message, whose prefix was another
-    if known:
+    if known and not (known != writer and known.startswith(_OF_RANK) and writer.startswith(_OF_RANK)):
         return known
     if writer and pid and len(log.pids) < _MOST:
         log.pids[pid] = writer
     return writer or (f"pid {pid}" if pid else log.current or "")
+
+
+def _as_worker(log: _Log, record: LogRecord, writer: str) -> str:
+    """Return for a rank's prefix that of the worker whose pid its message names: both are one process (R4)."""
+    text = record.text if writer.startswith(_OF_RANK) else ""
+    named, own = _MESSAGE_PID.search(text, 0, _LONGEST), _PID.search(writer)
+    pid = named[1] if named is not None else own[1] if own is not None else ""
+    known = log.pids.get(pid, "")
+    rank, worker = (writer, known) if named is not None else (known, writer)
+    if rank.startswith(_OF_RANK) and _PID.search(worker) and worker not in log.workers.values():
+        log.workers.setdefault(rank, worker)
+        log.pids[pid] = worker
+        if rank in log.reports:
+            log.reports[rank].fields.setdefault("pid", pid)
+            if worker not in log.reports:
+                log.reports[worker] = log.reports.pop(rank)
+                log.reports[worker].owner = worker
+    return log.workers.get(writer, writer)
 
 
 def _right_above(log: _Log, record: LogRecord) -> bool:
@@ -222,7 +245,7 @@ def _take_below(log: _Log, record: LogRecord, writer: str) -> None:
 
 
 def _writer(record: LogRecord) -> str:
-    worker = record.writer.startswith("worker ") and record.pid is not None
+    worker = record.writer.startswith(("worker ", "engine core ")) and record.pid is not None
     return f"({record.writer} pid={record.pid})" if worker else record.writer
 
 

@@ -26,7 +26,7 @@ from livedbg.analysis.rules.signatures import explained
 from livedbg.analysis.rules.words import many
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.analysis.wording import with_more
-from livedbg.logs.printed_waits import only_takes, waiting_call
+from livedbg.logs.printed_waits import MUTEX, only_takes, waiting_call
 from livedbg.model import FAILED_TESTS, Diagnostic, ExceptionHit, Frame, Severity, TaskState
 from livedbg.model.snapshot import Snapshot
 from livedbg.session.signatures import book
@@ -156,24 +156,39 @@ class StacksPrinted:
         at: dict[_Place, list[str]] = {}
         for said in told:
             who = said.writer or said.message.values.get("who", "")
-            who = f"{titles[who]}, {who}" if who in titles else who
+            label = titles.get(who, "")
+            own = said.message.values.get("label", "")
+            who = f"{label}, {who}" if label else f"{who} ({own})" if own else who
             place = _place_in(said.stack, state.code, said.message.values.get("awaits", ""))
             at.setdefault(place, []).append(who)
         places = sorted(at.items(), key=lambda place: (place[0].how == _IN, len(place[1])))
         where = [_some(who, place) for place, who in places[:_PLACES]]
         more = f"; {many(len(places) - _PLACES, 'more place')}" if len(places) > _PLACES else ""
+        alone = _lock_of(told[0], state.code) if len(told) == 1 else ""
         newest = max(told, key=lambda said: said.message.last)
         stands = not lives(snapshot) and not goes_on_after(newest.evidence, snapshot)
         yield Finding(
             rule=self.name,
             severity=Severity.WARNING,
-            sentence=f"{'Stacks' if len(told) > 1 else 'A stack'} printed: {', '.join(where)}{more}.",
+            sentence=f"{'Stacks' if len(told) > 1 else 'A stack'} printed: {', '.join(where)}{more}{alone}.",
             evidence=tuple(proof for said in told for proof in said.evidence)[:_PROOFS],
             next=steps_of(newest),
             since_wall_ns=newest.at_wall_ns,
             state=VerdictState.UNKNOWN if stands else None,
             decides=stands,
         )
+
+
+def _lock_of(said: Diagnostic, code: UserCode) -> str:
+    """Return which mutex the only stack waits for, and who asked for it: its holder would be in another one."""
+    if said.message.values.get("awaits", "") != MUTEX:
+        return ""
+    outer = said.stack[waiting_call(said.stack)[0] :]
+    by = code.frame_of(outer)
+    above = outer[outer.index(by) + 1 :] if by is not None else ()
+    asked = next((place_text(frame) for frame in above if by is not None and frame.function != by.function), "")
+    mutex = said.message.values.get("mutex", "")
+    return f"{', called by ' * bool(asked)}{asked}. Who holds the mutex{' at ' * bool(mutex)}{mutex} is not shown"
 
 
 class _Place(NamedTuple):

@@ -16,6 +16,7 @@ from livedbg.text.quantities import duration
 from livedbg.text.wording import many, sentence_case, sentences, spans
 
 _LONGEST: Final = 100
+_NAMED: Final = 4
 _SHOWN: Final = 2
 _RUNS: Final = 4  # beside the first one that are said
 _DIGITS: Final = str.maketrans(dict.fromkeys("0123456789", None))
@@ -64,6 +65,20 @@ def runs_said(runs: Sequence[tuple[str, str]]) -> str:
     if len(runs) > _RUNS:
         shown.append(f"and {many(len(runs) - _RUNS, 'more log')}")
     return sentences("; ".join(shown))
+
+
+def together(writers: Sequence[str]) -> str:
+    """Return `5 engine cores (DP7, DP2 and 3 more)`, or `Ranks 0-3`, of writers that say the same."""
+    split = [writer.rpartition(" ") for writer in writers]
+    if len({kind for kind, _, _ in split}) > 1 or not split[0][0] or split[0][0] == "rank":
+        return sentence_case(_who(writers))
+    names = [name for _, _, name in split]
+    shown = (
+        ", ".join(names)
+        if len(names) <= _NAMED
+        else f"{', '.join(names[: _NAMED - 1])} and {len(names) - _NAMED + 1} more"
+    )
+    return f"{len(names)} {split[0][0]}s ({shown})"
 
 
 def _alike(said: str) -> str:

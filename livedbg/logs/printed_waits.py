@@ -27,9 +27,10 @@ _CALLS: Final = lazy_re(
     r"_{0,4}(?:GI_{1,3}|libc_)?(?:(?:futex|pthread|lll|(?:new_|old_)?sem|do_futex)_\w{1,60}|syscall)(?:@\S{1,40})?$"
 )
 """Functions of the C library by which a thread waits."""
+MUTEX: Final = "for a mutex"
 _KINDS: Final[Mapping[str, re.Pattern[str]]] = MappingProxyType(
     {
-        "for a mutex": lazy_re(r"pthread_mutex_"),
+        MUTEX: lazy_re(r"pthread_mutex_"),
         "on a condition variable without a time limit": lazy_re(r"pthread_cond_"),
         "for a read-write lock": lazy_re(r"pthread_rwlock_"),
         "on a semaphore without a time limit": lazy_re(r"_sem_|^sem_"),

@@ -20,7 +20,7 @@ from livedbg.model.events import DiagnosticSeen, Event, ExceptionSeen, Stamp
 from livedbg.model.facts import MessageFacts
 
 _MOST: Final = 200  # messages of one log and system that are told
-_TOGETHER: Final = 16  # records that can be one message
+_TOGETHER: Final = 48  # records that can be one message
 _TEXT: Final = 600
 _WRITERS: Final = 256
 _USED: Final = 10_000

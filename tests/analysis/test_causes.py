@@ -683,3 +683,51 @@ def test_a_rank_whose_traceback_is_cut_off_is_not_said_to_follow(tmp_path: Path)
     said = look(tmp_path, {"run.log": of_rank(1, KEY) + of_rank(7, _CUT)}).verdict.sentence
     assert said.startswith("Rank 1 crashed in collate (train.py:31): KeyError: 'input_ids'.")
     assert said.endswith("Rank 7: a traceback that is cut off, in run_tank (serve.py:17).") and "followed" not in said
+
+
+def _waits(clock: str, *cores: str) -> str:
+    said = "INFO 03-10 {} [shm_broadcast.py:456] No available shared memory broadcast block found in 60 seconds."
+    return "".join(f"(EngineCore_{core} pid={40 + at}) {said.format(clock)}\n" for at, core in enumerate(cores))
+
+
+@pytest.mark.invariant("causes.C15")
+def test_C15_equal_waits_of_one_minute_are_one_statement_without_an_order(tmp_path: Path) -> None:
+    said = look(tmp_path, {"engine.log": _waits("07:20:45", "DP3", "DP0", "DP4", "DP1", "DP2")}).verdict.sentence
+    assert said.startswith("5 engine cores (DP3, DP0, DP4 and 2 more): No worker has taken a message")
+    assert "first" not in said and "followed" not in said
+
+
+@pytest.mark.invariant("causes.C15")
+def test_C15_equal_waits_that_are_far_apart_keep_their_order(tmp_path: Path) -> None:
+    log = _waits("07:20:45", "DP3") + _waits("07:29:45", "DP0")
+    said = look(tmp_path, {"engine.log": log}).verdict.sentence
+    assert said.startswith("Engine core DP3: No worker") and "Engine core DP0 followed" in said
+
+
+@pytest.mark.invariant("causes.C3")
+def test_C3_what_another_log_says_before_a_wait_does_not_follow_from_it(tmp_path: Path) -> None:
+    cut = "".join(
+        f"(APIServer_0 pid=77) WARNING 03-10 07:19:43 [serving.py:64] {line}\n"
+        for line in (
+            "Giving the tank back failed.",
+            "Traceback (most recent call last):",
+            '  File "/w/p.py", line 6, in give',
+            "    out()",
+        )
+    )
+    found = look(tmp_path, {"api.log": cut, "engine.log": _waits("07:20:45", "DP3", "DP0")})
+    said = found.verdict.sentence
+    assert said.startswith("Engine core DP3 and engine core DP0: No worker") or said.startswith(
+        "2 engine cores (DP3, DP0)"
+    )
+    assert "first" not in said and not any("follows from" in one.sentence for one in found.findings.values())
+
+
+@pytest.mark.invariant("causes.C1")
+def test_C1_an_account_in_another_log_without_times_only_may_follow(tmp_path: Path) -> None:
+    failed = "/w/pump.cpp:9:4: error: member reference type 'Pump *' is a pointer; did you mean to use '->'?\n"
+    built = "8 errors generated.\nmake[2]: *** [CMakeFiles/t.dir/build.make:76: CMakeFiles/t.dir/t.cpp.o] Error 1\n"
+    found = look(tmp_path, {"pump.log": failed, "tank.log": built})
+    assert "It may follow from: " in of(found, "The build failed").sentence
+    found = look(tmp_path / "one", {"both.log": failed + built})
+    assert not any("may follow" in one.sentence for one in found.findings.values())

@@ -46,6 +46,7 @@ _CODED: Final = frozenset({"code", "number"})
 """Values with which a sentence says the code itself."""
 _FAILED: Final = " failed"  # the end of a code's meaning that says no more than that
 _WARNINGS: Final = (Kind.MASKED, Kind.TIMEOUT, Kind.OTHER, Kind.MEMORY, Kind.EXIT)
+_LAUNCHED: Final = (Kind.HARDWARE, Kind.FAULT, Kind.TIMEOUT)
 _OF_RUNTIME: Final = 507  # thousands: a mask of these says only that some task failed
 _WORLD: Final = "hccl_world_group"
 _OF_HOST: Final = "%"
@@ -90,7 +91,7 @@ class CannReports:
 
     def _judged(self, report: _Report, state: RuleInput) -> Finding:
         hit = _exception(report, state.snapshot)
-        sentence, steps = _words(report.facts, _place(hit, state))
+        sentence, steps = _words(report.facts, _place(hit, report.kind, state))
         more = {"sentence": sentence, "next": steps, "state": VerdictState.CRASHED}
         finding = finding_about(self.name, report.said, Severity.CRITICAL, **more)
         return _with_verdict(finding, report, state, hit)
@@ -122,8 +123,10 @@ class CannReports:
 
 
 def _same_process(one: _Report, other: _Report) -> bool:
-    """Return whether two reports are of one process, whose lines came by two ways."""
-    return (one.facts.pid == other.facts.pid != "") or one.facts.who == other.facts.who != ""
+    """Return whether two reports are of one process, whose lines came by two ways; ranks may have an equal pid."""
+    named = one.facts.who, other.facts.who
+    ranks = all(who.startswith("rank ") for who in named)
+    return named[0] == named[1] != "" or (one.facts.pid == other.facts.pid != "" and not ranks)
 
 
 def _order(finding: Finding, report: _Report) -> tuple[int, int, int, int]:
@@ -204,12 +207,16 @@ def _exception(report: _Report, snapshot: Snapshot) -> ExceptionHit | None:
     return next((hit for hit in hits if is_npu(hit) or hit.message == CUT_OFF), None)
 
 
-def _place(hit: ExceptionHit | None, state: RuleInput) -> str:
-    """Return `, raised at step (train.py:14)`, the user's own line; of a traceback that is cut off no library's."""
+def _place(hit: ExceptionHit | None, kind: Kind, state: RuleInput) -> str:
+    """Return `, raised at step (train.py:14)`, the user's own line; of a traceback that is cut off no library's.
+
+    What failed on the device was launched before: the host only noticed it there.
+    """
     frame = state.code.frame_of(hit.stack) if hit is not None else None
     if frame is not None and hit is not None and hit.message == CUT_OFF and state.code.inside(frame) is not Inside.USER:
         return ""
-    return f", raised at {place_text(frame)}" if frame is not None else ""
+    seen = "noticed" if kind in _LAUNCHED else "raised"
+    return f", {seen} at {place_text(frame)}" if frame is not None else ""
 
 
 def _words(facts: ReportFacts, place: str) -> tuple[str, tuple[str, ...]]:
@@ -252,6 +259,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         "said": _short(facts.inner or facts.said),
         **_values_of_collective(facts),
         **_values_of_lost(facts),
+        "error_code": facts.error_code if facts.error_code.strip("0x") else facts.error_bits or facts.error_code,
         "npu": npu,
         "the_npu": npu or "the NPU",
         "wait": facts.wait or "event",

@@ -31,6 +31,7 @@ Invariants:
         kernel's line, if it speaks of a failure); if only aborts without a reason are, the nearest of the few lines
         above that speaks of a failure leads. Not so if a step is reported there, or if an account says that a signal
         ended the program.
+    causes.C15. Equal waits that several writers report in one minute are one statement, without an order.
     causes.C14. Of the only error of all logs, which says that another process failed, it is said that its cause is not
         there; not where anything else in them is more than a note.
 """
@@ -51,7 +52,7 @@ from livedbg.analysis.postmortem.exceptions import is_bare_end
 from livedbg.analysis.postmortem.lines import heading_of, lines_before, older_logs
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import RuleInput
-from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, with_more
+from livedbg.analysis.wording import brief, followers_said, runs_said, time_said, together, with_more
 from livedbg.logs.error_lines import EXPLICIT
 from livedbg.logs.last_words import (
     ended_by_signal,
@@ -72,6 +73,8 @@ _SLACK_NS: Final = 120_000_000_000
 """So much later a cause may be logged than what follows from it: launchers sum up, and clocks of hosts differ."""
 _SAME_LOG_NS: Final = 5_000_000_000
 """The same in one log, for what is not summed up when all is over."""
+_SAME_MINUTE_NS: Final = 60_000_000_000
+"""So near to each other, equal waits began together: their order is that of their printing."""
 _HALF_HOUR_NS: Final = 1_800_000_000_000
 _ZONES_NS: Final = 55 * 60_000_000_000
 """From so far on, two logs may have the stamps of two time zones ..."""
@@ -96,6 +99,8 @@ _STANDS_FIRST: Final = "It stands first in the log."
 """Said beside those that follow it."""
 _ELSEWHERE: Final = "All others stand in another place."
 _WAITED: Final = "waited before that"
+_BESIDE: Final = "stands beside"
+_BEFORE: Final = "came before"
 _UNSEEN: Final = "Its cause is not in these logs."
 _IN_ANOTHER: Final = "Its cause is in another process, and not in these logs."
 
@@ -163,13 +168,16 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
         said = sentences(found[test.number].sentence, f"Then: {then}")
         found[test.number] = replace(found[test.number], sentence=said, next=ended.next)
         errors, first = [error for error in errors if error is not first], test
-    following = [(error, word) for error in errors if (word := _relation(first, error, times, why))]
+    equal = _equal_waits(first, errors, times)
+    why = why if len(equal) == 1 else ""
+    following = _related(first, errors, equal, times, why)
     for error, word in following:
         found[error.number] = _note(found[error.number], word, first)
     chief = found[first.number]
     owner = _owner(first, errors, state.snapshot)
-    errors = [error for error in errors if (error, _WAITED) not in following]
-    following = [(error, word) for error, word in following if word is not _WAITED]
+    apart = [error for error, word in following if word in (_WAITED, _BEFORE) or error in equal]
+    errors = [error for error in errors if error not in apart]
+    following = [(error, word) for error, word in following if error not in apart]
     others = [error for error in errors if error.stream != first.stream and (not owner or error.writer != owner)]
     unseen = _UNSEEN if first.cause is CauseClass.PEER else ""
     told = [(error, (error.writer, brief(error.finding))) for error, _ in following]
@@ -183,7 +191,7 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     beside = _beside(first, errors, following, snapshot=state.snapshot) if others and not why else []
     reason = "" if beside and all(run.startswith(_SAME) for _, run in beside) else reason
     named = _log_name(first, state.snapshot) if beside else sentence_case(owner)
-    own = f"{named}: {chief.sentence}" if named else chief.sentence
+    own = _of_all(equal, f"{named}: {chief.sentence}" if named else chief.sentence)
     sentence = " ".join(filter(None, (own, unseen, runs_said(beside), reason, said, beside_it)))
     del found[first.number]
     differs = chief.state is VerdictState.CRASHED and _compares(chief, state.snapshot)
@@ -453,6 +461,21 @@ def _odd_one(stalls: Sequence[_Error]) -> _Error | None:
     return alone[0] if len(alone) == 1 and len(places) == 2 and len(writers) == len(stalls) else None
 
 
+def _equal_waits(first: _Error, errors: Sequence[_Error], times: _Times) -> list[_Error]:
+    """Return the first error, and behind it the equal waits of other writers whose order tells nothing (C15)."""
+    if not (first.waits and first.writer):
+        return [first]
+    said = first.finding.claim
+    alike = [one for one in errors if one.waits and one.writer and one.finding.claim == said and one is not first]
+    near = [one for one in alike if (gap := times.gap_ns(first, one)) is not None and abs(gap) <= _SAME_MINUTE_NS]
+    return [first, *near]
+
+
+def _of_all(equal: Sequence[_Error], sentence: str) -> str:
+    named = f"{together([one.writer for one in equal])}: {equal[0].finding.claim}"
+    return sentences(named) if len(equal) > 1 else sentence
+
+
 def _log_name(error: _Error, snapshot: Snapshot) -> str:
     return snapshot.log_sources[error.log].name if error.log in snapshot.log_sources else ""
 
@@ -499,15 +522,25 @@ def _unknown(first: _Error, errors: Sequence[_Error], following: Sequence[tuple[
     return "That it came first is inferred from the kind of error."
 
 
+def _related(
+    first: _Error, errors: Sequence[_Error], equal: Sequence[_Error], times: _Times, why: str
+) -> list[tuple[_Error, str]]:
+    related = ((error, _BESIDE if error in equal[1:] else _relation(first, error, times, why)) for error in errors)
+    return [(error, word) for error, word in related if word]
+
+
 def _relation(first: _Error, error: _Error, times: _Times, why: str) -> str:
     if error is first or error.cause is None or _same(first, error):
         return ""
     if why is _ELSEWHERE and error.finding.state is VerdictState.STALLED:
-        return "stands beside"
+        return _BESIDE
     after = times.after(first, error)
     if error.weight > max(first.weight, CauseClass.PROCESS.rank):
-        early = times.clearly_after(error, first)
-        return "follows from" if not early else _WAITED if error.waits else ""  # C3
+        early, gap_ns = times.clearly_after(error, first), times.gap_ns(first, error)
+        if first.waits and error.log != first.log and gap_ns is not None and gap_ns < 0:
+            return _BEFORE  # C3: who waits says so long after it began
+        known = error.log == first.log or gap_ns is not None or error.writer or first.writer
+        return ("follows from" if known else "may follow from") if not early else _WAITED if error.waits else ""
     if not after:
         return ""
     within = error.stream == first.stream and first.cause is CauseClass.DEVICE

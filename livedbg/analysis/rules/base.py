@@ -61,6 +61,7 @@ _CAUSES: Final = (
         CauseClass.PEER,
     ),
     (r"\b(?:CalledProcessError|UnexpectedStatusException|ProcessExitedException):", CauseClass.SUMMARY),
+    (r"\b(?i:command|cmd) failed: ?(?:[\[('\"`/]|\./)", CauseClass.SUMMARY),
     (r"\b[Ee]xception (?:was )?(?:thrown|raised) (?:from|in|by) (?:the |a )?user[- ]defined\b", CauseClass.SUMMARY),
     (
         r"\b\w{0,40}(?:Dead|Died)\w{0,20}Error:"

@@ -255,10 +255,10 @@ RuntimeError: The Inner error is reported as above.
         (
             "aicore exception",
             "0x26",
-            "Process 4711: a kernel on an AI core failed on NPU 3, raised at run (fill.py:61).",
+            "Process 4711: a kernel on an AI core failed on NPU 3, noticed at run (fill.py:61).",
         ),
-        ("Aicpu exception", "0x2a", "Process 4711: an AICPU kernel failed on NPU 3, raised at run (fill.py:61)."),
-        ("hwts sdma error", "0x20b", "Process 4711: the sdma engine on NPU 3 failed, raised at run (fill.py:61)."),
+        ("Aicpu exception", "0x2a", "Process 4711: an AICPU kernel failed on NPU 3, noticed at run (fill.py:61)."),
+        ("hwts sdma error", "0x20b", "Process 4711: the sdma engine on NPU 3 failed, noticed at run (fill.py:61)."),
     ],
 )
 @pytest.mark.invariant("cann_reports.R3")
@@ -386,7 +386,7 @@ def test_a_traceback_that_is_cut_gives_no_library_s_frame_as_the_place() -> None
     assert verdict(report + cut).sentence.startswith("Process 61: a kernel on a vector core failed. ")
     assert "failed, noticed at fill_address.cc:88. " in verdict(report + stack + cut).sentence
     own = cut.replace("/usr/lib/python3.9/site-packages", "/home/me")
-    assert "raised at run (queue.py:5)" in verdict(report + stack + own).sentence
+    assert "noticed at run (queue.py:5)" in verdict(report + stack + own).sentence
     assert reports(seen("[ERROR] built mindspore/ccsrc/runtime/fill.cc:88 Copy\n")) == []
 
 
@@ -582,7 +582,10 @@ def test_a_code_says_what_it_means_where_no_line_says_more(call: str, number: in
     told = _CALL.format(call=call, number=number) + _ERR.format(pid=4, device=8, code="00100") + more + "\n"
     judged = verdict(f'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n{told}')
     assert judged.state is VerdictState.CRASHED
-    assert says in judged.sentence.replace(", raised at t.py:3", "") and "FUNC" not in judged.sentence
+    assert (
+        says in judged.sentence.replace(", raised at t.py:3", "").replace(", noticed at t.py:3", "")
+        and "FUNC" not in judged.sentence
+    )
 
 
 @pytest.mark.invariant("cann_reports.R1")
@@ -601,6 +604,48 @@ def test_R1_a_line_with_a_pid_below_a_worker_s_message_is_of_it_only_if_the_mess
     told = [said.facts for said in world.snapshot().diagnostics.values() if said.code == "cann-report"]
     assert (len(told) == 1) is together
     assert not together or (told[0].who, told[0].pid, told[0].device) == ("rank 8", "14", "8")
+
+
+_DEVICE = """[rank{rank}]:[W310 07:11:42.104000001 compiler_depend.ts:57] Warning: EZ9999: Inner Error!
+EZ9999[PID: {pid}] 2026-03-10-07:11:42.104.000 (EZ9999):  The error from device(chipId:2, dieId:0), serial number is 5, there is an exception of fftsplus aivector error, core id is 17, error code = 0, dump info: pc start: 0x1000, current: 0x1040, vec error info: 0.
+        TraceBack (most recent call last):
+       The extend info: errcode:(0, 0x40, 0) errorStr: The pump turns against its valve. fixp_error0 info: 0x3, fsmId:1, subErrType:4.
+       rtStreamSynchronize execute failed, reason=[aicore exception][FUNC:FuncErrorReason][FILE:error_message_manage.cc][LINE:53]
+"""
+_RAISED = """({name} pid={pid}) ERROR 03-10 07:11:42 [pool.py:824] Traceback (most recent call last):
+({name} pid={pid}) ERROR 03-10 07:11:42 [pool.py:824]   File "/w/tank/level.py", line 31, in read_level
+({name} pid={pid}) ERROR 03-10 07:11:42 [pool.py:824]     return level.cpu()
+({name} pid={pid}) ERROR 03-10 07:11:42 [pool.py:824] RuntimeError: ACL stream synchronize failed, error code:507015
+"""
+
+
+@pytest.mark.invariant("cann_reports.R4")
+@pytest.mark.parametrize("prefixed", [False, True])
+def test_R4_a_rank_and_the_worker_of_its_pid_are_one_process_that_failed_for_the_core_s_reason(prefixed: bool) -> None:
+    device = _DEVICE.format(rank=6, pid=771)
+    device = device.replace("\nEZ9999", "\n[rank6]:EZ9999").replace("\n  ", "\n[rank6]:   ") if prefixed else device
+    said = verdict(device + _RAISED.format(name="Worker_DP0_TP6", pid=771)).sentence
+    assert "vector core 17 of chip 2: The pump turns against its valve, noticed at read_level (level.py:31)." in said
+    assert "Error code 0x40, 0x40 bytes into its code" in said and "other process" not in said
+
+
+@pytest.mark.parametrize(("own", "who"), [(90, "Engine core DP0 (pid 90)"), (91, "Process 91")])
+def test_an_engine_core_is_named_unless_it_tells_what_its_worker_reported(own: int, who: str) -> None:
+    head = "RuntimeError: addmm:build/x.ts:112 NPU function error: call aclnnPump failed, error code is 161002\n"
+    text = f"{head}[ERROR] 2026-03-10-07:11:42 (PID:{own}, Device:0, RankID:-1) ERR00100 PTA call acl api failed.\n"
+    prefix = "(EngineCore_DP0 pid=90) ERROR 03-10 07:11:42 [core.py:868] "
+    said = verdict("".join(f"{prefix}{line}\n" for line in text.splitlines())).sentence
+    assert said.startswith(f"{who}: operator aclnnPump failed on NPU 0")
+
+
+@pytest.mark.invariant("cann_reports.R4")
+def test_R4_ranks_of_two_hosts_with_one_pid_and_a_rank_beside_another_s_worker_stay_two() -> None:
+    said = verdict(
+        _DEVICE.format(rank=0, pid=57) + _DEVICE.format(rank=8, pid=57).replace("core id is 17", "core id is 3")
+    )
+    assert said.sentence.startswith("Rank 0: ") and "1 other process reports the like (rank 8)" in said.sentence
+    said = verdict(_DEVICE.format(rank=4, pid=90) + _RAISED.format(name="Worker_TP6", pid=771))
+    assert "1 other process reports the like" in said.sentence
 
 
 _AICPU = "[{level}] {module}(30,aicpu_scheduler):2026-03-02-05:10:40.101.210 [{place}]{rest}\n"
@@ -730,7 +775,7 @@ def test_a_report_is_of_the_host_whose_lines_it_has() -> None:
         "RuntimeError: NPU error, error code is 107020\n"
     )
     said = verdict("".join(f"node-1: {line}\n" for line in printed.splitlines())).sentence
-    assert said.startswith("Node-1: a task ran out of time, raised at step (train.py:9).")
+    assert said.startswith("Node-1: a task ran out of time, noticed at step (train.py:9).")
 
 
 def test_the_place_of_what_mindspore_raises_for_a_device() -> None:
@@ -740,7 +785,7 @@ def test_the_place_of_what_mindspore_raises_for_a_device() -> None:
         "E39999: [PID: 12] 2026-03-11-20:07:12.388.119 Aicpu kernel execute failed, device_id=0, op_name=[Gather]"
         "[FUNC:GetError][FILE:stream.cc][LINE:1512]\n"
     )
-    assert ", raised at step (train.py:9)." in verdict(printed).sentence
+    assert ", noticed at step (train.py:9)." in verdict(printed).sentence
 
 
 COMPILE = (

@@ -358,6 +358,26 @@ def test_W1_only_a_call_without_a_time_limit_is_a_wait(stack: str, says: str) ->
     assert verdict(frames).sentence.startswith(f"A stack printed: a thread {says}")
 
 
+_LOCKS = """Thread {number} (Thread 0x7f21b4a3c7{number}0 (LWP 471{number}) "pump-worker-{number}"):
+#0  futex_wait (private=0, expected=2, futex_word=0x5584c0ffee10) at ../sysdeps/nptl/futex-internal.h:146
+#1  __GI___lll_lock_wait (futex=futex@entry=0x5584c0ffee10, private=0) at ./nptl/lowlevellock.c:49
+#2  0x00007f21b41e0101 in lll_mutex_lock_optimized (mutex=0x5584c0ffee10) at ./nptl/pthread_mutex_lock.c:48
+#3  ___pthread_mutex_lock (mutex=0x5584c0ffee10) at ./nptl/pthread_mutex_lock.c:93
+#4  0x00005584c0a3eaa4 in plant::Tank::valveOf(int) ()
+#5  0x00005584c0a3f98b in plant::Tank::drain() ()
+"""
+
+
+def test_the_only_stack_that_waits_for_a_mutex_tells_which_and_who_asked_and_that_the_holder_is_not_there() -> None:
+    said = verdict(_LOCKS.format(number=2)).sentence
+    assert said == (
+        "A stack printed: thread 4712 (pump-worker-2) waits in plant::Tank::valveOf, for a mutex, called by "
+        "plant::Tank::drain. Who holds the mutex at 0x5584c0ffee10 is not shown."
+    )
+    two = verdict(_LOCKS.format(number=2) + "\n" + _LOCKS.format(number=3)).sentence
+    assert "not shown" not in two and "Tank::valveOf, for a mutex" in two
+
+
 def test_a_stack_whose_first_frames_were_cut_off_waits_as_well() -> None:
     below = ENDLESS.format(number=9, pid=19, at="fill () at plant.c:9").partition("#2 ")[2]
     said = verdict(f"#2 {below}#5  0x000055d0c0ffea01 in main () at plant.c:60\n")
