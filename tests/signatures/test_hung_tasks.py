@@ -81,3 +81,26 @@ def test_K2_owners_that_wait_for_each_other_are_a_deadlock() -> None:
     assert told.state == "stalled"
     assert told.sentence.partition(". ")[0].endswith("which waits for it in turn: a deadlock in the kernel.")
     assert "deadlock" not in verdict(stamped(FILL + OWNED.format("pump", 411, "valve", 412) + other)).sentence
+
+
+@pytest.mark.invariant("hung_tasks.K3")
+def test_K3_several_that_hang_are_one_statement() -> None:
+    names = ["kworker/3:1", "pump", "jbd2/vdb1-8", "kworker/u9:0", "tankd"]
+    many = "".join(BLOCKED.format(name, 411 + at) for at, name in enumerate(names))
+    said = "Process 411 (kworker/3:1) is blocked in the kernel for more than 120 s, and so are 4 others: "
+    assert verdict(stamped(many)).sentence.startswith(f"{said}jbd2/vdb1-8, pump, tankd, …")
+    two = verdict(stamped(BLOCKED.format("pump", 411) + BLOCKED.format("valve", 412)))
+    assert two.sentence.startswith(
+        "Process 411 (pump) is blocked in the kernel for more than 120 s, and so is 1 other: valve"
+    )
+    again = verdict(stamped(BLOCKED.format("pump", 411) * 3))
+    assert "other" not in again.sentence
+
+
+@pytest.mark.invariant("hung_tasks.K1")
+def test_K1_lines_that_name_the_kernel_behind_their_time() -> None:
+    log = stamped(FILL + "RIP: 0033:0x77220111c574\nRSP: 002b:00007fff30657198 EFLAGS: 00000202\n" * 4)
+    for blank in (" ", "\u00a0"):
+        told = verdict(log.replace("] ", f"] kernel:{blank}"))
+        assert told.state == "stalled"
+        assert "in tank_fill of tank, waiting for a mutex" in told.sentence

@@ -81,6 +81,17 @@ def with_raising(hit: ExceptionHit, snapshot: Snapshot) -> ExceptionHit:
     return replace(hit, stack=with_deeper(hit.stack, max(same, key=lambda one: one.line or 0).stack))
 
 
+def aborted_in(hit: ExceptionHit, snapshot: Snapshot) -> Frame | None:
+    """Return the function that asserted, by the stack of the abort that a debugger shows below, or None."""
+    hits = snapshot.exceptions
+    if hit.stack or hit.line is None or len(hits) > _MOST:
+        return None
+    below = (one for one in hits.values() if one.source == hit.source and (one.line or 0) > hit.line)
+    first = min(below, key=lambda one: one.line or 0, default=None)
+    shows = first is not None and first.type == "SIGABRT" and first.writer == hit.writer
+    return first.stack[0] if first is not None and shows and first.stack else None
+
+
 def is_of_string(frame: Frame) -> bool:
     """Return whether a frame is a line of a string that Python runs, as an installer does: no file has that line."""
     return frame.function == "<module>" and frame.file == "<string>"

@@ -12,6 +12,7 @@ from livedbg.analysis.inconclusive import has_waited, watched
 from livedbg.analysis.place_names import line_of, place_text
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
 from livedbg.analysis.postmortem.exceptions import (
+    aborted_in,
     crashed_in,
     crashed_where,
     exception_text,
@@ -123,6 +124,8 @@ class Crash:
         text = with_referred(text, hit, snapshot)
         if own is not None and (line := line_of(own)):
             text = text.replace(f"{line}: ", "", 1)
+        if fatal and kind == "assert" and (aborted := aborted_in(hit, snapshot)) is not None:
+            text = f"{text.rstrip('.')}, in {place_text(aborted)}"
         begun = _begun(hit, kind, snapshot) if fatal else ""
         if begun and kind in _ABRUPT and not hit.stack:
             text, again = f'{text}{again}, after "{begun[:_BEGUN]}"', ""
