@@ -287,6 +287,28 @@ def test_a_frame_without_its_place_may_be_the_last_one() -> None:
     assert verdict(below).sentence.startswith(f"{said} of libplan.so, under main; the")
 
 
+THROWS = "opening valve 3\nOVVterminate called after throwing an instance of 'plant::no_answer'\n"
+SAYS = "  what():  ValveError: the valve did not answer\n"
+
+
+@pytest.mark.invariant("crashes.D5")
+@pytest.mark.parametrize(
+    "between",
+    [
+        "",
+        "[12746.728959] audit: type=1701 audit(1738862989.543:15): auid=4294967295 pid=1080 sig=6 res=1\n",
+        "2026-03-02 10:00:01 INFO valve 4 is shut\n",
+        "[INFO] valve 4 is shut\n[INFO] valve 5 is shut\n",
+    ],
+)
+def test_D5_what_an_exception_says_behind_lines_of_others(between: str) -> None:
+    said = "Crashed: plant::no_answer: ValveError: the valve did not answer"
+    assert verdict(f"{THROWS}{between}{SAYS}Aborted\n").sentence.startswith(said)
+    far = "[INFO] valve 5 is shut\n" * 4
+    assert "did not answer" not in verdict(f"{THROWS}{between}{far}{SAYS}").sentence
+    assert verdict(f"{between}{SAYS}").state is VerdictState.UNKNOWN
+
+
 CHECKED = "/w/lid.h:77: TANK_ASSERT(level(2) > 0) failed\n"
 OF_A_CHILD = (
     "[New LWP 4713]\n[New LWP 4714]\nptrace: Operation not permitted.\nNo stack.\nThe program is not being run.\n"
