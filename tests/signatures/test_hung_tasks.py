@@ -104,3 +104,31 @@ def test_K1_lines_that_name_the_kernel_behind_their_time() -> None:
         told = verdict(log.replace("] ", f"] kernel:{blank}"))
         assert told.state == "stalled"
         assert "in tank_fill of tank, waiting for a mutex" in told.sentence
+
+
+GONE = "pcieport 0000:40:01.1: pciehp: Slot(3): Link Down\npcieport 0000:40:01.1: pciehp: Slot(3): Card not present\n"
+OOPS = (
+    "BUG: kernel NULL pointer dereference, address: 0000000000000040\n#PF: supervisor read access in kernel mode\n"
+    "CPU: 5 UID: 0 PID: 140 Comm: irq/43-pump Not tainted 6.14.0 #43\nRIP: 0010:tank_move+0xc1/0xe0 [tank]\n"
+)
+
+
+DISK = "I/O error, dev vdb, sector 77120 op 0x1:(WRITE) flags 0x800 phys_seg 3 prio class 2\n"
+
+
+def test_what_came_before_or_after_an_error_of_a_kernels_log() -> None:
+    gone = "The device in PCIe slot 3 (port 0000:40:01.1) is gone: its link went down."
+    fault = "The kernel faulted (oops): kernel NULL pointer dereference at 0000000000000040, in tank_move of tank"
+    lines = "".join(f"tank: lid {n} is shut\n" for n in range(400))
+    both = verdict(stamped(GONE + lines + OOPS))
+    assert both.state == "unknown"
+    assert both.sentence.startswith(f"{fault}, process 140 (irq/43-pump). Before it: {gone}")
+    assert verdict(stamped(DISK + lines + OOPS)).sentence.startswith(f"Disk vdb has errors. Then: {fault}")
+    for alone in (OOPS + lines + GONE, OOPS + OOPS, DISK + DISK):
+        said = verdict(stamped(alone)).sentence
+        assert "Then" not in said
+        assert "Before" not in said
+    assert "Before" not in verdict(stamped(GONE), stamped(OOPS)).sentence
+    assert "gone" not in verdict(stamped(GONE.replace("Link Down", "Link Up").replace("Card not", "Card"))).sentence
+    steps = "".join(f"epoch {n} of 9, loss 0.{n}\n" for n in range(1, 10))
+    assert verdict(f"{steps}Training finished\n" + GONE).state != "crashed"

@@ -22,6 +22,7 @@ from livedbg.analysis.postmortem.exceptions import (
     is_rethrown,
     log_evidence,
     overflow_text,
+    raised_by,
     thrown_as,
     unseen_faults,
     way_of,
@@ -132,9 +133,11 @@ class Crash:
         if fatal and kind == "signal" and own is None:
             ran = traced_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot)
             text = f"{text.rstrip('.')}, as {ran} ran" if ran and ran not in text else text
-        if kind == FAILED_TESTS and (root := _of_peer(hit, state)):
+        root = _of_peer(hit, state) if kind == FAILED_TESTS else ""
+        if root:
             text = f"{hit.type}: {root.rstrip('.')}; it led to {telling_line(hit.message)}"
-        what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
+        by = raised_by(hit, snapshot) if fatal and kind == "traceback" else ""
+        what = crashed_where(hit, kind, state.code, by) if fatal else "An exception was logged"
         fault = fault_of(owner, snapshot) if fatal and owner is not None else None
         place = fault_place(fault, state.code) if fault is not None else ""
         if place and (own is None or own.language == "python"):
@@ -165,7 +168,7 @@ class Crash:
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
             over=not fatal,
-            cause=state.judged.cause_of(hit),
+            cause=CauseClass.PROCESS if root else state.judged.cause_of(hit),
             writer=hit.writer,
         )
 
