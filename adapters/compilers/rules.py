@@ -6,8 +6,9 @@ Invariants:
     compilers.J2. An assertion that failed right below messages that name no place or no reason is what ended it.
     compilers.J3. Of several errors of MLIR, one of another place with another text is said in words; what only says
         that a stage failed is that of the first error, and no other one.
-    compilers.J4. What a build was making is said of an error without a source of its own: by the step that failed, and
-        by make's account where the innermost steps that failed are one. Which of several it was is not known.
+    compilers.J4. What a build was making is said of an error without a source of its own, or in a header: by the step
+        that failed, and by make's account where the innermost steps that failed are one. Which of several it was is not
+        known.
     compilers.J5. A declaration of C++ that makes no sense as it is read (`incomplete type 'void'`) follows from a name
         in it that is not declared, though the compiler reports that name later. Other first errors stay first.
 """
@@ -48,6 +49,8 @@ _UNDECLARED: Final = lazy_re(
 )
 _LINES_OF_DECLARATION: Final = 6
 _SOURCED: Final = lazy_re(r":\d{1,9}\)?$")
+_HEADERS: Final = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".ipp", ".tcc", ".tpp")
+"""Ends of names of sources that others include."""
 _BESIDE: Final = 40
 _PROOFS: Final = 6
 _PASSES: Final = "mlir-pipeline"
@@ -129,7 +132,7 @@ def _root_first(own: Sequence[Diagnostic]) -> list[Diagnostic]:
 
 
 def _making(first: Diagnostic, told: Sequence[Diagnostic]) -> str:
-    """Return `, making fill.cu.o`: what the failed step of a build makes, of an error without a source (J4)."""
+    """Return `, making fill.cu.o`: what the failed step of a build makes, of an error without a source of it (J4)."""
     if first.code != FAILED:
         return ""  # it is that step's own account
     values = first.message.values
@@ -139,7 +142,8 @@ def _making(first: Diagnostic, told: Sequence[Diagnostic]) -> str:
     target = values.get("made", "") or (made.pop() if len(made) == 1 else "")
     name = target.rpartition("/")[2]
     place = values.get("place", "").rpartition("/")[2]
-    return f", making {name}" if name and name != place and _SOURCED.search(place) is None else ""
+    sourced = _SOURCED.search(place) is not None and not place.rpartition(":")[0].endswith(_HEADERS)
+    return f", making {name}" if name and name != place and not sourced else ""
 
 
 def _others(own: Sequence[Diagnostic]) -> Iterator[str]:

@@ -129,6 +129,7 @@ _FILES: Final = (
         Inside.PACKAGE,  # Cython's sources have paths within their package
         lazy_re(
             r"/(?:site|dist)-packages/|/\.cargo/registry/|/go/pkg/mod/|/vendor/[\w-]{1,60}\.[a-z]{2,6}/[^\s:]{1,300}\.go$|^[\w.-]{1,80}/[^\s@]{1,200}@v\d|/\.julia/(?:packages|dev)/|^/_/|^[\w.]{1,80}/[\w./]{1,200}\.p(?:yx|xi)$"
+            r"|(?:^|/)(?:deps|_deps|third[_-]?party|3rd[_-]?party|node_modules|subprojects)/[^\s:]{1,300}\.(?:c|cc|cpp|cxx|h|hh|hpp|hxx|inl)$"
         ),
     ),
     (

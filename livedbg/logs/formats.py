@@ -209,7 +209,7 @@ _TERMINAL = lazy_re(  # Go's and Rust's loggers for a terminal: `Nov 21 03:11:22
     r" (?P<level>TRCE|DEBG|INFO|WARN|ERRO|CRIT) "
     r"|(?P<word>TRAC|DEBU|INFO|WARN|ERRO|FATA|PANI)\[\d{4,9}\] )"
 )
-_KERNEL = lazy_re(r"\[ {0,6}(\d{1,9})\.(\d{6})\] ")
+_KERNEL = lazy_re(r"\[ {0,6}(\d{1,9})\.(\d{6})\] (?:kernel:\s)?")  # the word: `journalctl -o short-monotonic`
 _EPOCH = lazy_re(r"\[(1\d{9})(?:\.(\d{1,9}))?\] ")
 
 

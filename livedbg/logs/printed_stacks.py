@@ -13,6 +13,7 @@ from livedbg.text.patterns import lazy_re
 
 _WRAPPED: Final = lazy_re(r"\n {4,20}(?=\S)(?!frame #)")
 "A frame of gdb goes on in the next line."
+_ARGUMENTS: Final = lazy_re(r" \((?!anonymous namespace\))")
 _INLINED: Final = lazy_re(r"^.{0,400}\[inlined\] ")
 _FORMS: Final = ("faulthandler", "py-spy", "visual-studio")
 _PACKAGES: Final = lazy_re(
@@ -45,7 +46,7 @@ def _plain(frame: Frame, folder: str) -> Frame:
     python = frame.language == "python" and (file or "").endswith((".py", ">"))
     return replace(
         frame,
-        function=_INLINED.sub("", frame.function).partition(" (")[0],
+        function=_ARGUMENTS.split(_INLINED.sub("", frame.function), maxsplit=1)[0],
         file=_whole_path(file, folder) if file and python else file,
         module=module,
         language="native" if frame.language == "python" and not python else frame.language,

@@ -188,7 +188,7 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
         "gdb": Listing(  # where it says that a program stopped
             lazy_re(
                 r"^(?P<number>#\d{1,3} +)?(?:0x[0-9a-f]{1,16} in )?(?P<function>[A-Za-z_~?][^\n]{0,300}?) "
-                r"\((?:[^\n]|\n {4}){0,500}?\)(?: \[clone [^\]\n]{1,60}\])?"
+                r"\((?!anonymous namespace\))(?:[^\n]|\n {4}){0,500}?\)(?: \[clone [^\]\n]{1,60}\])?"
                 r"(?:\s{1,8}at (?P<file>[^\s:]{1,300}):(?P<line>\d{1,9})"
                 r"|\s{1,8}(?:from|at) (?P<module>/[^\s:]{1,300})$|(?(number)$|(?!)))",
                 re.MULTILINE,

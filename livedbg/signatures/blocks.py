@@ -5,7 +5,8 @@ Invariants:
         exception of a thread other than the main one ends no program: it is none.
     blocks.J2. In a debugger's session, functions that throw, abort or check for others are not the place: that is their
         caller, and their arguments are the message.
-    blocks.J3. A stack that a debugger printed ends at an empty line or another thread; a frame may span lines.
+    blocks.J3. A stack that a debugger printed ends at an empty line or another thread; a frame may span lines. In one
+        of a function that aborts, that and what it called are not the place.
 
 Sources: gdb/infrun.c, gdb/stack.c, gdb/break-catch-throw.c, LLVM lldb/source/Core/Debugger.cpp (`stop reason =`).
 """
@@ -53,9 +54,10 @@ _EXPRESSION: Final = lazy_re(
 _RAISES: Final = lazy_re(
     r"(?:[\w~]{1,100}::){0,8}(?:\w{0,60}(?:[Cc]heck|[Aa]ssert|[Ee]rror|[Ee]nforce)\w{0,20}[Ff]ail(?:ed|ure)?\w{0,20}"
     r"|(?P<type>\w{1,60}(?:[Ee]rror|[Ee]xception))::(?P=type)|__cxa_(?:re)?throw|__throw_\w{1,60}|throw_\w{1,60}"
-    r"|_Unwind_\w{1,60}|terminate|__verbose_terminate_handler|__terminate|ggml_(?:print_backtrace|abort|\w{2,10}_error))\b"
+    r"|_Unwind_\w{1,60}|terminate|__verbose_terminate_handler|__terminate|ggml_(?:print_backtrace|\w{2,10}_error)|\w{1,60}_abort)\b"
     r"|(?:__GI_|__)*(?:raise|abort|pthread_kill|gsignal|assert_fail(?:_base)?|pthread_kill_(?:implementation|internal)|wait4)$"
 )
+_ABORTS: Final = lazy_re(r"(?:\w{1,60}_)?abort$")
 _ASSERTED: Final = lazy_re(
     r"\bassertion=(?:0x[0-9a-f]{1,16} )?\"(?P<said>[^\n]{1,500}?)\"(?=, (?:file|line|function)=)"
 )
@@ -70,6 +72,9 @@ _CHECKED: Final = lazy_re(
     r"(?P<function>[^\n]{1,600}?) \((?P<given>[^\n]{0,400})"
 )
 _ARGUMENTS: Final = lazy_re(r"<[^<>]{0,400}>")
+_OWN_ARGUMENTS: Final = lazy_re(r"\((?!\))")
+_LONG: Final = 100
+"""Characters of a name that is said as it is."""
 _NESTED: Final = 6  # arguments of templates in each other
 _GIVEN: Final = lazy_re(r"\b__\w{1,10}=-?\d{1,20}\b")
 _MESSAGE: Final = lazy_re(
@@ -146,8 +151,9 @@ def _debugger(text: str, begin: int) -> Block:
 
     `frame`, `bare`, `module`, `place`: the function where it stopped or threw, its name and library if its place is not
     known, `index.cpp:540`; `library`: its library where it has no name; `caller`: the first other one outside of the
-    libraries of C and C++; `below`: the caller of that; `told`: the thrown message, as far as the stack shows it;
-    `asserted`: the condition that was not true.
+    libraries of C and C++; `inner`, `of`: the function of the C library where it stopped, and the caller's library, if
+    the caller's place is not known; `below`: the caller of that; `told`: the thrown message, as far as the stack shows
+    it; `asserted`: the condition that was not true.
     """
     stack = begin if text.startswith("#0 ", begin) else text.find("\n#0 ", begin)
     again = text.find("\n#0 ", stack + 1) if stack >= 0 else -1
@@ -171,9 +177,15 @@ def _printed(text: str, begin: int) -> Block:
     """Read a stack that somebody printed (J3); `awaits`: what its thread waits for."""
     end = _OTHER_STACK.search(text, begin)
     printed = text[begin : end.start() if end else len(text)]
-    frames = printed_frames(printed)
+    frames = _past_abort(printed_frames(printed))
     read = _stack(frames)
     return read._replace(values={**read.values, "awaits": awaited(printed, frames)})
+
+
+def _past_abort(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Return the frames that called what aborts: it may have started the debugger that prints them."""
+    ended = next((at for at, frame in enumerate(frames) if _ABORTS.match(frame.function)), None)
+    return frames if ended is None or not all(map(_raises, frames[:ended])) else frames[ended + 1 :] or frames
 
 
 def _checked(text: str, begin: int) -> str:
@@ -182,10 +194,21 @@ def _checked(text: str, begin: int) -> str:
     if found is None:
         return ""
     given = _GIVEN.search(found["given"])
-    function = found["function"]
+    return f"{_untyped(found['function'])}{f' ({given[0]})' if given else ''}"
+
+
+def _untyped(function: str) -> str:
+    """Return the name of a function of C++ without the arguments of its templates."""
     for _ in range(_NESTED):
         function = _ARGUMENTS.sub("", function)
-    return f"{function}{f' ({given[0]})' if given else ''}"
+    return function
+
+
+def _short(function: str) -> str:
+    """Return a long name of a function of C++ without the arguments of its templates, and its own."""
+    if len(function) <= _LONG:
+        return function
+    return _OWN_ARGUMENTS.split(_untyped(function).replace("(anonymous namespace)::", ""), maxsplit=1)[0]
 
 
 def _named(frame: Frame) -> bool:
@@ -206,13 +229,16 @@ def _of_stop(frames: Sequence[Frame]) -> Mapping[str, str]:
     place = f"{(first.file or '').rpartition('/')[2]}:{first.line}" if first.file and first.line else ""
     known = (frame for frame in frames[1:] if frame.function != _NO_NAME and not _of_runtime(frame))
     caller = next(known, None) if _of_runtime(first) else None
+    lent = bool(first.file) and _of_runtime(first)
     return {
         "frame": first.function,
-        "bare": "" if first.file or not _named(first) else first.function,
+        "bare": "" if first.file or not _named(first) else _short(first.function),
+        "inner": first.function if lent and caller is not None and not caller.file else "",
         "module": "" if first.file else first.module or "",
         "library": "" if first.file or _named(first) else first.module or "",
         "place": place,
-        "caller": caller.function if caller is not None else "",
+        "caller": _short(caller.function) if caller is not None else "",
+        "of": caller.module or "" if lent and caller is not None and not caller.file else "",
         "below": frames[1].function if len(frames) > 1 and not _of_runtime(frames[1]) else "",
     }
 
@@ -289,7 +315,20 @@ GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     | {"printed": frozenset({"frame", "bare", "module", "awaits"})}
     | {
         "debugger": frozenset(
-            {"frame", "bare", "module", "library", "place", "caller", "below", "told", "asserted", "checked"}
+            {
+                "frame",
+                "bare",
+                "module",
+                "library",
+                "place",
+                "inner",
+                "caller",
+                "of",
+                "below",
+                "told",
+                "asserted",
+                "checked",
+            }
         )
     }
 )

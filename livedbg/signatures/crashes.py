@@ -4,6 +4,8 @@ scripts.toml).
 Invariants:
     crashes.D1. One record reports one crash: the first signature of the file that matches. For an abort it is the one
         with the reason, with the stack of the abort.
+    crashes.D5. What an exception of C++ says (`what():`) may stand a few lines below the line that names it, where
+        others wrote between: it is the message of one that has none.
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
     crashes.D3. All failed tests of a run are reported, each with its own first reason and place.
     crashes.D4. A text that ends in what its runner prints of a failed test tells of that test, which its runner would
@@ -51,6 +53,7 @@ _ABORTS: Final = ("glibc-abort", "assert", "terminate")
 
 _RIGHT_ABOVE: Final = 3  # lines
 
+_WHAT: Final = lazy_re(r"^[^\S\n]{0,8}what\(\): {1,4}(?P<what>\S[^\n]*)", re.MULTILINE)
 _RAISED: Final = lazy_re(r"(?!AssertionError: Regex pattern)[\w.]{0,200}(?:Error|Exception|Failure)\b|assert ")
 _UNKNOWN: Final = "unknown file"
 _TEST: Final = "test_"
@@ -432,6 +435,9 @@ class CrashDecoder(LogDecoder):
                 hit = self._aborted(record, said) or self._hit(record, said, index)
                 events.append(ExceptionSeen(hit=hit, **stamp))
                 self._remember(hit)
+        elif (known := self._explained(record)) is not None:
+            events.append(ExceptionSeen(hit=known, **stamp))
+            self._remember(known)
         plain = crash is not None and crash[0].code == "traceback" and not record.head
         events += self._tests(record, stamp, raised, crash[0].stack if crash is not None and plain else ())
         return events, ()
@@ -505,6 +511,15 @@ class CrashDecoder(LogDecoder):
         why = (before.catchpoint or "").removeprefix("log: ") in _ABORTS and len(before.stack) <= 1
         stack = (*before.stack, *said.stack)
         return replace(before, stack=stack, line=record.last_line) if why and near and said.stack else None
+
+    def _explained(self, record: LogRecord) -> ExceptionHit | None:
+        """Return the exception of C++ a few lines above that a record gives the message of (D5), or None."""
+        said = _WHAT.search(record.text) if "what():" in record.text else None
+        before = next(reversed(self._hits.get(record.source, {}).values()), None) if said is not None else None
+        if said is None or before is None or before.catchpoint != "log: terminate" or before.message:
+            return None
+        near = (record.line or 0) - (before.line or 0) <= _RIGHT_ABOVE
+        return replace(before, message=said["what"].strip()[:_MESSAGE_LIMIT], line=record.last_line) if near else None
 
     def _remember(self, hit: ExceptionHit) -> None:
         known = self._hits.setdefault(hit.source or "", {})

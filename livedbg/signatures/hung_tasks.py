@@ -8,13 +8,15 @@ kernel/workqueue.c (print_worker_info), kernel/locking/lockdep.c (lockdep_print_
 
 Invariants:
     hung_tasks.K1. A task waits in the innermost function that is none of those by which the kernel waits.
+    hung_tasks.K3. Of several tasks that hang, the first says how many others do, and names some: those whose name tells
+        most, and workers of the kernel last.
     hung_tasks.K2. A lock has an owner if the kernel names it, or if lockdep lists it as held by another task that waits
         elsewhere. Owners that wait for each other's locks are a deadlock; a task that only waits is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct, field
@@ -23,9 +25,10 @@ from livedbg.model import Diagnostic, Evidence, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 from livedbg.model.facts import MessageFacts
 from livedbg.text.patterns import lazy_re
+from livedbg.text.wording import many
 
 _STAMP: Final = lazy_re(r"(?:<\d{1,3}>)?\[ {0,6}\d{1,9}\.\d{1,9}\](?:\[ {0,6}[TC]\d{1,10}\])? ?")
-_BLOCKED: Final = lazy_re(r"INFO: task (?P<name>[^\n]{1,64}?):(?P<pid>\d{1,10}) blocked for more than \d")
+_BLOCKED: Final = lazy_re(r"INFO: task (?P<name>[^\n]{1,64}?):(?P<pid>\d{1,10}) blocked for more than(?: \d|$)")
 _OWNER: Final = lazy_re(
     r"INFO: task [^\n]{1,64}?:(?P<of>\d{1,10}) (?:<\w{1,10}> )?(?:is )?blocked on an? (?P<what>[\w -]{3,30}?)"
     r"(?: likely)?(?: last)? (?:owned|held) by task (?P<name>[^\n]{1,64}?):(?P<pid>\d{1,10})\b"
@@ -62,6 +65,8 @@ _WAITS_FOR: Final = (
 )
 """What a task waits for, by the functions by which it waits; the first that is called decides."""
 _CODE: Final = "hung-task-waits"
+_OTHERS: Final = "hung-task-others"
+_NAMED: Final = 3
 _DEEPEST: Final = 8  # owners of owners
 _MOST: Final = 200  # tasks of a log
 _FRAMES: Final = 60
@@ -119,6 +124,13 @@ class _Task(Struct):
         return f"{self.waits_in} of {module}" if module and self.waits_in else self.waits_in
 
     @property
+    def caller(self) -> str:
+        """Return the function of the same module that called where it waits, or ""."""
+        after = self.trace[self._own :][:2] if self._own else []
+        same = len(after) == 2 and after[0][1] == after[1][1] != "" and after[0] != after[1]
+        return after[1][0] if same else ""
+
+    @property
     def waits_for(self) -> str:
         """Return what it waits for, by the functions by which it does, or ""."""
         calls = [function for function in self.generic[::-1] if "schedule" not in function or "io_schedule" in function]
@@ -129,6 +141,7 @@ class _Task(Struct):
 class _Log(Struct):
     source: LogSource
     tasks: dict[int, _Task] = field(default_factory=dict)
+    others: str = ""  # what was said of those that hang, too
     now: _Task | None = None  # whose lines these are
     listed: _Task | None = None  # whose locks are listed
 
@@ -136,7 +149,7 @@ class _Log(Struct):
 class HungTasks:
     """Reads what is printed of tasks that hang, for the decoder of signatures."""
 
-    words: Final = (" blocked for more than ", " locks held by ", " lock held by ")
+    words: Final = (" blocked for more than", " locks held by ", " lock held by ")
 
     def __init__(self) -> None:
         self._logs: dict[str, _Log] = {}
@@ -216,24 +229,41 @@ def _trace(text: str, task: _Task) -> None:
 
 
 def _told(log: _Log, stamp: Stamp) -> Iterator[Event]:
-    for task in log.tasks.values():
-        said = _phrase(task, log) if task.proof is not None else ""
-        if task.proof is None or not said or said == task.told:
-            continue
-        task.told = said
-        diagnostic = Diagnostic(
-            id=f"diagnostic:hosts/hung-task/{log.source.id}/{task.pid}",
-            system="hosts",
-            code=_CODE,
-            severity=Severity.INFO,
-            sentence=said,
-            facts=MessageFacts(
-                signature="hung-task-waits", ends="beside", first=task.line, last=task.line, pid=task.pid
-            ),
-            evidence=(task.proof,),
-            at_wall_ns=task.proof.at_wall_ns,
-        )
-        yield DiagnosticSeen(diagnostic=diagnostic, **stamp)
+    hang = [task for task in log.tasks.values() if task.proof is not None]
+    if (others := _others(hang)) and others != log.others:
+        log.others = others
+        yield from _said(others, _OTHERS, hang[0], log, stamp)
+    for task in hang:
+        said = _phrase(task, log)
+        if said and said != task.told:
+            task.told = said
+            yield from _said(said, _CODE, task, log, stamp)
+
+
+def _said(sentence: str, code: str, task: _Task, log: _Log, stamp: Stamp) -> Iterator[Event]:
+    """Yield what is told beside the line of a task."""
+    if task.proof is None:
+        return
+    diagnostic = Diagnostic(
+        id=f"diagnostic:hosts/{code}/{log.source.id}/{task.pid}",
+        system="hosts",
+        code=code,
+        severity=Severity.INFO,
+        sentence=sentence,
+        facts=MessageFacts(signature=code, ends="beside", first=task.line, last=task.line, pid=task.pid),
+        evidence=(task.proof,),
+        at_wall_ns=task.proof.at_wall_ns,
+    )
+    yield DiagnosticSeen(diagnostic=diagnostic, **stamp)
+
+
+def _others(hang: Sequence[_Task]) -> str:
+    """Return `and so are 4 others: jbd2/vdb1-8, pump, kworker/3:1, …` of all but the first (K3), or ""."""
+    names = sorted((task.name for task in hang[1:]), key=lambda name: (name.startswith("kworker/"), "/" not in name))
+    if not names:
+        return ""
+    shown = ", ".join(names[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+    return f"and so {'is' if len(names) == 1 else 'are'} {many(len(names), 'other')}: {shown}"
 
 
 def _phrase(task: _Task, log: _Log) -> str:
@@ -258,6 +288,8 @@ def _phrase(task: _Task, log: _Log) -> str:
             said = f"{said}, which waits in {owner.where}{waits}"
     elif task.work:
         said = f"{said} (work: {task.work})"
+    elif not what and task.caller:
+        said = f"{said}, called by {task.caller}"
     return said
 
 

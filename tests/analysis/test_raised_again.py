@@ -63,3 +63,35 @@ def test_an_assertion_without_a_message_is_told_by_its_line(rank: str, head: str
     more = "torch._dynamo.exc.BackendCompilerFailed: backend='fill' raised:\nAssertionError: \n\nSet TORCH_LOGS=all"
     told = verdict("".join(f"{rank}{line}\n" for line in f"{where}{more}".split("\n")))
     assert "backend fill failed: AssertionError: assert isinstance(tank, Tank)" in told.sentence
+
+
+FRAMES = """\
+  File "/w/plant.py", line 37, in fill
+    raise ValveError(n)
+plant.ValveError: valve 7 is shut
+"""
+TASK = "ray::Pump.fill() (pid=4711, ip=10.4.0.7, actor_id=4b2a, repr=<plant.Pump object at 0x7f>)\n"
+OUTER = "ray.exceptions.RayTaskError(ValveError): ray::run() (pid=812, ip=10.4.0.7)\n" + FRAMES.rpartition("plant.V")[0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): {TASK}{FRAMES}",
+        f"{OUTER}ray.exceptions.RayTaskError(ValveError): {TASK}{FRAMES}",
+    ],
+)
+def test_who_raised_it_is_said_and_not_who_passed_it_on(text: str) -> None:
+    said = "Ray's Pump.fill() (pid 4711 on 10.4.0.7) crashed in fill (plant.py:37): plant.ValveError: valve 7 is shut"
+    assert verdict(text).sentence.startswith(said)
+    relayed = "".join(f"(Driver pid=99) {line}\n" for line in text.splitlines())
+    assert verdict(relayed).sentence.startswith(said)
+
+
+def test_of_another_error_nobody_is_said_to_have_raised_it() -> None:
+    other = "Traceback (most recent call last):\n" + FRAMES.replace("valve 7", "valve 8")
+    went_on = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
+    said = verdict(f"Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): {TASK}{FRAMES}{went_on}{other}")
+    assert said.sentence.startswith("Crashed in fill (plant.py:37): plant.ValveError: valve 8 is shut")
+    ranked = "".join(f"(Pump pid=99) [rank3]: {line}\n" for line in f"{TASK}{FRAMES}".splitlines())
+    assert "Ray's" not in verdict(ranked).sentence

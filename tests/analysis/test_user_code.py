@@ -97,6 +97,17 @@ def test_without_lines_the_function_of_the_program_is_named_and_one_with_a_line_
 
 
 @pytest.mark.invariant("user_code.U2")
+def test_sources_of_others_that_a_project_holds_are_a_package() -> None:
+    bare = native("tank::Valve::shut", "libtank.so")
+    for file in ("../deps/pool/src/pool.c", "/w/app/third_party/pool/pool.cc", "/w/build/_deps/pool-src/pool.h"):
+        pool = native("poolLoop", "plant", file, 12)
+        assert chosen(FUTEX, bare, pool) == bare
+        assert chosen(FUTEX, pool) == pool
+    own = native("fill", "plant", "/w/deps_of_plant/fill.c", 7)
+    assert chosen(FUTEX, bare, own) == own
+
+
+@pytest.mark.invariant("user_code.U2")
 def test_without_any_code_of_the_users_the_narrowest_inside_is_named_but_never_libc() -> None:
     package = python("handle", "/venv/lib/python3.12/site-packages/gunicorn/sync.py")
     script = python("<module>", "/venv/bin/gunicorn")

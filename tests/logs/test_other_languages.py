@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from livedbg.analysis.diagnosis import VerdictState
+from livedbg.signatures.blocks import BLOCKS
 from tests.logs.reading import verdict
 
 STEPS = "".join(f"epoch {n} of 90, loss 0.{n}\n" for n in range(10, 40))
@@ -284,6 +285,66 @@ def test_a_frame_without_its_place_may_be_the_last_one() -> None:
     assert verdict(session).sentence.startswith(f"{said}; the debugger's session ends there")
     below = f"{session}   from /opt/libplan.so\n#4  0x00007fab in main () at /w/main.cpp:9\n"
     assert verdict(below).sentence.startswith(f"{said} of libplan.so, under main; the")
+
+
+THROWS = "opening valve 3\nOVVterminate called after throwing an instance of 'plant::no_answer'\n"
+SAYS = "  what():  ValveError: the valve did not answer\n"
+
+
+@pytest.mark.invariant("crashes.D5")
+@pytest.mark.parametrize(
+    "between",
+    [
+        "",
+        "[12746.728959] audit: type=1701 audit(1738862989.543:15): auid=4294967295 pid=1080 sig=6 res=1\n",
+        "2026-03-02 10:00:01 INFO valve 4 is shut\n",
+        "[INFO] valve 4 is shut\n[INFO] valve 5 is shut\n",
+    ],
+)
+def test_D5_what_an_exception_says_behind_lines_of_others(between: str) -> None:
+    said = "Crashed: plant::no_answer: ValveError: the valve did not answer"
+    assert verdict(f"{THROWS}{between}{SAYS}Aborted\n").sentence.startswith(said)
+    far = "[INFO] valve 5 is shut\n" * 4
+    assert "did not answer" not in verdict(f"{THROWS}{between}{far}{SAYS}").sentence
+    assert verdict(f"{between}{SAYS}").state is VerdictState.UNKNOWN
+
+
+CHECKED = "/w/lid.h:77: TANK_ASSERT(level(2) > 0) failed\n"
+OF_A_CHILD = (
+    "[New LWP 4713]\n[New LWP 4714]\nptrace: Operation not permitted.\nNo stack.\nThe program is not being run.\n"
+    "[Thread debugging using libthread_db enabled]\n0x00007fa9 in ?? () from /lib/libc.so.6\n"
+    "#0  0x00007f01 in ?? () from /lib/libc.so.6\n#1  0x00007f02 in wait4 () from /lib/libc.so.6\n"
+    "#2  0x00007f03 in tank_abort () from /w/libtank.so\n"
+    "#3  0x00007f04 in void (anonymous namespace)::Lid<8, 2>::shut<(anonymous namespace)::Rim<8> >((anonymous "
+    "namespace)::Rim<8> const&, int) const [clone .part.0] () from /w/libtank.so\n"
+    "#4  0x00007f05 in tank_run () from /w/libtank.so\n[Inferior 1 (process 4712) detached]\n"
+)
+
+
+@pytest.mark.invariant("blocks.J3")
+def test_an_assertion_whose_abort_started_a_debugger() -> None:
+    log = f"filling tank 3\n{CHECKED}{OF_A_CHILD}"
+    for end in ("", "Aborted\n"):
+        judged = verdict(log + end)
+        assert judged.state is VerdictState.CRASHED
+        failed = "Crashed: assert: lid.h:77: TANK_ASSERT(level(2) > 0) failed"
+        assert judged.sentence.startswith(f"{failed}, in Lid::shut (libtank.so)")
+    assert verdict(log + STEPS).state is not VerdictState.CRASHED
+
+
+WAITS = (
+    "#0  0x00007f02 in wait4 () from /lib/libc.so.6\n#1  0x00007f04 in tank_fill () from /w/libtank.so\n"
+    "#2  0x00007f05 in tank_abort () from /w/libtank.so\n"
+)
+
+
+@pytest.mark.invariant("blocks.J3")
+def test_a_printed_stack_of_what_aborts_is_that_of_its_caller() -> None:
+    aborts, waits = (BLOCKS["printed"](text, 0) for text in (OF_A_CHILD[OF_A_CHILD.index("#0") :], WAITS))
+    assert aborts is not None
+    assert aborts.values["frame"].startswith("void (anonymous namespace)::Lid<8, 2>::shut<")
+    assert waits is not None
+    assert waits.values["frame"] == "wait4"
 
 
 @pytest.mark.invariant("crashes.D1")

@@ -246,7 +246,7 @@ RULE, DOTS = f"{'-' * 79}\n", f"{'.' * 79}\n"
 HEAD = f"{RULE}{{}} of a tank\n{RULE}/w/tank.cc:12\n{DOTS}\n"
 REQUIRE = "/w/tank.cc:{0}: FAILED:\n  REQUIRE( level() == {0} )\nwith expansion:\n  4 == {0}\n\n"
 FAULT = "Memory access fault by GPU node-4 (Agent handle: 0x2373990) on address 0x7f88a6dd5000. Reason: Unknown.\n"
-GPU = "GPU node 4: a memory access of a kernel failed, for an unknown reason."
+GPU = "GPU node 4: a memory access failed, at 0x7f88a6dd5000, for an unknown reason."
 
 
 @pytest.mark.invariant("causes.C12")
@@ -284,3 +284,25 @@ def test_a_test_that_several_processes_began_is_counted(lines: str, said: str) -
     judged = verdict(f"$ mpirun -np 4 bin/test_tank\n{lines}")
     assert judged.state is UNKNOWN and judged.sentence.endswith(said)
     assert "Begun" not in verdict(RUN * 4 + OK * 4).sentence
+
+
+BOX = (
+    "╷\n│ Error: creating Tank (t3): api error LimitExceeded: 4 tanks are there\n│ \n│   with plant_tank.spare,\n"
+    '│   on tanks.tf line 31, in resource "plant_tank" "spare":\n│   31: resource "plant_tank" "spare" {\n╵\n'
+)
+DESTROYS = "".join(f"plant_tank.t{n}: destruction complete after {n}s\n" for n in range(30))
+LISTED = (
+    "==== short test summary info ====\nERROR tests/test_plant.py::test_spare - subprocess.CalledProcessError: Command "
+    "'terraform apply -auto-approve' returned non-zero exit status 1.\n!!!!!!!!!!!! stopping after 1 failures "
+    "!!!!!!!!!!!!\n==== 2 passed, 1 error in 400.60s ====\n"
+)
+
+
+def test_the_error_of_the_program_that_a_test_started_leads_over_its_exit_status() -> None:
+    said = verdict(f"collected 3 items\n{BOX}{DESTROYS}{LISTED}")
+    assert said.state is CRASHED
+    reason = "Terraform failed: LimitExceeded: 4 tanks are there (tanks.tf:31, plant_tank.spare)"
+    assert f"test_spare: {reason}; it led to" in said.sentence
+    assert "line before" not in said.sentence
+    assert verdict(f"collected 3 items\n{BOX}{DESTROYS}==== 3 passed in 400.60s ====\n").state is EXITED
+    assert verdict(f"applying\n{BOX}").sentence == f"{reason}."

@@ -81,3 +81,54 @@ def test_K2_owners_that_wait_for_each_other_are_a_deadlock() -> None:
     assert told.state == "stalled"
     assert told.sentence.partition(". ")[0].endswith("which waits for it in turn: a deadlock in the kernel.")
     assert "deadlock" not in verdict(stamped(FILL + OWNED.format("pump", 411, "valve", 412) + other)).sentence
+
+
+@pytest.mark.invariant("hung_tasks.K3")
+def test_K3_several_that_hang_are_one_statement() -> None:
+    names = ["kworker/3:1", "pump", "jbd2/vdb1-8", "kworker/u9:0", "tankd"]
+    many = "".join(BLOCKED.format(name, 411 + at) for at, name in enumerate(names))
+    said = "Process 411 (kworker/3:1) is blocked in the kernel for more than 120 s, and so are 4 others: "
+    assert verdict(stamped(many)).sentence.startswith(f"{said}jbd2/vdb1-8, pump, tankd, …")
+    two = verdict(stamped(BLOCKED.format("pump", 411) + BLOCKED.format("valve", 412)))
+    assert two.sentence.startswith(
+        "Process 411 (pump) is blocked in the kernel for more than 120 s, and so is 1 other: valve"
+    )
+    again = verdict(stamped(BLOCKED.format("pump", 411) * 3))
+    assert "other" not in again.sentence
+
+
+@pytest.mark.invariant("hung_tasks.K1")
+def test_K1_lines_that_name_the_kernel_behind_their_time() -> None:
+    log = stamped(FILL + "RIP: 0033:0x77220111c574\nRSP: 002b:00007fff30657198 EFLAGS: 00000202\n" * 4)
+    for blank in (" ", "\u00a0"):
+        told = verdict(log.replace("] ", f"] kernel:{blank}"))
+        assert told.state == "stalled"
+        assert "in tank_fill of tank, waiting for a mutex" in told.sentence
+
+
+GONE = "pcieport 0000:40:01.1: pciehp: Slot(3): Link Down\npcieport 0000:40:01.1: pciehp: Slot(3): Card not present\n"
+OOPS = (
+    "BUG: kernel NULL pointer dereference, address: 0000000000000040\n#PF: supervisor read access in kernel mode\n"
+    "CPU: 5 UID: 0 PID: 140 Comm: irq/43-pump Not tainted 6.14.0 #43\nRIP: 0010:tank_move+0xc1/0xe0 [tank]\n"
+)
+
+
+DISK = "I/O error, dev vdb, sector 77120 op 0x1:(WRITE) flags 0x800 phys_seg 3 prio class 2\n"
+
+
+def test_what_came_before_or_after_an_error_of_a_kernels_log() -> None:
+    gone = "The device in PCIe slot 3 (port 0000:40:01.1) is gone: its link went down."
+    fault = "The kernel faulted (oops): kernel NULL pointer dereference at 0000000000000040, in tank_move of tank"
+    lines = "".join(f"tank: lid {n} is shut\n" for n in range(400))
+    both = verdict(stamped(GONE + lines + OOPS))
+    assert both.state == "unknown"
+    assert both.sentence.startswith(f"{fault}, process 140 (irq/43-pump). Before it: {gone}")
+    assert verdict(stamped(DISK + lines + OOPS)).sentence.startswith(f"Disk vdb has errors. Then: {fault}")
+    for alone in (OOPS + lines + GONE, OOPS + OOPS, DISK + DISK):
+        said = verdict(stamped(alone)).sentence
+        assert "Then" not in said
+        assert "Before" not in said
+    assert "Before" not in verdict(stamped(GONE), stamped(OOPS)).sentence
+    assert "gone" not in verdict(stamped(GONE.replace("Link Down", "Link Up").replace("Card not", "Card"))).sentence
+    steps = "".join(f"epoch {n} of 9, loss 0.{n}\n" for n in range(1, 10))
+    assert verdict(f"{steps}Training finished\n" + GONE).state != "crashed"

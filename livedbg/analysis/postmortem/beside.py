@@ -22,7 +22,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
-from livedbg.analysis.postmortem.exceptions import exception_of
+from livedbg.analysis.postmortem.exceptions import RAISES, exception_of
 from livedbg.model import Diagnostic, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import listing, many, with_phrases
@@ -112,7 +112,7 @@ def _beside(finding: Finding, told: Iterable[Diagnostic], hit: ExceptionHit | No
     for said in told:
         if said.log != log or (finding.writer and said.writer and said.writer != finding.writer):
             continue
-        if placed and UNPLACED in said.message.marks:
+        if RAISES in said.message.marks or (placed and UNPLACED in said.message.marks):
             continue
         lines = (said.message.first, said.message.last)
         if BELOW in said.message.marks:

@@ -29,6 +29,8 @@ from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import many, sentence_case
 
 _ABORTED: Final = "glibc-abort"
+RAISES: Final = "raises"
+"""Mark of a text that names who raised an exception: it is said before that, and not beside it."""
 _PLACED: Final = ("traceback", "terminate", "assert", "signal", FAULT, _ABORTED)
 _SAID: Final = 300
 _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
@@ -94,12 +96,36 @@ def with_raising(hit: ExceptionHit, snapshot: Snapshot) -> ExceptionHit:
     return replace(hit, stack=with_deeper(hit.stack, max(same, key=lambda one: one.line or 0).stack))
 
 
+def aborted_in(hit: ExceptionHit, snapshot: Snapshot) -> Frame | None:
+    """Return the function that asserted, by the stack of the abort that a debugger shows below, or None."""
+    hits = snapshot.exceptions
+    if hit.stack or hit.line is None or len(hits) > _MOST:
+        return None
+    below = (one for one in hits.values() if one.source == hit.source and (one.line or 0) > hit.line)
+    first = min(below, key=lambda one: one.line or 0, default=None)
+    shows = first is not None and first.type == "SIGABRT" and first.writer == hit.writer
+    return first.stack[0] if first is not None and shows and first.stack else None
+
+
+def raised_by(hit: ExceptionHit, snapshot: Snapshot) -> str:
+    """Return who raised an exception, as a line of its text names it, or of a text that shows it again; or "".
+
+    Of several that passed it on the last is the one in which it was raised.
+    """
+    named = [said for said in snapshot.diagnostics.values() if RAISES in said.message.marks and said.log == hit.source]
+    told = (hit.source, hit.type, hit.message)
+    same = [one for one in snapshot.exceptions.values() if (one.source, one.type, one.message) == told] if named else []
+    spans = [(one.first_line or one.line or 0, one.line or 0) for one in same[:_MOST]]
+    own = [said for said in named if any(first <= said.message.first <= last for first, last in spans)]
+    return sorted(own, key=lambda said: said.message.first)[-1].message.values.get("by", "") if own else ""
+
+
 def is_of_string(frame: Frame) -> bool:
     """Return whether a frame is a line of a string that Python runs, as an installer does: no file has that line."""
     return frame.function == "<module>" and frame.file == "<string>"
 
 
-def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
+def crashed_where(hit: ExceptionHit, kind: str, code: UserCode, by: str = "") -> str:
     """Return `Rank 3 crashed in collate (train.py:31)`, of both languages if one calls the other; `Crashed`."""
     if kind == FAILED_TESTS:
         who = f"{sentence_case(hit.writer)}: " if rank_of(hit.writer) is not None else ""
@@ -112,7 +138,8 @@ def crashed_where(hit: ExceptionHit, kind: str, code: UserCode) -> str:
         where += f", in {place_text(raised)}"
     if frame is not None and frame.language != "python" and caller is not None and caller.file:
         where = f" in {place_text(caller)},{where}"
-    return f"{sentence_case(hit.writer)} crashed{where}" if hit.writer else f"Crashed{where}"
+    who = hit.writer if rank_of(hit.writer) is not None else by or hit.writer
+    return f"{sentence_case(who)} crashed{where}" if who else f"Crashed{where}"
 
 
 def fault_of(process: Process, snapshot: Snapshot) -> ExceptionHit | None:

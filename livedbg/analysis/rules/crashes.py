@@ -12,6 +12,7 @@ from livedbg.analysis.inconclusive import has_waited, watched
 from livedbg.analysis.place_names import line_of, place_text
 from livedbg.analysis.postmortem.ended import ended_on_request, heads, how_ended, is_crash, is_interrupt, went_well
 from livedbg.analysis.postmortem.exceptions import (
+    aborted_in,
     crashed_in,
     crashed_where,
     exception_text,
@@ -22,6 +23,7 @@ from livedbg.analysis.postmortem.exceptions import (
     is_rethrown,
     log_evidence,
     overflow_text,
+    raised_by,
     thrown_as,
     unseen_faults,
     way_of,
@@ -125,15 +127,19 @@ class Crash:
         asked = in_source(hit, own, state.code)
         if own is not None and (line := line_of(own)):
             text = text.replace(f"{line}: ", "", 1)
+        if fatal and kind == "assert" and (aborted := aborted_in(hit, snapshot)) is not None:
+            text = f"{text.rstrip('.')}, in {place_text(aborted)}"
         begun = _begun(hit, kind, snapshot) if fatal else ""
         if begun and kind in _ABRUPT and not hit.stack:
             text, again = f'{text}{again}, after "{begun[:_BEGUN]}"', ""
         if fatal and kind == "signal" and own is None:
             ran = traced_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot)
             text = f"{text.rstrip('.')}, as {ran} ran" if ran and ran not in text else text
-        if kind == FAILED_TESTS and (root := _of_peer(hit, state)):
+        root = _of_peer(hit, state) if kind == FAILED_TESTS else ""
+        if root:
             text = f"{hit.type}: {root.rstrip('.')}; it led to {telling_line(hit.message)}"
-        what = crashed_where(hit, kind, state.code) if fatal else "An exception was logged"
+        by = raised_by(hit, snapshot) if fatal and kind == "traceback" else ""
+        what = crashed_where(hit, kind, state.code, by) if fatal else "An exception was logged"
         fault = fault_of(owner, snapshot) if fatal and owner is not None else None
         place = fault_place(fault, state.code) if fault is not None else ""
         if place and (own is None or own.language == "python"):
@@ -164,7 +170,7 @@ class Crash:
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
             over=not fatal,
-            cause=state.judged.cause_of(hit),
+            cause=CauseClass.PROCESS if root else state.judged.cause_of(hit),
             writer=hit.writer,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from string import hexdigits
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,8 +15,8 @@ from livedbg.analysis.postmortem.differing import with_outputs_joined
 from livedbg.analysis.postmortem.lines import known_lines, steps_on
 from livedbg.analysis.postmortem.survived import goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
-from livedbg.analysis.rules.said import findings_of
-from livedbg.analysis.wording import with_more
+from livedbg.analysis.rules.said import NOTED, findings_of
+from livedbg.analysis.wording import brief, with_more
 from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
 
@@ -32,6 +33,8 @@ _ENDS: Final[Mapping[str, VerdictState | None]] = {
 }
 _OVER: Final = ("process", "rank", "job", "perhaps", "completes")
 _SHOWN: Final = 160
+_SAID: Final = 200  # characters of what followed
+_ADDRESS: Final = "address"
 
 _ENDED: Final = ("process", "rank", "job", "host")
 
@@ -57,9 +60,13 @@ class SignatureFound:
             if said.message.ends not in ("", "completes", BESIDE) and not state.judged.judges(said):
                 found.setdefault((said.system, said.code), []).append(said)
         amounts_to = partial(_amounts_to, alone=alone)
+        ended: list[Finding] = []
         for told in found.values():
             for finding in findings_of(self.name, with_outputs_joined(told), state, amounts_to):
-                yield _unless_over(finding, told[0].cause, state) if finding.state is VerdictState.STALLED else finding
+                waits = finding.state is VerdictState.STALLED
+                judged = _unless_over(finding, told[0].cause, state) if waits else finding
+                ended.append(_with_same_address(judged, told, state.snapshot))
+        yield from _with_what_followed(ended, state.snapshot)
 
 
 def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -> Finding:
@@ -82,6 +89,45 @@ def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -
         return finding
     more = f"Its log ends after that, at {last.file}:{ended.number}: {ended.text.strip()[:_SHOWN]}"
     return with_more(finding, more, state=VerdictState.UNKNOWN, decides=True, roots=())
+
+
+def _with_same_address(finding: Finding, told: Iterable[Diagnostic], snapshot: Snapshot) -> Finding:
+    """Add what the kernel's log says of the address at which a device failed, by whom and of whom."""
+    places = {(proof.log, proof.line) for proof in finding.evidence}
+    own = next((said for said in told if (said.log, said.message.first) in places and _address(said)), None)
+    if own is None or own.message.ends == "host":
+        return finding
+    others = (said for said in snapshot.diagnostics.values() if said.log != own.log and said.system == own.system)
+    same = next((said for said in others if _address(said) == _address(own)), None)
+    return finding if same is None else with_more(finding, f"The kernel's log: {same.sentence}")
+
+
+def _with_what_followed(found: Sequence[Finding], snapshot: Snapshot) -> Iterator[Finding]:
+    """Say of two kinds of errors of a host, of which it is not known what they ended, the later behind the first.
+
+    A note that comes first leads over no error: it is said behind that.
+    """
+    kinds = {
+        (said.log, said.message.first): (said.message.signature, said.message.ends == "perhaps")
+        for said in snapshot.diagnostics.values()
+        if said.cause is CauseClass.HOST and not said.message.over
+        if said.message.ends == "perhaps" or NOTED in said.message.marks
+    }
+    places = [(one.evidence[0].log, one.evidence[0].line or 0, one) for one in found if one.evidence]
+    told = sorted((one for one in places if one[:2] in kinds), key=lambda one: one[:2])
+    errors = [one for one in told if one[0] == told[0][0] and kinds[one[:2]][1]]
+    later = next((one for log, line, one in errors if kinds[log, line][0] != kinds[told[0][:2]][0]), None)
+    for finding in found:
+        if later is not None and finding is (told[0][2] if told[0] in errors else later):
+            more = f"Then: {brief(later, _SAID)}" if told[0] in errors else f"Before it: {brief(told[0][2], _SAID)}"
+            yield with_more(finding, more)
+        else:
+            yield finding
+
+
+def _address(said: Diagnostic) -> int:
+    text = said.message.values.get(_ADDRESS, "")
+    return int(text[2:], 16) if text[:2] == "0x" and set(text[2:]) <= set(hexdigits) and text[2:] else 0
 
 
 def _later(proof: Evidence, snapshot: Snapshot) -> Iterator[Diagnostic]:

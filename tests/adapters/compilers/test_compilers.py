@@ -270,6 +270,9 @@ MADE = "make[{}]: *** [plant/CMakeFiles/plant.dir/build.make:3: plant/CMakeFiles
 OUTER = "make: *** [Makefile:136: all] Error 2\n"
 
 
+END = "ninja: build stopped: subcommand failed.\n"
+
+
 @pytest.mark.invariant("compilers.J4")
 @pytest.mark.parametrize(
     ("text", "says"),
@@ -280,6 +283,12 @@ OUTER = "make: *** [Makefile:136: all] Error 2\n"
             " at most.",
         ),  # of which is not known
         (f"FAILED: plant/fill.cu.o\nnvcc -c fill.cu\n{LARGE}ninja: build stopped: subcommand failed.\n", "fill.cu.o."),
+        (
+            f"FAILED: plant/fill.obj\ncl /c fill.cpp\n/w/lid/lid.h(7): error C2143: no pump\n{END}",
+            "lid.h:7), making fill.obj.",
+        ),
+        (f"FAILED: plant/fill.o\nc++ -c fill.cpp\n/w/lid/lid.h:7:9: error: no pump\n{END}", "lid.h:7), making fill.o."),
+        (f"FAILED: plant/fill.o\nc++ -c fill.cpp\n/w/fill.cpp:7:9: error: no pump\n{END}", "no pump (/w/fill.cpp:7)."),
         (f"/w/fill.cpp:7:9: error: no pump\n{MADE.format(2, 'fill.cpp.o')}{OUTER}", "no pump (/w/fill.cpp:7)."),
         (MADE.format(2, "fill.cu.o") + OUTER, "fill.cu.o] Error 255."),
     ],

@@ -53,7 +53,7 @@ def test_waves_of_one_kernel_are_one_fault() -> None:
         "not use (125 waves)."
     ]
     (fault,) = found("signature", NEW)
-    assert fault.sentence == "GPU 4: a kernel wrote to memory that is read-only."
+    assert fault.sentence == "GPU 4 wrote to memory that is read-only, at 0x7ffb61f02000."
     assert verdict(NEW).state is VerdictState.CRASHED
 
 
@@ -66,3 +66,25 @@ def test_a_look_at_waves_that_run_is_no_fault() -> None:
 
 def test_other_waves_are_none() -> None:
     assert found("rocm-debugger", "wave_1: pc=0x12 loaded\nsaved wave_2.wav (stopped)\n") == []
+
+
+PAGE = "Memory access fault by GPU node-1 (Agent handle: 0x1f829860) on address {}. Reason: Page not present.\n"
+KERNEL = (
+    "[ 651.1] amdgpu 0000:03:00.0: amdgpu: [gfxhub] page fault (src_id:0 ring:24 vmid:8 pasid:10)\n"
+    "[ 651.2] amdgpu 0000:03:00.0: amdgpu:  Process pump pid 4711 thread pump pid 4711\n"
+    "[ 651.3] amdgpu 0000:03:00.0: amdgpu:   in page starting at address 0x00007a8a4be00000 from client 10\n"
+    "[ 651.4] amdgpu 0000:03:00.0: amdgpu:     Faulty UTCL2 client ID: CPF (0x4)\n"
+)
+
+
+def test_the_kernels_log_says_who_accessed_the_address() -> None:
+    more = "The kernel's log: GPU 0000:03:00.0: a page fault by the command processor (CPF) of"
+    for address in ("0x7a8a4be00000", "0x00007a8a4be00000"):
+        said = verdict(PAGE.format(address), KERNEL)
+        assert said.state is VerdictState.CRASHED
+        assert said.sentence.startswith(
+            f"GPU node 1 accessed memory that is not mapped, at {address} (Page not present)"
+        )
+        assert f"{more} process 4711 (pump) at 0x00007a8a4be00000." in said.sentence
+    for address in ("0x7a8a4be01000", "(nil)"):
+        assert "The kernel's log" not in verdict(PAGE.format(address), KERNEL).sentence
