@@ -16,8 +16,7 @@ from msgspec import Struct, field
 from livedbg.adapters.ascend.codes import Group, cann_codes
 from livedbg.adapters.ascend.facts import ReportFacts
 from livedbg.adapters.ascend.messages import Form, Forms, Mark, read_data
-from livedbg.logs.tracebacks import CUT_OFF
-from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, ExceptionHit
+from livedbg.model import CUT_OFF, FAILED_TESTS, CauseClass, Diagnostic, ExceptionHit
 from livedbg.model.facts import facts_from, facts_of
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.patterns import lazy_re

@@ -42,12 +42,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from livedbg.logs.stack_listings import native_frames
-from livedbg.model import Frame
+from livedbg.model import CUT_OFF, Frame
 from livedbg.text.patterns import lazy_re
 
 HEADER: Final = "Traceback (most recent call last):"
-CUT_OFF: Final = "the traceback is cut off"
-"""The message of an exception whose last line is missing."""
 UNNAMED: Final = "unknown"
 """The type of an exception that is not named below its frames."""
 

@@ -17,6 +17,7 @@ from livedbg.model.entities import (
     Thread,
 )
 from livedbg.model.observations import (
+    CUT_OFF,
     FAILED_TESTS,
     FAULT,
     HANG_SEEN,
@@ -48,6 +49,7 @@ from livedbg.model.states import (
 )
 
 __all__ = [
+    "CUT_OFF",
     "FAILED_TESTS",
     "FAULT",
     "HANG_SEEN",

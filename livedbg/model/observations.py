@@ -217,6 +217,10 @@ class Diagnostic(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.evidence[0].log if self.evidence else ""
 
 
+CUT_OFF: Final = "the traceback is cut off"
+"""The message of an exception of which the last line is missing."""
+
+
 class ExceptionHit(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An exception, failure or abort.
 

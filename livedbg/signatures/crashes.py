@@ -29,8 +29,8 @@ from msgspec.structs import replace
 from livedbg.logs.decoder import Feed, LogDecoder
 from livedbg.logs.last_words import ends_tests, in_words, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED, place_of
-from livedbg.logs.tracebacks import CUT_OFF, SAYS_FALSE, is_whole
-from livedbg.model import FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, Frame, LogRecord, LogSource, Severity
+from livedbg.logs.tracebacks import SAYS_FALSE, is_whole
+from livedbg.model import CUT_OFF, FAILED_TESTS, TESTS_WENT_ON, ExceptionHit, Frame, LogRecord, LogSource, Severity
 from livedbg.model.events import Event, ExceptionSeen, Stamp
 from livedbg.signatures.book import Book, Room, parse
 from livedbg.signatures.said import Said

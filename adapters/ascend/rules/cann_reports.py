@@ -30,8 +30,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import many, name_of
 from livedbg.analysis.user_code import Inside
-from livedbg.logs.tracebacks import CUT_OFF
-from livedbg.model import Diagnostic, ExceptionHit, Severity
+from livedbg.model import CUT_OFF, Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.signatures.templates import names_in, render
 from livedbg.text.quantities import byte_size

@@ -62,9 +62,8 @@ from livedbg.logs.last_words import (
     speaks_of_failure,
     step_of,
 )
-from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
-from livedbg.model import FAILED_TESTS, CauseClass, Diagnostic, Severity
+from livedbg.model import CUT_OFF, FAILED_TESTS, CauseClass, Diagnostic, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import sentence_case, sentences, split_brackets
 
@@ -144,14 +143,9 @@ class _Error(Struct, frozen=True):
 
 def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     """Turn findings that follow from another one into notes; the first one lists its followers."""
-    findings = given = _of_newest(findings, state.snapshot)
+    given = _of_newest(findings, state.snapshot)
+    findings = _with_reasons(given, state.snapshot)
     errors = _errors_of(findings, state.snapshot)
-    if errors and all(error.aborts or error.cause in _NO_CAUSES for error in errors):
-        findings = _proven(findings, errors, state.snapshot)
-        errors = _errors_of(findings, state.snapshot)
-        if all(error.aborts or error.cause is CauseClass.SUMMARY for error in errors):
-            findings = _with_last_words(findings, errors, state.snapshot)
-            errors = _errors_of(findings, state.snapshot)
     found = list(findings)
     for error in errors:
         found[error.number] = replace(error.finding, cause=error.cause, writer=error.writer)
@@ -198,6 +192,17 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     amounts_to = VerdictState.DIVERGED if differs else chief.state
     chief = replace(chief, writer=owner or chief.writer, state=amounts_to)
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
+
+
+def _with_reasons(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:
+    """Return the findings, where all that ended the run only give account of it, with what stands above them."""
+    errors = _errors_of(findings, snapshot)
+    if not errors or not all(error.aborts or error.cause in _NO_CAUSES for error in errors):
+        return findings
+    findings = _proven(findings, errors, snapshot)
+    errors = _errors_of(findings, snapshot)
+    accounts = all(error.aborts or error.cause is CauseClass.SUMMARY for error in errors)
+    return _with_last_words(findings, errors, snapshot) if accounts else findings
 
 
 def _is_told_of_another(error: _Error, findings: Sequence[Finding], snapshot: Snapshot) -> bool:

@@ -21,9 +21,8 @@ from livedbg.logs.last_words import in_words, referred_to, telling_line
 from livedbg.logs.passed_on import with_deeper
 from livedbg.logs.sanitizers import place_of
 from livedbg.logs.subjects import asked_for, is_bare
-from livedbg.logs.tracebacks import CUT_OFF
 from livedbg.logs.writers import rank_of
-from livedbg.model import FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process, ids
+from livedbg.model import CUT_OFF, FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process, ids
 from livedbg.model.catchpoints import FAULTS, PRESETS, Moment
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.wording import many, sentence_case

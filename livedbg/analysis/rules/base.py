@@ -22,8 +22,7 @@ from msgspec import Struct
 from livedbg.analysis.diagnosis import Finding, WaitGraph
 from livedbg.analysis.tasks import TaskIndex
 from livedbg.analysis.user_code import NO_FRAMEWORKS, UserCode
-from livedbg.logs.tracebacks import CUT_OFF
-from livedbg.model import CauseClass, Diagnostic, ExceptionHit, Task, TaskState
+from livedbg.model import CUT_OFF, CauseClass, Diagnostic, ExceptionHit, Task, TaskState
 from livedbg.model.snapshot import Snapshot
 
 INTERRUPTED: Final = "interrupted"

@@ -44,8 +44,7 @@ from livedbg.analysis.rules.words import name_of
 from livedbg.analysis.wording import with_more
 from livedbg.logs.last_words import step_of, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED
-from livedbg.logs.tracebacks import CUT_OFF
-from livedbg.model import FAILED_TESTS, FAULT, CauseClass, Evidence, ExceptionHit, Frame, Process, Severity
+from livedbg.model import CUT_OFF, FAILED_TESTS, FAULT, CauseClass, Evidence, ExceptionHit, Frame, Process, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import sentence_case, sentences

@@ -17,8 +17,7 @@ from livedbg.analysis.postmortem.survived import OwnLines, any_line, goes_on_aft
 from livedbg.analysis.postmortem.tested import test_at, test_marks
 from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.user_code import Inside
-from livedbg.logs.tracebacks import CUT_OFF
-from livedbg.model import Diagnostic, Severity
+from livedbg.model import CUT_OFF, Diagnostic, Severity
 from livedbg.text.quantities import duration
 from livedbg.text.wording import sentence_case
 
