@@ -358,6 +358,19 @@ def progress_of(line: str) -> tuple[str, float, str] | None:
     return unit, number, f"{unit} {found[1]}" + (f" of {total[1]}" if total is not None else "")
 
 
+_RESULT: Final = lazy_re(
+    r"(?i)\W{0,8}(?:[\w-]{1,20}[ _]){0,3}(?:best|final|overall|average|avg|mean|median|total|throughput|elapsed)\b"
+    r"(?!.{0,80}(?:/|\bof\b) ?\d)(?=.{0,80}(?:\b(?:acc|accuracy|loss|score|f1|bleu|rouge|auc|map|miou|wer|cer|ppl|psnr"
+    r"|perplexity|time|latency|throughput|elapsed|duration|reward|return|error|rmse|mse|mae|r2)\b|/s\b))"
+    r".{0,120}?[:=] ?-?\d"
+)
+
+
+def gives_result(line: str) -> bool:
+    """Return whether a line gives a measured figure of a whole run: `Best epoch 6  Acc: 0.89`."""
+    return _RESULT.match(line[:_LONGEST]) is not None
+
+
 _SERVES: Final = lazy_re(
     r"(?<!not )(?<!n't )(?<!to )\b(?:[Ss]tart(?:ed|ing|s)|[Rr]unning|[Ss]erv(?:es|ing)|[Ll]isten(?:s|ing)|[Rr]eady)\b"
     r"(?:(?! not )[^\n:]){0,60}? (?:on|at):? (?P<address>https?://[\w.:/\[\]*-]{3,120}(?<![.:]))"

@@ -71,3 +71,40 @@ def test_R2_a_server_that_started_is_said(tmp_path: Path, line: str) -> None:
 )
 def test_R2_one_that_stops_is_not(tmp_path: Path, text: str) -> None:
     assert "A server had started" not in look(tmp_path, {"run.log": text}).verdict.sentence
+
+
+_RESULTS = "====\nBest epoch 2: acc: 0.89, nmi: 0.7\n"
+
+
+@pytest.mark.invariant("reached.R3")
+@pytest.mark.parametrize(
+    "results",
+    [
+        _RESULTS,
+        "Pumps: 4\nAverage pump time: 31.2 ms\nTokens/s: 2635.7\n",
+        "Final score = 0.7\nsaved to out/tank.pt\n",
+        "Total elapsed time: 81.2 s\n",
+    ],
+)
+def test_R3_results_that_come_once_at_the_end_speak_for_a_whole_run(tmp_path: Path, results: str) -> None:
+    verdict = look(tmp_path, {"run.log": _STEPS + results}).verdict
+    assert verdict.state == "unknown"
+    assert ", and its results, at run.log:" in verdict.sentence
+    assert verdict.sentence.endswith("It seems to have completed.")
+
+
+@pytest.mark.invariant("reached.R3")
+@pytest.mark.parametrize(
+    "text",
+    [
+        _STEPS + _RESULTS + _STEPS.replace("iter ", "iter 1") + _RESULTS,  # after each epoch
+        "step 1\nstep 2\n" + _RESULTS,  # the first epoch's, perhaps
+        _STEPS + "total steps: 400\nbest of 3\n",  # nothing measured
+        _STEPS + _RESULTS + "waiting for the tank\n",
+        _STEPS + _RESULTS + "loading the tank\n" * 60,
+        _STEPS + "Best so far: loss 3.2, epoch 2/40, total time: 3 s\n",  # it goes on
+        _STEPS + "mean time: unknown\n",
+    ],
+)
+def test_R3_what_an_epoch_prints_too_does_not(tmp_path: Path, text: str) -> None:
+    assert "It seems to have completed" not in look(tmp_path, {"run.log": text}).verdict.sentence
