@@ -92,14 +92,16 @@ def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -
 
 
 def _with_same_address(finding: Finding, told: Iterable[Diagnostic], snapshot: Snapshot) -> Finding:
-    """Add what the kernel's log says of the address at which a device failed, by whom and of whom."""
+    """Add what another log, the kernel's, says of the address at which a device failed: by whom and of whom."""
     places = {(proof.log, proof.line) for proof in finding.evidence}
     own = next((said for said in told if (said.log, said.message.first) in places and _address(said)), None)
     if own is None or own.message.ends == "host":
         return finding
     others = (said for said in snapshot.diagnostics.values() if said.log != own.log and said.system == own.system)
-    same = next((said for said in others if _address(said) == _address(own)), None)
-    return finding if same is None else with_more(finding, f"The kernel's log: {same.sentence}")
+    same = next((said for said in others if said.code != own.code and _address(said) == _address(own)), None)
+    if same is None or same.log not in snapshot.log_sources:
+        return finding
+    return with_more(finding, f"{snapshot.log_sources[same.log].name}: {same.sentence}")
 
 
 def _with_what_followed(found: Sequence[Finding], snapshot: Snapshot) -> Iterator[Finding]:
