@@ -518,7 +518,7 @@ class CrashDecoder(LogDecoder):
         before = next(reversed(self._hits.get(record.source, {}).values()), None) if said is not None else None
         if said is None or before is None or before.catchpoint != "log: terminate" or before.message:
             return None
-        near = (record.line or 0) - (before.line or 0) <= _RIGHT_ABOVE
+        near = (record.line or 0) - (before.line or 0) <= _RIGHT_ABOVE and record.writer in ("", before.writer)
         return replace(before, message=said["what"].strip()[:_MESSAGE_LIMIT], line=record.last_line) if near else None
 
     def _remember(self, hit: ExceptionHit) -> None:

@@ -307,6 +307,8 @@ def test_D5_what_an_exception_says_behind_lines_of_others(between: str) -> None:
     far = "[INFO] valve 5 is shut\n" * 4
     assert "did not answer" not in verdict(f"{THROWS}{between}{far}{SAYS}").sentence
     assert verdict(f"{between}{SAYS}").state is VerdictState.UNKNOWN
+    thrown = "terminate called after throwing an instance of 'plant::no_answer'"
+    assert "did not answer" not in verdict(f"[rank1]: {thrown}\n{between}[rank0]: {SAYS}").sentence
 
 
 CHECKED = "/w/lid.h:77: TANK_ASSERT(level(2) > 0) failed\n"
