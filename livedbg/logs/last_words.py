@@ -7,6 +7,7 @@ them.
 Invariants:
     last_words.G1. An error that is retried, ignored or only warned of is no end.
     last_words.M1. A line that only mentions a step (an option, a plan, an error at a step) has no number of a step.
+    last_words.M2. What stands below another error, or below a failed assertion, is of that one: its place too.
     last_words.W1. A line about a wait that is over, or yet to come, is no wait.
 """
 
@@ -445,6 +446,23 @@ def causes_in(texts: Sequence[str]) -> list[str]:
         counted = takewhile(lambda pair: int(pair[1]["number"]) == int(links[0]["number"]) + pair[0], enumerate(links))
         return [link["said"].strip() for _, link in counted]
     return [listed[0].strip()] if labelled and listed else []
+
+
+_ASSERTED: Final = lazy_re(
+    r"(?:\S{1,300}: ){0,2}(?:[Aa]ssert(?:ion)?|[Cc]heck|[Pp](?:re|ost)condition"
+    r"|[A-Z_]{0,40}(?:ASSERT|CHECK)[A-Z_]{0,20})\b.{0,300}\bfail(?:ed|ure)\b"
+)
+
+
+def of_one_error(texts: Sequence[str]) -> list[str]:
+    """Return the lines below an error up to one that is another error, or an assertion that failed (M2)."""
+    return list(takewhile(lambda text: not _is_another(text), texts))
+
+
+def _is_another(text: str) -> bool:
+    if not text or text[0].isspace():
+        return False
+    return EXPLICIT.search(text[:_LONGEST]) is not None or _ends(text) or _ASSERTED.match(text) is not None
 
 
 def made_at(texts: Sequence[str]) -> str:
