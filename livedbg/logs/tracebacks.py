@@ -46,6 +46,7 @@ from msgspec.structs import replace
 from livedbg.logs.stack_listings import native_frames
 from livedbg.model import CUT_OFF, Frame
 from livedbg.text.patterns import lazy_re
+from livedbg.text.tangled import untangled
 
 HEADER: Final = "Traceback (most recent call last):"
 UNNAMED: Final = "unknown"
@@ -213,8 +214,13 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
     held = block.quoted or not block.frames  # by the traceback whose message quotes it
     above = next((one.frames for one in reversed(blocks[:chosen]) if one.frames and not one.quoted), []) if held else []
     frames = [*_callers(blocks, chosen), *above, *block.frames]
-    stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     index = block.raised if block.raised is not None else len(lines) - 1
+    headers = sum(line.rstrip().endswith(HEADER) for line in lines)
+    if (one := untangled(block.type, block.message, headers > len(blocks))) is not None:
+        frames = list(dict.fromkeys(replace(frame, source=(), source_from=0) for frame in frames))
+        said = f"{one.times} processes printed it at once"
+        return Raised(one.type, one.message, tuple(reversed(frames[-_FRAME_LIMIT:])), index, said)
+    stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     return Raised(block.type, _with_condition(block), stack, index, _related(blocks, chosen))
 
 
@@ -421,7 +427,7 @@ def _inverted(link: _Link, above: Sequence[str]) -> _Block:
 def _add_frame(block: _Block, line: str) -> bool:
     match = _FILE.match(line)
     if match is not None:
-        block.frames.append(_python_frame(match[1], match[2], match[3]))
+        block.frames.append(_python_frame(match[1], match[2], match[3].partition('  File "')[0]))
     return match is not None
 
 
