@@ -7,6 +7,7 @@ them.
 Invariants:
     last_words.G1. An error that is retried, ignored or only warned of is no end.
     last_words.M1. A line that only mentions a step (an option, a plan, an error at a step) has no number of a step.
+    last_words.M2. What stands below another error, or below a failed assertion, is of that one: its place too.
     last_words.W1. A line about a wait that is over, or yet to come, is no wait.
 """
 
@@ -399,6 +400,7 @@ _ENTERS: Final = lazy_re(
 )
 _RANK: Final = lazy_re(r"[^A-Za-z]{0,40}\[?[Rr]ank[ =:_-]?(?P<rank>\d{1,6})\b")
 _NUMBER: Final = lazy_re(r"\d+")
+_ADDRESS: Final = lazy_re(r"\b0x[0-9a-f]{1,16}\b")
 
 
 def enters(line: str) -> str:
@@ -416,6 +418,11 @@ def rank_in(line: str) -> int | None:
 def without_numbers(line: str) -> str:
     """Replace numbers, so that lines that differ by times and counts become equal."""
     return _NUMBER.sub("0", line[:_LONGEST].strip())
+
+
+def without_addresses(text: str) -> str:
+    """Remove addresses of memory, which differ from one process to the next."""
+    return _ADDRESS.sub("", text)
 
 
 # failures that don't call themselves errors
@@ -458,6 +465,23 @@ def causes_in(texts: Sequence[str]) -> list[str]:
         counted = takewhile(lambda pair: int(pair[1]["number"]) == int(links[0]["number"]) + pair[0], enumerate(links))
         return [link["said"].strip() for _, link in counted]
     return [listed[0].strip()] if labelled and listed else []
+
+
+_ASSERTED: Final = lazy_re(
+    r"(?:\S{1,300}: ){0,2}(?:[Aa]ssert(?:ion)?|[Cc]heck|[Pp](?:re|ost)condition"
+    r"|[A-Z_]{0,40}(?:ASSERT|CHECK)[A-Z_]{0,20})\b.{0,300}\bfail(?:ed|ure)\b"
+)
+
+
+def of_one_error(texts: Sequence[str]) -> list[str]:
+    """Return the lines below an error up to one that is another error, or an assertion that failed (M2)."""
+    return list(takewhile(lambda text: not _is_another(text), texts))
+
+
+def _is_another(text: str) -> bool:
+    if not text or text[0].isspace():
+        return False
+    return EXPLICIT.search(text[:_LONGEST]) is not None or _ends(text) or _ASSERTED.match(text) is not None
 
 
 def made_at(texts: Sequence[str]) -> str:
@@ -559,6 +583,30 @@ def referred_to(message: str) -> tuple[str, str]:
     """Return a message up to its reference to a section of the log, and the section's title or ""."""
     refers = _REFERS.search(message)
     return (message[: refers.start()], refers["title"]) if refers is not None else (message, "")
+
+
+_SWITCH: Final = lazy_re(
+    r"\b(?:[Uu]se|[Ss]et|[Pp]ass|[Ee]xport|(?:[Rr]e-?)?[Rr]un(?: \w{2,20})? with)(?: the)?"
+    r"(?: (?:environment )?(?:variable|flag|option))? [`'\"]?"
+    r"(?:(?P<variable>[A-Z][A-Z0-9_]{3,60}=[\w.+,:-]{0,60}\w)|(?P<option>--[a-z][\w-]{2,40}(?:=[\w-]{1,40})?))[`'\"]?"
+    r"(?: (?:environment )?(?:variable|flag|option))? "
+    r"(?:to (?:print|show|see|display|get|include|obtain|reveal)|for)\b"
+    r"(?P<what>(?: (?:the|a|an|its|this|their|exception|error|underlying|actual|original|real|true|root"
+    r"|(?P<more>more|full|complete|detailed|whole|further|additional|[a-z]{0,4}stack|internal)))"
+    r"{0,5}(?: (?P<hidden>message|error|reason|cause|exception)"
+    r"| (?:(?P<left_out>these|them)|messages|errors|reasons|causes|exceptions|traces?|tracebacks?|backtraces?|frames"
+    r"|details|information|info|logs?|output)))(?=[.,;:)\s]|$)"
+)
+
+
+def switch_in(message: str) -> tuple[str, bool]:
+    """Return the step that a message names to have its reason printed, and whether it says that this is hidden."""
+    found = _SWITCH.search(message) if " to " in message or " for " in message else None
+    if found is None:
+        return "", False
+    command = f"{found['variable']} COMMAND" if found["variable"] else f"COMMAND {found['option']}"
+    words = "what was left out" if found["left_out"] else " ".join(found["what"].split())
+    return f"{command}   prints {words}", found["hidden"] is not None and not found["more"]
 
 
 @lru_cache(maxsize=64)

@@ -22,6 +22,7 @@ from livedbg.logs.tracebacks import (
     CUT_FRAME,
     HEADLESS,
     INVERTED,
+    NAMED_ALONE,
     NAMES_EXCEPTION,
     NOTEBOOK_BEGIN,
     QUOTED,
@@ -572,6 +573,9 @@ class Continuation:
             return True
         if self._banner and state is _State.RAISED and _FRAMES_A_HEADING.match(line) is not None:
             self._state = _State.BANNER
+            return True
+        if state is _State.LINKED and NAMED_ALONE.match(line) is not None:  # its traceback was left out
+            self._raised(line)
             return True
         linked = announced or state is _State.LINKED
         if linked and any(begin.match(line) is not None for begin in (_TRACEBACK, BOX_BEGIN, NOTEBOOK_BEGIN)):

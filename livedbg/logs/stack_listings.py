@@ -1,6 +1,7 @@
 """Formats of stack listings in logs, innermost frame first, and their frames.
 
-Sources: gdb's `#0  0x… in f () at a.cpp:3`, a library's `frame #1: f + 0x1c (0x… in lib.so)`; UCX src/ucs/debug/debug.c
+Sources: gdb's `#0  0x… in f () at a.cpp:3` (addr2line's `[inlined by] f` below it), a library's
+`frame #1: f + 0x1c (0x… in lib.so)`; UCX src/ucs/debug/debug.c
 (` 8 0x… f()  /src/a.c:3`, ` 2 /l.so(f+0xf09) [0x…]`); google/glog and abseil symbolize (`    @     0x… f`); LLVM
 lib/Support/Signals.cpp (` #1 0x… f() /a.cpp:3:5`); libgfortran/runtime/backtrace.c; Julia src/stackwalk.c and
 base/errorshow.jl; Go src/runtime/traceback.go; .NET; java.lang.Throwable;
@@ -43,7 +44,8 @@ _LISTINGS: Final[Mapping[str, Listing]] = MappingProxyType(
     {
         "native": Listing(
             lazy_re(
-                r"^[^\S\n]*(?:frame )?#\d{1,18}:? +(?:0x(?P<address>[0-9a-f]{1,16}) in )?(?P<function>.{1,4000}?)"
+                r"^[^\S\n]*(?:(?:frame )?#\d{1,18}:?|[\[(]inlined by[\])]) +"
+                r"(?:0x(?P<address>[0-9a-f]{1,16}) in )?(?P<function>.{1,4000}?)"
                 r"(?: \+ 0x[0-9a-f]{1,16})?(?: \(0x(?P<address_2>[0-9a-f]{1,16}) in (?P<module>[^)]{1,1000})\)"
                 r"|(?: |\n[^\S\n]{1,20})(?:at|from) (?P<file>[^\s:]{1,1000})(?::(?P<line>\d{1,18}))?(?::\d{1,18})?)?$",
                 re.MULTILINE,

@@ -19,7 +19,9 @@ Invariants:
     tracebacks.T6. An exception without a message counts less than the one of the same type that says it anew with one.
     tracebacks.T7. An exception whose message says no more than its type (`timed out`, a bare code) counts less than the
         one that it led to, if that says more; then the last one that says that whole counts.
-    tracebacks.T8. The stack has the callers of a consequence only if some of them may be the user's own code.
+    tracebacks.T8. The stack has the callers of a consequence only if some of them may be the user's own code; where
+        its own frames are all of libraries, also those of one that came while it was handled. One of a chain whose
+        traceback was left out is passed over.
     tracebacks.T9. An exception's line right above the words that link it to the next traceback is what is left of its
         own: the frames of the next one are its callers.
     tracebacks.T10. If a faulthandler dump names no current thread, the fault was in a native thread: the position of
@@ -44,6 +46,7 @@ from msgspec.structs import replace
 from livedbg.logs.stack_listings import native_frames
 from livedbg.model import CUT_OFF, Frame
 from livedbg.text.patterns import lazy_re
+from livedbg.text.tangled import untangled
 
 HEADER: Final = "Traceback (most recent call last):"
 UNNAMED: Final = "unknown"
@@ -67,6 +70,10 @@ CUT_FRAME: Final = lazy_re(r'(?! *File ")[^"\n]{0,300}\.py", line \d{1,9}, in [\
 NAMES_EXCEPTION: Final = lazy_re(
     r"(?:[A-Za-z_]\w{0,100}\.){0,20}(?:[A-Z]\w{0,100})?(?:Error|Exception|Interrupt|Exit)(?:\([A-Za-z_]\w{0,100}\))?(?::|$)"
 )
+NAMED_ALONE: Final = lazy_re(
+    r"(?:[A-Za-z_]\w{0,100}\.){0,20}[A-Z]\w{0,100}(?:Error|Exception|Interrupt|Exit|Traceback)(?:: \S|$)"
+)
+"""What is left of an exception of a chain whose own traceback was left out."""
 _ESCAPED: Final = r"Traceback (most recent call last):\n"
 INVERTED: Final = "Stack Trace:"
 """The line between an exception and its frames."""
@@ -207,8 +214,13 @@ def innermost_raised(lines: Sequence[str]) -> Raised | None:
     held = block.quoted or not block.frames  # by the traceback whose message quotes it
     above = next((one.frames for one in reversed(blocks[:chosen]) if one.frames and not one.quoted), []) if held else []
     frames = [*_callers(blocks, chosen), *above, *block.frames]
-    stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     index = block.raised if block.raised is not None else len(lines) - 1
+    headers = sum(line.rstrip().endswith(HEADER) for line in lines)
+    if (one := untangled(block.type, block.message, headers > len(blocks))) is not None:
+        frames = list(dict.fromkeys(replace(frame, source=(), source_from=0) for frame in frames))
+        said = f"{one.times} processes printed it at once"
+        return Raised(one.type, one.message, tuple(reversed(frames[-_FRAME_LIMIT:])), index, said)
+    stack = (*reversed(frames[-_FRAME_LIMIT:]), *native)[:_FRAME_LIMIT]
     return Raised(block.type, _with_condition(block), stack, index, _related(blocks, chosen))
 
 
@@ -351,7 +363,7 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
         elif (linked := next((one for words, one in _LINKS if line.startswith(words)), None)) is not None:
             link, inside = linked, inside and linked is not _Link.BELOW
         elif not inside:
-            inside = _below(blocks[-1], line)
+            inside, link = _below(blocks, line, link, number)
         elif _add_frame(blocks[-1], line):
             blocks[-1].strict |= line.startswith('File "')  # then so are the lines of source
         elif line[:1] in " \t|+" or (blocks[-1].strict and NAMES_EXCEPTION.match(line) is None):
@@ -364,16 +376,23 @@ def _blocks(lines: Sequence[str], grouped: bool) -> list[_Block]:
     return [block for block in blocks if block.body or (block.frames and not block.cut)]
 
 
-def _below(block: _Block, line: str) -> bool:
-    """Take a line below the exception's name; return whether it is a frame of the traceback after all (T4)."""
+def _below(blocks: list[_Block], line: str, link: _Link, number: int) -> tuple[bool, _Link]:
+    """Take a line below the exception's name; return whether it is a frame of the traceback after all (T4).
+
+    After words that link it to another one, that may be named without a traceback of its own; then the link is taken.
+    """
+    if link in (_Link.DURING, _Link.CAUSED) and NAMED_ALONE.match(line) is not None:
+        blocks.append(_Block(link, raised=number, body=[line]))
+        return False, _Link.NONE
+    block = blocks[-1]
     if line[:1] == " " and HEADLESS.match(line) is not None and block.strayed:
         block.body.clear()
         block.raised = None
-        return _add_frame(block, line)
+        return _add_frame(block, line), link
     block.body.append(line)
     if block.body[0].endswith(_OF_USER) and line.startswith("    "):
         _add_frame(block, line.rstrip(" *"))
-    return False
+    return False, link
 
 
 def _cut_off(lines: Sequence[str]) -> tuple[int, str]:
@@ -408,7 +427,7 @@ def _inverted(link: _Link, above: Sequence[str]) -> _Block:
 def _add_frame(block: _Block, line: str) -> bool:
     match = _FILE.match(line)
     if match is not None:
-        block.frames.append(_python_frame(match[1], match[2], match[3]))
+        block.frames.append(_python_frame(match[1], match[2], match[3].partition('  File "')[0]))
     return match is not None
 
 
@@ -490,15 +509,19 @@ def _callers(blocks: Sequence[_Block], chosen: int) -> list[Frame]:
     """Return the callers of the function that caught the relevant exception; its consequence was raised below them.
 
     The traceback of an exception begins at the function that caught it. Where a library has taken that one out, or its
-    head is cut off, all frames of the consequence are taken for callers.
+    head is cut off, or all its frames are of libraries, all frames of the consequence are taken for callers.
     """
     found: list[Frame] = []
     first, cut = blocks[chosen].frames[:1], blocks[chosen].cut
+    foreign = all(_LIBRARIES.search(frame.file or "") is not None for frame in blocks[chosen].frames)
     for after in blocks[chosen + 1 :]:
         if after.link not in (_Link.CAUSED, _Link.DURING) or not (first or cut):
             break
+        if not after.frames:
+            continue
         place = (first[0].file, first[0].function) if first else ("", "")
-        caused = len(after.frames) if after.link is _Link.CAUSED or (after is blocks[chosen + 1] and cut) else 0
+        whole = after.link is _Link.CAUSED or foreign or (after is blocks[chosen + 1] and cut)
+        caused = len(after.frames) if whole else 0
         at = max((n for n, one in enumerate(after.frames) if (one.file, one.function) == place), default=caused)
         if not at:
             break

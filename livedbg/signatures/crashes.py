@@ -8,6 +8,9 @@ Invariants:
         others wrote between: it is the message of one that has none.
     crashes.D2. An exception before the summary of a run of tests was one of a test: the run went on after it.
     crashes.D3. All failed tests of a run are reported, each with its own first reason and place.
+    crashes.D6. A program's end in what lit printed of a failed test is the reason of the only one that failed, though
+        the test is named only in the list below; not where that test wants a crash. What CTest calls an abort is told
+        by what the test printed of it.
     crashes.D4. A text that ends in what its runner prints of a failed test tells of that test, which its runner would
         name below, though nothing names it; so does one in which the next test begins without that line. So does a
         piece of pytest's report without the name above it, if it quotes the line of the source above the exception, or
@@ -44,6 +47,8 @@ _ENDS_TEST: Final = ("signal", "terminate", "assert")
 """Kinds of crashes that say which test they ended."""
 _RUNS: Final = ("session", "starts", "begins", "section", "passed", "test", "summary", "closing")
 """Kinds of what a runner says of a run of tests, besides the report of one that failed."""
+_NEW_TEST: Final = ("passed", "test", "begins", "starts", "printed")
+"""Kinds behind which what is printed is of another test."""
 _WHY: Final = 200  # characters of what failed in a test
 _NAMED: Final = 3  # tests that failed, with their reasons in one line
 _TESTS: Final = 500  # of one run that are kept
@@ -107,6 +112,7 @@ class FailedTest(Struct):
     """A failed test; its name is "" if only the place is known.
 
     `said` is the reason; `status` what its runner says of it without one, `raised` the exception printed right before.
+    `fatal`: this was an end of a program, in the output of a failed test whose name is yet to come.
     """
 
     name: str = ""
@@ -114,6 +120,7 @@ class FailedTest(Struct):
     said: str = ""
     status: str = ""
     raised: str = ""
+    fatal: bool = False
 
     @property
     def head(self) -> str:
@@ -153,6 +160,8 @@ class TestRun(Struct):
         ended: whether a test has failed for a known reason: the run, too, if nothing follows.
         named: whether its runner has said so: the run, too, whatever follows of its tests.
         printed: the failed test whose runner prints below what it printed, or "".
+        output: whether what is printed is of a failed test that lit has named above what is there of the log.
+        expects: whether that test wants a program to crash (`not --crash`).
         own: whether the exception of the text is one of such a test, or of that of a section.
         again_passed: whether the text says that a test that had failed has passed since.
         goes_on: whether the text was the beginning or the success of another one.
@@ -179,6 +188,8 @@ class TestRun(Struct):
     ended: bool = False
     named: bool = False
     printed: str = ""
+    output: bool = False
+    expects: bool = False
     own: bool = False
     again_passed: bool = False
     goes_on: bool = False
@@ -192,8 +203,10 @@ class TestRun(Struct):
         """Return `in test Net.Two`, `after its tests had ended`, or ""."""
         return f"in test {self.runs}" if self.runs else "after its tests had ended" if self.over else ""
 
-    def take(self, text: str, raised: str, frames: Sequence[Frame] = ()) -> None:
+    def take(self, text: str, raised: str, frames: Sequence[Frame] = (), fatal: bool = False) -> None:
         """Take a further text, and the exception that the record reports, or ""; `frames` are of a plain traceback.
+
+        `fatal` is one that ends a program.
 
         Runners print place and reason either before the name (`place`, `why`) or after it (`at`, `because`).
         """
@@ -206,12 +219,14 @@ class TestRun(Struct):
             told.pop("passed")  # in another process, a rank of the same run: here it has failed
         self._begin(told)
         plain = self._report(every, raised, frames)
+        self.output = "output" in told or (self.output and told.keys().isdisjoint(_NEW_TEST))
+        self.expects = "expects" in told or (self.expects and self.output)
         if "passed" in told:
             self.next = FailedTest()
         if not raised or not self.failed:
             self.next.place = self.next.place or told.get("place", "")
             self.next.said = self.next.said or _reason(told.get("why", "") if self.next.place else "")
-            self.next.raised = raised or self.next.raised
+            self._take_raised(raised, fatal)
         named = found["test"].facts.values if "test" in found else {}
         runner_passed = "passed" in found and found["passed"].facts.values.get("status") is not None
         printed = self.printed
@@ -227,7 +242,7 @@ class TestRun(Struct):
         last = next(reversed(self.failed.values()), None)
         if last is not None:
             last.place = last.place or told.get("at", "") or (_place_in(last.name, frames) if printed else "")
-            last.said = last.said or _reason(raised or told.get("because", ""))
+            last.said = last.said or _reason(("" if self.expects else raised) or told.get("because", ""))
             if "more" in told and last.said.endswith(("!", ":", "AssertionError")):
                 last.said = _reason(f"{last.said}: {told['more']}")
         explained = bool(raised) and last is not None and last.name == printed and last.said == _reason(raised)
@@ -242,6 +257,12 @@ class TestRun(Struct):
         self.counted = bool((counts or named).get("goes_on"))
         if counts.get("goes_on") and not (counts.get("tests") or self.failed):
             self.summary = ""
+
+    def _take_raised(self, raised: str, fatal: bool) -> None:
+        """Take what a test raised; of several ends of programs in what it printed the first one counts (D6)."""
+        if not self.next.fatal:
+            self.next.raised = raised or self.next.raised
+            self.next.fatal = fatal and self.output and not self.expects
 
     def _begin(self, told: Mapping[str, str]) -> None:
         """Take the beginning or the end of a test."""
@@ -295,7 +316,8 @@ class TestRun(Struct):
         known.name = name
         known.place = known.place or named.get("place", "")
         known.status = named.get("status", "") or known.status
-        known.said = known.said or _reason(named.get("said", "") or (known.raised if known.status else ""))
+        alone = known.fatal and sum(said.code == "test" for said in every) == len(self.failed) == 1
+        known.said = known.said or _reason(named.get("said", "") or (known.raised if known.status or alone else ""))
         for further in (said for said in every if said.code == "test" and len(self.failed) < _TESTS):
             reason, status = _reason(further.facts.values.get("said", "")), further.facts.values.get("status", "")
             self.failed.setdefault(further.sentence, FailedTest(further.sentence, said=reason, status=status))
@@ -439,7 +461,8 @@ class CrashDecoder(LogDecoder):
             events.append(ExceptionSeen(hit=known, **stamp))
             self._remember(known)
         plain = crash is not None and crash[0].code == "traceback" and not record.head
-        events += self._tests(record, stamp, raised, crash[0].stack if crash is not None and plain else ())
+        fatal = crash is not None and crash[0].code in (*_ENDS_TEST, ENDED)
+        events += self._tests(record, stamp, raised, crash[0].stack if crash is not None and plain else (), fatal)
         return events, ()
 
     def alone(self, trigger: bytes) -> Feed:
@@ -455,12 +478,14 @@ class CrashDecoder(LogDecoder):
 
         return feed
 
-    def _tests(self, record: LogRecord, stamp: Stamp, raised: str, frames: Sequence[Frame]) -> Iterator[Event]:
+    def _tests(
+        self, record: LogRecord, stamp: Stamp, raised: str, frames: Sequence[Frame], fatal: bool
+    ) -> Iterator[Event]:
         """Yield the result of a run of tests at its end; earlier exceptions were those of tests (D2)."""
         of = (record.source, record.writer)
         run = self._runs.setdefault(of, TestRun())
         run.head(record.text.partition(_NEWLINE)[0])
-        run.take(record.text, raised, frames)
+        run.take(record.text, raised, frames, fatal)
         if run.unnamed:
             self._nameless.discard(of)
         over = (raised and not run.own) or run.summary or run.goes_on or ends_tests(record.text)

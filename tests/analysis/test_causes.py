@@ -120,6 +120,47 @@ def test_C6_the_same_failure_of_several_runs_is_said_once(tmp_path: Path) -> Non
     )
 
 
+_TANK = '  File "/opt/lib/python3/site-packages/tank/pool.py", line 46, in fill\n    self._fill(\n'
+_PLANT = '  File "plant.forward_3", line 70, in forward\n  File "/w/plant.py", line 9, in run\n    fill()\n'
+_DRY = "RuntimeError: tank 0x{:x} was not filled in parallel.\nUse PLANT_DISABLE=parallel_fill to print {}.\n"
+
+
+@pytest.mark.invariant("exceptions.X1")
+@pytest.mark.parametrize("longer", ["b.log", "a.log"])
+def test_X1_one_traceback_of_which_two_logs_have_more_or_less_is_one_error(longer: str, tmp_path: Path) -> None:
+    head = "Traceback (most recent call last):\n"
+    other = "a.log" if longer == "b.log" else "b.log"
+    error = _DRY.format(0x7F01, "the message")
+    logs = {other: f"{head}{_TANK}{_DRY.format(0x55D2, 'the message')}", longer: f"{head}{_PLANT}{_TANK}{error}"}
+    said = look(tmp_path, logs).verdict.sentence
+    assert said.startswith(f"{longer}: Crashed in run (plant.py:9)")
+    assert said.endswith(f"{other}: the same.")
+    logs[other] = f"{head}{_TANK.replace('46', '48')}{error}"
+    apart = look(tmp_path, logs).verdict.sentence
+    assert ": the same" not in apart
+    assert "Which of these errors came first is not known" in apart
+
+
+@pytest.mark.invariant("exceptions.X2")
+@pytest.mark.parametrize(
+    ("below", "step", "hidden"),
+    [
+        ("Use PLANT_DISABLE=parallel_fill to print the message.", "PLANT_DISABLE=parallel_fill COMMAND   prints", True),
+        ("Run again with --plain-fill to see the underlying error", "COMMAND --plain-fill   prints the un", True),
+        ("Set the environment variable PLANT_FULL=1 for a complete stack trace.", "PLANT_FULL=1 COMMAND ", False),
+        ("Set PLANT_LOG=2 to show the full error message.", "PLANT_LOG=2 COMMAND   prints the full", False),
+        ("Set PLANT_LOG=2 for speed.", "", False),
+        ("Use --force-fill to ignore the error.", "", False),
+    ],
+)
+def test_X2_the_switch_that_a_message_names_is_a_step(below: str, step: str, hidden: bool, tmp_path: Path) -> None:
+    found = look(tmp_path, {"a.log": f"{traceback('RuntimeError: no water')}{below}\n"})
+    chief = of(found, "no water")
+    assert any(one.startswith(step) for one in chief.next)
+    assert (len(chief.next) == 2) == bool(step)
+    assert ("Its reason is not printed." in found.verdict.sentence) == hidden
+
+
 def test_a_comparison_that_failed_before_its_script_ended_diverges(tmp_path: Path) -> None:
     differs = "[ERROR] Mismatch: max diff=3.5 at 4\n[ERROR] pump_fp8: compare failed\n"
     ended = look(tmp_path, {"a.log": f"{differs}run command failed with return code 2\n"}).verdict

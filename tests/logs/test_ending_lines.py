@@ -721,6 +721,33 @@ def test_E12_of_errors_in_a_row_the_one_that_says_why_is_said(row: str, says: st
     assert told.sentence.endswith(says), told.sentence
 
 
+_ITS_STACK = "#0 Tanks::at(int) const &\n   at tanks.h:73\n   [inlined by] fill_all\n   at gen/.../fill_all.cpp:59\n"
+
+
+@pytest.mark.invariant("last_words.M2")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            f"[ERROR] FATAL: no water - the well is dry!\n  well: level=0\nAssertion failed: tank < tanks_\n"
+            f"Location: src/tanks.h:73\n{_ITS_STACK}",
+            "FATAL: no water - the well is dry!; then: Assertion failed: tank < tanks_, in Tanks::at (tanks.h:73), "
+            "called by fill_all (fill_all.cpp:59).",
+        ),
+        (
+            f"FATAL: no water in the well!\n{_ITS_STACK}error: the plan has ended\nLocation: src/plan.cpp:5\n",
+            "FATAL: no water in the well!, in Tanks::at (tanks.h:73), called by fill_all (fill_all.cpp:59).",
+        ),
+        ("fatal: the well is dry\nCHECK(level > 0) failed\nLocation: src/well.cpp:5\n", "the well is dry."),
+        ("fatal: the well is dry\nerror: no plan\n  Location: src/plan.cpp:5\n", "the well is dry."),
+        ("fatal: the well is dry\n  its level is 0\nLocation: src/well.cpp:5\n", "the well is dry, at src/well.cpp:5."),
+    ],
+)
+def test_M2_the_place_of_a_later_error_is_not_that_of_the_first(text: str, says: str) -> None:
+    (told,) = found(ENDED_WITH_ERROR, STEPS + text)
+    assert told.sentence.endswith(says), told.sentence
+
+
 @pytest.mark.invariant("last_lines.E13")
 @pytest.mark.parametrize("stop", ["bye", "agent: Exit code: code=1", "shutting down", "server stopped"])
 def test_E13_an_error_that_only_lines_of_a_stop_follow_ended_the_program(stop: str) -> None:

@@ -601,6 +601,72 @@ def test_a_result_of_lit_says_why_its_test_failed(text: str, said: str) -> None:
     assert (found.state, found.sentence) == (CRASHED, f"The test run failed: {said}")
 
 
+OUTPUT = "Command Output (stderr):\n--\n+ {}pump-opt --drain /w/fill.mlir\n{}--\n\n********************\n"
+ABORTS = (
+    "pump-opt: /w/lib/Tank.h:304: Tank &Tanks::at(int): Assertion `n < size()' failed.\n"
+    "PLEASE submit a bug report to https://pump.example/ and include the crash backtrace.\nStack dump:\n"
+    "0.\tProgram arguments: pump-opt --drain /w/fill.mlir\n0  libpump.so 0x00007f219bd93c88 drain(int) + 40\n"
+)
+LISTS = "********************\nFailed Tests ({}):\n  PUMP :: fill.mlir\n"
+
+
+@pytest.mark.invariant("crashes.D6")
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (OUTPUT.format("", ABORTS) + LISTS.format(1), ": assert: Tank.h:304: Assertion `n < size()' failed"),
+        (OUTPUT.format("not --crash ", ABORTS) + LISTS.format(1), ""),
+        (OUTPUT.format("", ABORTS) + f"{LISTS.format(2)}  PUMP :: drain.mlir\n", "; PUMP :: drain.mlir"),
+        (OUTPUT.format("", "no lid\n") + LISTS.format(1), ""),
+        (f"{ABORTS}the tools are built\n{LISTS.format(1)}", ""),  # before the tests
+        (OUTPUT.format("", "no lid\n") + f"PASS: PUMP :: a.mlir (2 of 9)\n{ABORTS}{LISTS.format(1)}", ""),
+    ],
+)
+def test_D6_what_ended_the_program_of_a_failed_test_is_its_reason(text: str, why: str) -> None:
+    found = verdict(text)
+    assert found.state is CRASHED
+    said = found.sentence.replace(", in `pump-opt --drain /w/fill.mlir`", "")
+    assert said.startswith(f"The test run failed: PUMP :: fill.mlir{why}. Failed Tests (")
+
+
+@pytest.mark.invariant("crashes.D6")
+@pytest.mark.parametrize("command", ["", "not --crash "])
+def test_D6_a_crash_that_a_test_wants_is_not_why_it_failed(command: str) -> None:
+    named = "FAIL: PUMP :: fill.mlir (3 of 9)\n" + LIT.replace("cpp", "mlir")
+    found = verdict(named + OUTPUT.format(command, ABORTS) + LISTS.format(1))
+    assert found.state is CRASHED
+    assert ("Assertion" in found.sentence) == (command == "")
+
+
+_CTEST = (
+    "    Start 1: fill\n1/2 Test #1: fill .......{}\n{}    Start 2: lid\n2/2 Test #2: lid ......   Passed    0.01 sec\n"
+)
+_ONE_OF_TWO = "\n50% tests passed, 1 tests failed out of 2\n\nThe following tests FAILED:\n\t  1 - fill ({})\n"
+
+
+@pytest.mark.invariant("crashes.D6")
+@pytest.mark.parametrize(
+    ("how", "printed", "why"),
+    [
+        (
+            "Subprocess aborted***Exception:   0.10 sec",
+            f"level 3\n{ABORTS}\n",
+            "assert: Tank.h:304: Assertion `n < size()'",
+        ),
+        ("Subprocess aborted***Exception:   0.10 sec", "level 3\n\n", "Subprocess aborted"),
+        ("***Timeout   9.10 sec", f"level 3\n{ABORTS}\n", "Timeout"),
+    ],
+)
+def test_D6_why_ctests_program_aborted_is_what_it_printed(how: str, printed: str, why: str) -> None:
+    status = how.partition("***")[0] or "Timeout"
+    found = verdict(_CTEST.format(how, printed) + _ONE_OF_TWO.format(status))
+    assert found.sentence.startswith(f"The test run failed: fill: {why}")
+    wanted = "".join(f"1: {line}\n" for line in ABORTS.splitlines())  # its runner shows what each test prints
+    ran = _CTEST.format("   Passed    0.10 sec", "").replace("fill\n", f"fill\n{wanted}", 1)
+    passed = verdict(f"{ran}\n100% tests passed, 0 tests failed out of 2\n")
+    assert passed.state is not CRASHED
+
+
 @pytest.mark.parametrize(
     "text",
     [

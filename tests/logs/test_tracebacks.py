@@ -555,6 +555,39 @@ def test_T8_the_callers_of_a_consequence_within_libraries_alone_are_no_place(cal
     assert places(hit) == ["<module> init.py:4", *callers]
 
 
+_DURING_IT = "\nDuring handling of the above exception, another exception occurred:\n\n"
+_FROM_IT = "\nThe above exception was the direct cause of the following exception:\n\n"
+_LEFT_OUT = "pump.errors.{}: for brevity the inner frames were left out.\n"
+
+
+@pytest.mark.invariant("tracebacks.T8")
+@pytest.mark.parametrize(
+    ("link", "type_", "stack"),
+    [
+        (
+            _DURING_IT + _LEFT_OUT.format("ShortTraceback") + _FROM_IT,
+            "pump.Dry",
+            ["make.py:20", "api.py:8", "run.py:15"],
+        ),
+        (_DURING_IT + _LEFT_OUT.format("FrameError") + _FROM_IT, "pump.Dry", ["make.py:20", "api.py:8", "run.py:15"]),
+        (_FROM_IT, "pump.Dry", ["make.py:20", "api.py:8", "run.py:15"]),
+        (_DURING_IT, "RuntimeError", ["api.py:8", "run.py:15"]),  # the handler tried something else
+    ],
+)
+def test_T8_the_users_frame_of_a_chain_that_was_shortened_is_its_place(link: str, type_: str, stack: list[str]) -> None:
+    head, at = (
+        "Traceback (most recent call last):\n",
+        '  File "/v/lib/python3.11/site-packages/pump/{}", line {}, in f\n',
+    )
+    inner = f"{head}{at.format('make.py', 20)}    return _make(name)\npump.Dry: no water.\n"
+    outer = f'{head}  File "/w/run.py", line 15, in f\n    fill()\n{at.format("api.py", 8)}    raise it\n'
+    (hit,) = hits(f"{inner}{link}{outer}RuntimeError: cannot fill the tank\n".encode())
+    assert hit.type == type_
+    assert [place.partition(" ")[2] for place in places(hit)] == stack
+    (plain,) = hits(f"{inner}\nValueError: not of the chain\n".encode())
+    assert (plain.type, len(plain.stack)) == ("pump.Dry", 1)
+
+
 def test_a_library_without_a_symbol_is_told_in_words() -> None:
     said = verdict(
         _chain(

@@ -48,7 +48,7 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.beside import BELOW, COMPARED
 from livedbg.analysis.postmortem.completed import completed_in
-from livedbg.analysis.postmortem.exceptions import is_bare_end
+from livedbg.analysis.postmortem.exceptions import exception_of, is_bare_end, same_error
 from livedbg.analysis.postmortem.lines import heading_of, lines_before, older_logs
 from livedbg.analysis.postmortem.survived import any_line, goes_on_after
 from livedbg.analysis.rules.base import RuleInput
@@ -422,6 +422,8 @@ def _first(errors: Sequence[_Error], times: _Times, snapshot: Snapshot) -> tuple
         return odd, _ELSEWHERE
     if not any(error.writer or error.cause is not CauseClass.PROCESS for error in alike):
         alike.sort(key=lambda error: _log_name(error, snapshot))
+        named_first = alike[0]
+        alike.sort(key=lambda error: -_shows(error, named_first, snapshot))
     first = alike[0]
     named = {one.writer for one in snapshot.diagnostics.values() if one.cause is CauseClass.SUMMARY and one.writer}
     for error in alike[1:]:
@@ -481,6 +483,12 @@ def _of_all(equal: Sequence[_Error], sentence: str) -> str:
     return sentences(named) if len(equal) > 1 else sentence
 
 
+def _shows(error: _Error, first: _Error, snapshot: Snapshot) -> int:
+    """Return how many frames a log shows of the same error as the first one's (C6); those of another are no matter."""
+    hit, own = exception_of(error.finding, snapshot), exception_of(first.finding, snapshot)
+    return len(hit.stack) if hit is not None and own is not None and same_error(hit, own) else 0
+
+
 def _log_name(error: _Error, snapshot: Snapshot) -> str:
     return snapshot.log_sources[error.log].name if error.log in snapshot.log_sources else ""
 
@@ -494,15 +502,18 @@ def _beside(
     own = not any(error.writer or error.cause is not CauseClass.PROCESS for error in (first, *equals))
     if not equals or not own:
         return []
-    ended = {error.log: _said_beside(error.finding, first.finding) for error in reversed(equals)}
+    ended = {error.log: _said_beside(error.finding, first.finding, snapshot) for error in reversed(equals)}
     for source in snapshot.log_sources.values():
         if source.id != first.log and source.id not in ended and (last := completed_in(source, snapshot)):
             ended[source.id] = f"{last[-1].sentence[:1].lower()}{last[-1].sentence[1:]}"
     return sorted((snapshot.log_sources[log].name, said) for log, said in ended.items())
 
 
-def _said_beside(finding: Finding, first: Finding) -> str:
+def _said_beside(finding: Finding, first: Finding, snapshot: Snapshot) -> str:
     """Return how another run ended; of the same failure only its place, `the same (libvalve.so)`."""
+    hit, own = exception_of(finding, snapshot), exception_of(first, snapshot)
+    if hit is not None and own is not None and same_error(hit, own):
+        return _SAME
     (said, place), (other, _) = split_brackets(finding.claim), split_brackets(first.claim)
     alike = said == other != first.claim
     return f"{_SAME}{place}" if alike or finding.sentence == first.sentence else brief(finding, _RUN)

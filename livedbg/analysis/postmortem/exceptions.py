@@ -1,6 +1,12 @@
 """Exceptions in logs: their text, their place in the user's code, and their evidence.
 
 The exception that a runtime's error was raised as is evidence of that error's finding too.
+
+Invariants:
+    exceptions.X1. Two logs have the same error if type and message are equal but for addresses, and the frames of the
+        one are the innermost ones of the other: who copied it has cut off the rest. Without frames it is not known.
+    exceptions.X2. Of a message that names a switch which prints its reason it is said that this is not printed; of one
+        whose switch prints more of what is there, only the switch is told.
 """
 
 from __future__ import annotations
@@ -14,10 +20,10 @@ from msgspec.structs import replace
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text, repeated_frames
-from livedbg.analysis.postmortem.lines import below_heading
+from livedbg.analysis.postmortem.lines import below_heading, first_after, known_lines
 from livedbg.analysis.user_code import Inside, UserCode
 from livedbg.linux.procfs import signal_name
-from livedbg.logs.last_words import in_words, referred_to, telling_line
+from livedbg.logs.last_words import in_words, referred_to, switch_in, telling_line, without_addresses
 from livedbg.logs.passed_on import with_deeper
 from livedbg.logs.sanitizers import place_of
 from livedbg.logs.subjects import asked_for, is_bare
@@ -25,7 +31,7 @@ from livedbg.logs.writers import rank_of
 from livedbg.model import CUT_OFF, FAILED_TESTS, FAULT, Evidence, ExceptionHit, Frame, Process, ids
 from livedbg.model.catchpoints import FAULTS, PRESETS, Moment
 from livedbg.model.snapshot import Snapshot
-from livedbg.text.wording import many, sentence_case
+from livedbg.text.wording import many, sentence_case, sentences
 
 _ABORTED: Final = "glibc-abort"
 RAISES: Final = "raises"
@@ -36,6 +42,9 @@ _WHOLE: Final = 1_500  # characters of a message that are shown as evidence
 _CALLERS: Final = 12
 _PASSED_ON_NS: Final = 5_000_000_000  # from a fault to its end by a handler that writes of it
 _SHORT: Final = 3  # processes of which each end is told though they lived too shortly to be listed
+_BELOW: Final = 2
+"""So many lines below an exception's may name a switch that prints more of it."""
+_HIDDEN: Final = "Its reason is not printed"
 _MOST: Final = 200  # exceptions of logs among which is looked
 
 
@@ -296,7 +305,34 @@ def with_exceptions(found: Iterable[Finding], snapshot: Snapshot) -> Iterator[Fi
     hits = _logged(snapshot)
     for finding in found:
         hit = _carrying(finding, hits) if finding.state is VerdictState.CRASHED and len(hits) <= _MOST else None
-        yield finding if hit is None else replace(finding, evidence=_joined(finding, hit, snapshot))
+        yield finding if hit is None else _with_hit(finding, hit, snapshot)
+
+
+def _with_hit(finding: Finding, hit: ExceptionHit, snapshot: Snapshot) -> Finding:
+    source, line = snapshot.log_sources.get(hit.source or ""), hit.line or 0
+    lines = known_lines(source, snapshot) if source is not None else ()
+    at = first_after(line, lines)
+    below = [one.text for one in lines[at : at + _BELOW] if one.writer == hit.writer and one.number <= line + _BELOW]
+    switch, hides = switch_in("\n".join((hit.message, *below)))
+    said = sentences(finding.sentence, _HIDDEN if hides else "")
+    more = (switch,) if switch else ()
+    return replace(finding, sentence=said, evidence=_joined(finding, hit, snapshot), next=(*more, *finding.next))
+
+
+def same_error(one: ExceptionHit, other: ExceptionHit) -> bool:
+    """Return whether two exceptions are the same one, of which two logs have more or less (X1)."""
+    if one.type != other.type or without_addresses(one.message) != without_addresses(other.message):
+        return False
+    kinds = [
+        [[_spot(frame) for frame in hit.stack if (frame.language == "python") is python] for hit in (one, other)]
+        for python in (True, False)
+    ]
+    alike = all(all(a == b for a, b in zip(*pair, strict=False)) for pair in kinds)
+    return alike and any(pair[0] and pair[1] for pair in kinds)
+
+
+def _spot(frame: Frame) -> tuple[str, str | None, int | None]:
+    return frame.function, frame.file, frame.line
 
 
 def exception_of(finding: Finding, snapshot: Snapshot) -> ExceptionHit | None:

@@ -44,7 +44,18 @@ from livedbg.analysis.rules.words import name_of
 from livedbg.analysis.wording import with_more
 from livedbg.logs.last_words import step_of, telling_line
 from livedbg.logs.sanitizers import ENDED, WARNED
-from livedbg.model import CUT_OFF, FAILED_TESTS, FAULT, CauseClass, Evidence, ExceptionHit, Frame, Process, Severity
+from livedbg.model import (
+    CUT_OFF,
+    FAILED_TESTS,
+    FAULT,
+    TESTS_WENT_ON,
+    CauseClass,
+    Evidence,
+    ExceptionHit,
+    Frame,
+    Process,
+    Severity,
+)
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.sanitize import clean_line
 from livedbg.text.wording import sentence_case, sentences
@@ -59,6 +70,8 @@ _SAID: Final = 200  # characters of the error that output ends with
 _BEGUN: Final = 120  # characters of a line
 _ABORTED: Final = "glibc-abort"
 _ABRUPT: Final = ("signal", _ABORTED)
+_ENDS: Final = (*_ABRUPT, "assert", "terminate", ENDED)
+"""What no program survives, though a run of tests does."""
 
 
 class Crash:
@@ -151,6 +164,8 @@ class Crash:
             what = f"A log that a living process writes reports {end} of another program, or of a child"
         elif owner is not None and alive and not _a_child_failed(owner, snapshot):
             what = "An exception was logged, and its process continues"
+        elif went_on == TESTS_WENT_ON and kind in _ENDS:
+            what = f"A program that a test ran ended so ({went_on})"
         elif went_on:
             what = f"An exception was logged and handled or survived ({went_on})"
         told = f"{what}: {text.rstrip('.')}{asked}{again}"

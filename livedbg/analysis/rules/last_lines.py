@@ -81,6 +81,7 @@ from livedbg.logs.last_words import (
     is_thrown,
     made_at,
     may_end_by_signal,
+    of_one_error,
     only_failed,
     placed_by,
     rank_in,
@@ -95,7 +96,7 @@ from livedbg.logs.last_words import (
     without_numbers,
 )
 from livedbg.logs.shapes import guess_severity
-from livedbg.logs.stack_listings import listed
+from livedbg.logs.stack_listings import listed, native_frames
 from livedbg.logs.writers import rank_of
 from livedbg.model import (
     FAILED_TESTS,
@@ -149,6 +150,7 @@ _OTHERS: Final = 2
 """So many lines of a stop, at most, don't speak of it."""
 _UNCAUGHT: Final = "Node.js v"
 """What V8's host writes last, below an error that nothing caught."""
+_HEADERS: Final = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl", ".tcc")
 _LABELS: Final = 3
 """So many lines below an error are searched for its labelled reason."""
 
@@ -321,7 +323,7 @@ def _end(source: LogSource, state: RuleInput) -> _End | None:
     if completes_after(source.id, begins, snapshot) or (_is_row(found) and _is_understood(begins, source, snapshot)):
         return None
     units = (failed_unit(record) for record in records[found.at + 1 :])
-    found = _of_table(_of_row(row[::-1]) if row and row[-1] == found else found)
+    found = _of_table(_of_row(row[::-1], state.code) if row and row[-1] == found else found)
     return found._replace(unit=next(filter(None, units), ""))
 
 
@@ -338,14 +340,15 @@ def _of_program(records: Sequence[LogRecord], judged: Set[int]) -> Iterable[int]
     return reversed(found)
 
 
-def _of_row(row: Sequence[_End]) -> _End:
+def _of_row(row: Sequence[_End], code: UserCode) -> _End:
     """Return the error of a row that says why the program ended, with the one beside it that says more (E12)."""
     first, last = row[0], row[-1]
     ranks = [end.records[end.at].severity for end in (first, last)]
     if ranks[0] is not Severity.CRITICAL and ranks[1] is Severity.CRITICAL and has_reason(last.line):
         why = first.line.rpartition(": ")[2].strip()
         return last if why in last.line else last._replace(beside=f"before it: {_told(first.line).rstrip('.')}")
-    more = next((_told(end.line).rstrip(".") for end in row[1:] if has_reason(end.line)), "")
+    placed = (f"{_told(end.line).rstrip('.')}{_thrown_at(end, code)}" for end in row[1:] if has_reason(end.line))
+    more = next(placed, "")
     return first._replace(beside=f"then: {more}") if more and not has_reason(first.line) else first
 
 
@@ -460,15 +463,18 @@ def _whole(end: _End) -> str:
         if any(map(str.isalnum, text)) and not (_is_bare(text) or is_rule(text))
     ]
     if links := causes_in(texts):
-        return ": ".join((line.rstrip(" :."), *links)) + made_at(texts)
+        return ": ".join((line.rstrip(" :."), *links)) + made_at(of_one_error(texts))
     if announces(line) and texts:
         said = next((at for at, text in enumerate(texts) if not announces(text)), 0)
-        return f"{line} {' '.join(text.strip() for text in texts[: said + 1])}{made_at(texts)}"
+        return (
+            f"{line} {' '.join(text.strip() for text in texts[: said + 1])}{made_at(of_one_error(texts[said + 1 :]))}"
+        )
     if texts and throws(texts[0].strip()) and texts[0].strip() not in line:
         return f"{line.rstrip(' .:')}: {texts[0].strip()}"
+    first, texts = texts[:1], of_one_error(texts)
     label = next((at for at, text in enumerate(texts[:_LABELS]) if explains(text)), None)
     if label is None:
-        more = texts[0].strip(" >-=.") if texts and goes_on(texts[0]) else ""
+        more = first[0].strip(" >-=.") if first and goes_on(first[0]) else ""
         return f"{line.rstrip(' :.')}: {more}" if more else line + made_at(texts)
     reason = texts[label]
     while explains(reason):  # a prefix may stand before the label
@@ -514,12 +520,18 @@ def _unit(end: _End) -> str:
 def _thrown_at(end: _End, code: UserCode) -> str:
     """Return the place of the user's code in the stack that stands with an error or below it; "" without one.
 
-    Of an exception that is only named, the one below its message (E16).
+    Of an exception that is only named, the one below its message (E16). Of one in a header, with what called it.
     """
-    text = "\n".join(record.text for record in end.records[end.at : end.at + _STACK])
-    frames = [*listed("script", text), *listed("dotnet", text), *_raised_above(end).stack]
-    frame = code.frame_of([frame for frame in frames if frame.line is not None])
-    return f", in {place_text(frame)}" if frame is not None else ""
+    texts = "\n".join(record.text for record in end.records[end.at : end.at + _STACK]).split("\n")
+    below = end.number + 1 + announces(end.line)
+    text = "\n".join((*texts[:below], *of_one_error(texts[below:])))
+    frames = [*listed("script", text), *listed("dotnet", text), *native_frames(text), *_raised_above(end).stack]
+    frame = code.frame_of(placed := [frame for frame in frames if frame.line is not None])
+    if frame is None:
+        return ""
+    callers = placed[placed.index(frame) + 1 :] if (frame.file or "").endswith(_HEADERS) else []
+    caller = code.frame_of([one for one in callers if not (one.file or "").endswith(_HEADERS)])
+    return f", in {place_text(frame)}{f', called by {place_text(caller)}' if caller is not None else ''}"
 
 
 def _asserted_at(end: _End, snapshot: Snapshot) -> str:
