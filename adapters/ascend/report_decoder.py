@@ -19,12 +19,14 @@ from typing import Final
 
 from msgspec import Struct, field
 
+from livedbg.adapters.ascend.facts import ReportFacts
 from livedbg.adapters.ascend.messages import Mark
 from livedbg.adapters.ascend.reports import CAUSES, CODE, Fact, Report, exact, found_in, triggers
 from livedbg.logs.decoder import LogDecoder
 from livedbg.model import CauseClass, Diagnostic, LogRecord, LogSource, Severity
 from livedbg.model.events import DiagnosticSeen, Event, Stamp
 from livedbg.text.patterns import lazy_re
+from livedbg.text.shortening import shortened
 
 _REPORT_NS: Final = 1_000_000_000  # changed reports are told at least this often while a large log is read
 _LONGEST: Final = 4_000  # characters of a line that are read
@@ -33,6 +35,7 @@ _ABOVE: Final = 4  # lines between what tells of a report and its beginning
 _MOST: Final = 200  # reports of one log
 _LINES: Final = 60  # of a report that are numbered
 _TEXT: Final = 600  # characters of evidence
+_WHY: Final = 160  # characters of a reason
 _DLOG: Final = lazy_re(r"\[[A-Z]{4,8}\] ?[A-Z_]{2,12}\(\d{1,10},")
 _HEAD: Final = 300  # characters in which the head of a line of CANN's logs stands
 _PID: Final = lazy_re(r"\bpid=(\d{1,10})")
@@ -259,6 +262,15 @@ def _id(report: Report) -> str:
     return f"diagnostic:ascend/cann-report/{digest}"
 
 
+def _told(facts: ReportFacts) -> str:
+    """Return what failed and why, as others quote it: `aclnnCopy failed: …`; without a reason, its kind."""
+    what = facts.op or facts.kernel or facts.api
+    why = " ".join((facts.words or facts.reason or facts.text).split()).strip(" .!")
+    if not why:
+        return f"CANN reports a failure ({facts.kind})."
+    return f"{f'{what} failed' if what else 'CANN reports'}: {shortened(why, _WHY)}."
+
+
 def _diagnostic(report: Report) -> Diagnostic:
     facts = report.facts
     return Diagnostic(
@@ -266,7 +278,7 @@ def _diagnostic(report: Report) -> Diagnostic:
         system="ascend",
         code=CODE,
         severity=Severity.ERROR,
-        sentence=f"CANN reports a failure ({facts.kind}).",
+        sentence=_told(facts),
         entities=(report.process,) if report.process else (),
         facts=facts,
         evidence=tuple(mark.evidence() for mark in report.marks),

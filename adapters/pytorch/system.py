@@ -22,7 +22,9 @@ SYSTEM: Final = System(
             r"/(?:site|dist)-packages/(?:torch\w*|functorch|triton)/",
             r"/torch/(?:_\w+|ao|autograd|cuda|distributed|export|fx|jit|multiprocessing|nn|optim|testing|utils)(?:/|\.py$)",
             r"/torchinductor_|/c[a-z2-7]{51}\.(?:main\.)?(?:py|cpp)$",  # what inductor wrote, by its digest
-            r"/(?:vllm/model_executor|sglang/srt)/layers/|/vllm_ascend/ops/",  # whose callers are the models
+            # layers that all models call, which are the place
+            r"/(?:vllm/model_executor/layers|sglang/srt/layers|vllm_ascend/ops)/(?:quantization/|(?:\w{1,20}_)?"
+            r"(?:activation|attention|embedding|layernorm|linear|utils)\.py$)",
             r"/(?:triton/(?:compiler|language|runtime|backends)|helion/(?:_\w+|autotuner|language|runtime))(?:/|\.py$)",
         ),
         functions=(r"(?:at|c10d?|caffe2|torch)::",),

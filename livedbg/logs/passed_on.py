@@ -1,7 +1,7 @@
 """Frames of tracebacks that pass on what another one did: none is the place of a failure while another frame is there.
 
-Such a frame raises an exception again that it was given, is a dispatcher of operators, a decorator, or a comparison of
-a library for tests.
+Such a frame raises an exception again that it was given, is a dispatcher of operators, a wrapper, a decorator, or a
+comparison of a library for tests.
 
 Invariants:
     passed_on.P1. A frame that raises an exception of its own while it handles another one is a place: only one that
@@ -43,19 +43,23 @@ _AS_TOLD: Final = lazy_re(
 )
 _CHECKS: Final = lazy_re(r"_{0,2}(?:assert|ensure|require|expect|enforce)(?:_\w{1,60}|[A-Z]\w{0,60}|d|s)?$")
 _AS_HANDED: Final = lazy_re(r"assert (?:bool\()?[a-z_]\w{0,40}\)?, ?(?:str\()?[a-z_]\w{0,40}\)?(?:\s{0,4}#.{0,200})?$")
+_AS_CALLED: Final = lazy_re(
+    r"(?:return |yield from |\w{1,40} = ){0,2}(?:await )?[\w.]{1,80}\(\*args, ?\*\*(?:kwargs|kwds|kw)\)"
+    r"(?:\s{0,4}#.{0,200})?$"
+)
 
 _NAMED: Final = lazy_re(r"raise(?: [a-z_]\w{0,40})?(?: from None)?(?:\s{0,4}#.{0,200})?$")
 
 
 def passes_on(frame: Frame) -> bool:
-    """Return whether a frame only passes on what failed in another one (P1), or what another one says (P3)."""
+    """Return whether a frame only passes on what failed in another one (P1, P4), or what another one says (P3)."""
     if _PLACES.search(f"/{frame.file or ''}:{frame.function}") is not None:
         return True
     shown = source_of(frame)
     name = frame.function.rpartition(".")[2]
     told = _TOLD_BY.match(name) is not None and _AS_TOLD.match(shown) is not None
     handed = _CHECKS.match(name) is not None and _AS_HANDED.match(shown) is not None
-    return told or handed or _AGAIN.match(shown) is not None
+    return told or handed or any(one.match(shown) is not None for one in (_AGAIN, _AS_CALLED))
 
 
 def with_deeper(stack: Sequence[Frame], earlier: Sequence[Frame]) -> tuple[Frame, ...]:

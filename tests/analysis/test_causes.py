@@ -82,6 +82,35 @@ def test_C1_without_times_nobody_is_said_to_be_first(tmp_path: Path) -> None:
     assert states == [VerdictState.CRASHED] * 2
 
 
+@pytest.mark.invariant("causes.C16")
+@pytest.mark.parametrize("text", [KEY + of_rank(3, KEY), of_rank(3, KEY) + KEY], ids=["plain first", "plain last"])
+def test_C16_an_exception_that_is_printed_plain_and_with_its_rank_is_that_ranks(text: str, tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": text})
+    assert found.verdict.sentence == "Rank 3 crashed in collate (train.py:31): KeyError: 'input_ids'."
+    [crash] = [finding for finding in found.findings.values() if finding.rule == "crash"]
+    assert crash.evidence[0].place == "run.log:4"
+
+
+@pytest.mark.invariant("causes.C16")
+def test_C16_two_ranks_with_the_same_stay_two(tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": KEY + KEY + of_rank(3, KEY) + of_rank(5, KEY)})
+    said = found.verdict.sentence
+    assert said.startswith("Rank 3 crashed in collate (train.py:31): KeyError: 'input_ids'.")
+    assert said.endswith("Rank 5 followed with the same.")
+
+
+@pytest.mark.invariant("causes.C16")
+def test_C16_the_same_error_elsewhere_is_another_one(tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": traceback("KeyError: 'input_ids'", 77) + of_rank(3, KEY)})
+    assert found.verdict.sentence.startswith("Crashed in collate (train.py:77): KeyError: 'input_ids'.")
+    assert "Rank 3 followed" in found.verdict.sentence
+
+
+def test_a_traceback_that_its_writer_prints_again_is_no_second_crash(tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": KEY + KEY})
+    assert found.verdict.sentence == "Crashed in collate (train.py:31): KeyError: 'input_ids' (printed 2 times)."
+
+
 RUNS = "[ RUN      ] Net.Two\n[Passes] Running Fold...\n[Passes] Finished Fold.\n"
 FAULT = "./many.sh: line 9: 51 {}      (core dumped) bin/test_net\n"
 

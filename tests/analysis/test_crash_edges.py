@@ -184,7 +184,7 @@ def test_a_sanitizer_s_report_says_where(
     ("count", "message", "sentence"),
     [
         (1, "boom", "Crashed: app::Error: boom."),
-        (2, "boom", "Crashed: app::Error: boom (2 times)."),
+        (2, "boom", "Crashed: app::Error: boom (printed 2 times)."),
         (1, "", "Crashed: app::Error."),
     ],
 )

@@ -211,6 +211,7 @@ def test_a_system_adds_its_framework_and_packages_come_before_it() -> None:
         python("execute", "/opt/pytorch/Fuser/python/nvfuser_direct/__init__.py"),
         python("__call__", "/opt/pytorch/lightning-thunder/thunder/executors/nvfuserex_impl.py"),
         python("apply", "/home/me/vllm/vllm/model_executor/layers/linear.py"),
+        python("forward", "/home/me/vllm/vllm/model_executor/layers/vocab_parallel_embedding.py"),
         python("<module>", f"/tmp/tmpq1/ab/c{'q7' * 25}a.py"),
     ],
 )
@@ -229,6 +230,7 @@ def test_the_built_in_systems_name_their_frameworks(frame: Frame) -> None:
         python("test_cat", "/opt/pytorch/nvfuser/tests/python/test_ops.py"),
         python("main", "/home/me/nvfuser/bench.py"),
         python("forward", "/home/me/vllm/vllm/model_executor/models/pump.py"),
+        python("turn", "/home/me/vllm/vllm/model_executor/layers/valves/pump.py"),  # one of a kind, as a model's
         python("fill", "/home/me/tank/layers/pump.py"),
         python("main", "/home/me/collect_measurements_of_all_pumps_and_all_their_tanks.py"),
     ],

@@ -43,6 +43,26 @@ def test_P1_only_what_raises_the_same_exception_passes_it_on(source: str, passed
     assert NO_FRAMEWORKS.frame_of([there]) == there  # better than none
 
 
+@pytest.mark.invariant("passed_on.P4")
+@pytest.mark.parametrize(
+    ("source", "passed"),
+    [
+        ("return self._turn(*args, **kwargs)", True),
+        ("result = await fn(*args, **kwargs)  # timed", True),
+        ("func(*args, **kw)", True),
+        ("return self.turn(valve, *args, **kwargs)", False),  # with one of its own
+        ("return turn(*valves)", False),
+        ("level = tank(level)", False),
+        ("return self.turn(*args, **kwargs) + 1", False),
+    ],
+)
+def test_P4_what_calls_with_all_that_it_was_given_is_a_wrapper(source: str, passed: bool) -> None:
+    wrapper, caller = frame("wrapper", "/w/timed.py", source), frame("main", "/w/run.py")
+    assert passes_on(wrapper) is passed
+    assert NO_FRAMEWORKS.frame_of([wrapper, caller]) == (caller if passed else wrapper)
+    assert NO_FRAMEWORKS.frame_of([wrapper]) == wrapper
+
+
 @pytest.mark.invariant("passed_on.P3")
 @pytest.mark.parametrize(
     ("function", "source", "passed"),

@@ -48,3 +48,26 @@ def test_S2_the_clause_that_says_why_is_kept() -> None:
     assert shortened(told, 140).startswith(f"#error: {first}: 4 tanks are the most!")
     seen = f"it was given two, but one fits: {first}"
     assert shortened(seen, 80).startswith("it was given two, but one fits: the plan")
+
+
+@pytest.mark.invariant("shortening.S2")
+def test_S2_the_clause_that_says_what_is_not_supported_is_kept() -> None:
+    first = "the pump can't be placed in any of the halls of the plant that was given by the caller"
+    why = "the width 40 of valve [a] is not supported"
+    assert shortened(f"{first}: [hall 3]: {why}. All widths of valves that fit: 10, 20, 30, 60, 80", 100).endswith(why)
+    assert shortened(f"the width is not supported: {first}, or in the yard", 80).startswith(
+        "the width is not supported"
+    )
+
+
+@pytest.mark.invariant("shortening.S3")
+def test_S3_what_is_said_twice_is_said_once_and_what_wraps_a_compiler_s_message_goes_first() -> None:
+    hall = "[hall 3]: there is no place for the pump."
+    assert shortened(f"The plan fails. {hall}{hall}{hall}It has 40 rows", 90) == f"The plan fails. {hall}It has 40 rows"
+    assert shortened(f"{hall}{hall}", 90) == f"{hall}{hall}"  # not too long
+    own = "pump.cpp:31:7: error: no matching function for call to 'turn'"
+    wrapped = f"[build] an exception came up in stage FILL of the plan, its text is /srv/plant/halls/3/{own}"
+    assert shortened(wrapped, 90) == own
+    assert shortened(wrapped, 300) == wrapped
+    clock = f"{'the plan of the plant is late ' * 3}at 10:31:07: error: none"
+    assert shortened(clock, 90).startswith("the plan of")

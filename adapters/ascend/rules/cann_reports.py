@@ -34,6 +34,7 @@ from livedbg.model import CUT_OFF, Diagnostic, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
 from livedbg.signatures.templates import names_in, render
 from livedbg.text.quantities import byte_size
+from livedbg.text.shortening import compilers_own, shortened
 from livedbg.text.wording import sentence_case, spans
 
 _FOLLOWERS: Final = 4
@@ -256,6 +257,7 @@ def _values(facts: ReportFacts) -> Mapping[str, str]:
         **known,
         **{name: _short(known[name]) for name in ("text", "inner", "deeper", "first_error", "detail")},
         "said": _short(facts.inner or facts.said),
+        "built": _short(compilers_own(facts.first_error)),
         **_values_of_collective(facts),
         **_values_of_lost(facts),
         "error_code": facts.error_code if facts.error_code.strip("0x") else facts.error_bits or facts.error_code,
@@ -348,7 +350,7 @@ def _values_of_lost(facts: ReportFacts) -> Mapping[str, str]:
 def _short(text: str) -> str:
     text = " ".join(text.split()).strip(" .!")
     left_open = text.count("[") - text.count("]")  # the line ends within it
-    return f"{text}{']' * left_open}" if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return f"{text}{']' * left_open}" if len(text) <= _LONGEST else shortened(text, _LONGEST)
 
 
 def _codes(facts: ReportFacts) -> list[CannCode]:

@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from livedbg.adapters.cuda.facts import about, bytes_of
-from livedbg.adapters.cuda.rules.sentences import PIN_DOWN, CudaContext, alive, finding_on, reported_at, said
+from livedbg.adapters.cuda.rules.sentences import (
+    PIN_DOWN,
+    CudaContext,
+    alive,
+    finding_on,
+    raised_as,
+    reported_at,
+    said,
+)
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.lines import newest
@@ -103,7 +111,7 @@ def returned(rule: str, context: CudaContext, state: RuleInput) -> Iterator[Find
         sentence += f": {facts.said}." if facts.said else "."
         count = facts.count
         if count > 1:
-            sentence += f" {count:,} times."
+            sentence += f" Printed {count:,} times." if facts.uncaught else f" {count:,} times."
         if launch and facts.number:
             sentence += " The kernel was not launched: its results are missing."
         elif library and not told:
@@ -135,6 +143,9 @@ def _told(text: str) -> str:
 
 def _raised_below(error: Diagnostic, state: RuleInput) -> str:
     """Return `, raised at step (train.py:14)`, the user's line in a traceback right below an error of C++ code."""
+    own = raised_as(error, state)
+    if own is not None and own.stack:
+        return ""  # a traceback itself: what stands below it prints it again, or is another one
     log, last = error.log, error.message.last
     for hit in state.snapshot.exceptions.values():
         below = last < (hit.first_line or 0) <= last + _RIGHT_BELOW

@@ -19,7 +19,7 @@ from livedbg.analysis.rules.base import RuleInput
 from livedbg.analysis.rules.said import finding_about
 from livedbg.analysis.rules.words import name_of
 from livedbg.analysis.wording import with_more
-from livedbg.model import Diagnostic, Evidence, Severity, ThreadState
+from livedbg.model import Diagnostic, Evidence, ExceptionHit, Severity, ThreadState
 from livedbg.model.launches import kernel_text, launch_text
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.demangling import is_rest_of_symbol
@@ -132,17 +132,20 @@ def alive(error: Diagnostic, snapshot: Snapshot) -> bool:
 
 
 def reported_at(error: Diagnostic, state: RuleInput) -> str:
-    """Return its place on the host; or "".
+    """Return its place on the host, `step (train.py:4), in load (lib.py:9)` if the text has a deeper one; or "".
 
-    Its text has it, or the stack of the exception, or the message (`place`) in whose lines it is.
+    The stack of the exception has it, or its text, or the message (`place`) in whose lines it is.
     """
-    if about(error).host:
-        return about(error).host
-    log, line = error.log, error.message.first
-    for hit in state.snapshot.exceptions.values():
-        if hit.source == log and hit.line is not None and (hit.first_line or hit.line) <= line <= hit.line + 1:
-            frame = state.code.frame_of(hit.stack)
-            return place_text(frame) if frame is not None else ""
+    log, line, hit, deeper = error.log, error.message.first, raised_as(error, state), about(error).host
+    frame = state.code.frame_of(hit.stack) if hit is not None else None
+    if frame is not None:
+        place = place_text(frame)
+        same = not deeper or deeper.rpartition("(")[2].rstrip(")") in place
+        return place if same else f"{place}, in {deeper}"
+    if deeper:
+        return deeper
+    if hit is not None:
+        return ""
     text = error.evidence[0].text.strip()
     around = (
         told.message.values.get("place", "")
@@ -152,6 +155,13 @@ def reported_at(error: Diagnostic, state: RuleInput) -> str:
         and (told.message.first <= line <= told.message.last or text in told.evidence[0].text)
     )
     return next(filter(None, around), "")
+
+
+def raised_as(error: Diagnostic, state: RuleInput) -> ExceptionHit | None:
+    """Return the exception in whose lines an error stands, or None."""
+    line = error.message.first
+    hits = (one for one in state.snapshot.exceptions.values() if one.source == error.log and one.line is not None)
+    return next((one for one in hits if (one.first_line or one.line or 0) <= line <= (one.line or 0) + 1), None)
 
 
 def synchronous(error: Diagnostic, snapshot: Snapshot) -> bool:

@@ -31,6 +31,8 @@ Invariants:
         kernel's line, if it speaks of a failure); if only aborts without a reason are, the nearest of the few lines
         above that speaks of a failure leads. Not so if a step is reported there, or if an account says that a signal
         ended the program.
+    causes.C16. An exception that a log has plain and, with the same message and frames, by a named writer is that
+        writer's, once; two named writers with the same stay two.
     causes.C15. Equal waits that several writers report in one minute are one statement, without an order.
     causes.C14. Of the only error of all logs, which says that another process failed, it is said that its cause is not
         there; not where anything else in them is more than a note.
@@ -89,6 +91,8 @@ _FAILS: Final = (CauseClass.DEVICE, CauseClass.PROCESS)
 _RUN: Final = 200
 """Characters of what is said of a run beside another one."""
 _SAME: Final = "the same"
+_COMPARED: Final = 200
+"""Errors of which each is compared with the others."""
 _FEW: Final = 4
 """So many lines above an abort one is looked for that says why."""
 _WORDS: Final = 3
@@ -143,7 +147,7 @@ class _Error(Struct, frozen=True):
 
 def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     """Turn findings that follow from another one into notes; the first one lists its followers."""
-    given = _of_newest(findings, state.snapshot)
+    given = _printed_once(_of_newest(findings, state.snapshot), state.snapshot)
     findings = _with_reasons(given, state.snapshot)
     errors = _errors_of(findings, state.snapshot)
     found = list(findings)
@@ -192,6 +196,31 @@ def by_cause(findings: Sequence[Finding], state: RuleInput) -> list[Finding]:
     amounts_to = VerdictState.DIVERGED if differs else chief.state
     chief = replace(chief, writer=owner or chief.writer, state=amounts_to)
     return [replace(chief, sentence=sentence, inferred=inferred, severity=severity), *found]
+
+
+def _printed_once(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:
+    """Return the findings, where an exception is printed plain and by a named writer only as that writer's (C16)."""
+    errors = _errors_of(findings, snapshot)
+    plain, named = [one for one in errors if not one.writer], [one for one in errors if one.writer]
+    if not plain or not named or len(errors) > _COMPARED:
+        return findings
+    raised = {one.number: _raised(one.finding, snapshot) for one in errors}
+    found: list[Finding | None] = list(findings)
+    for one in plain:
+        twins = (two for two in named if raised[one.number] is not None and raised[two.number] == raised[one.number])
+        if (twin := next(twins, None)) is None:
+            continue
+        named.remove(twin)
+        first, again = (one, twin) if one.line < twin.line else (twin, one)
+        found[first.number] = replace(twin.finding, evidence=first.finding.evidence, writer=twin.writer)
+        found[again.number] = None
+    return [finding for finding in found if finding is not None]
+
+
+def _raised(finding: Finding, snapshot: Snapshot) -> tuple[object, ...] | None:
+    """Return what tells whether two findings are of one exception, or None of one without frames."""
+    hit = exception_of(finding, snapshot)
+    return (finding.rule, hit.source, hit.type, hit.message, hit.stack) if hit is not None and hit.stack else None
 
 
 def _with_reasons(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Finding]:

@@ -72,6 +72,8 @@ _ABORTED: Final = "glibc-abort"
 _ABRUPT: Final = ("signal", _ABORTED)
 _ENDS: Final = (*_ABRUPT, "assert", "terminate", ENDED)
 """What no program survives, though a run of tests does."""
+_TIMES: Final = {_ABORTED: "in {} processes", "traceback": "printed {} times"}
+"""How often: each process aborts but once, and who catches an exception, logs and raises it again prints it twice."""
 
 
 class Crash:
@@ -130,7 +132,7 @@ class Crash:
         well = went_well(about)
         went_on = survived(hit, snapshot) if not (alive or well) else ""
         fatal = kind != WARNED and not (alive or well or went_on or ended_on_request(snapshot))
-        times = "in {} processes" if kind == _ABORTED else "{} times"  # each aborts but once
+        times = _TIMES.get(kind, "{} times")
         again = f" ({times.format(hit.count)})" if hit.count > 1 else ""
         hit = with_raising(hit, snapshot) if fatal and kind == "traceback" else hit
         own = crashed_in(hit, kind, state.code) if fatal else None  # it is said before the text

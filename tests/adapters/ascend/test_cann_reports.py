@@ -957,3 +957,41 @@ def test_an_offset_that_no_kernel_s_code_has_is_not_said(now: str, *, said: bool
         f"current: {now}, vec error info: 0x1\n"
     )
     assert ("bytes into its code" in verdict(line).sentence) is said
+
+
+_TBE = "[ERROR] TBE({pid},python3):2026-03-02-05:10:40.101.210 [../opc_tool/build.py:33][_build_one] {text}\n"
+
+
+def test_a_compiler_s_message_that_tbe_wraps_is_told_without_its_wrapping() -> None:
+    own = "pump_kernel.cpp:31:7: error: no matching function for call to 'Turn'"
+    wrapped = _TBE.format(pid=71, text=f"An exception came in stage FILL, msg is /srv/plant/kernels/{own}")
+    assert verdict(wrapped).sentence.startswith(f"Process 71: a kernel could not be compiled: {own}.")
+    other = _TBE.format(pid=71, text="no valve was found at 10:31:07: error: none")
+    assert "the first error line of CANN's TBE is: [_build_one] no valve was found" in verdict(other).sentence
+
+
+def test_the_reason_behind_a_clause_that_is_said_twice_is_told() -> None:
+    store = "[tank-store]: type PumpTwice has no place in this store of operators, nor in the store of its hall."
+    why = "[Check of types]: data type DT_LEVEL of input [x] is not supported"
+    text = f"EZ3002: [PID: 71] 2026-03-02-05:10:40.101.210 Optype [PumpTwice] fails. Reason: {store}{store}{why}. All of it\n"
+    head = "RuntimeError: build:build/x.ts:112 NPU function error: call aclnnPump failed, error code is 500002\n"
+    assert why in verdict(head + text).sentence
+
+
+def test_what_a_test_failed_by_is_the_operator_s_reason_and_not_its_kind() -> None:
+    npu = (
+        "Traceback (most recent call last):\n"
+        '  File "/w/tank.py", line 9, in fill\n    level.copy_(other)\n'
+        "RuntimeError: copy:build/x.ts:90 NPU function error: call aclnnPump failed, error code is 161002\n"
+        "[ERROR] 2026-03-02-05:10:40 (PID:71, Device:0, RankID:-1) ERR00100 PTA call acl api failed.\n"
+        "EZ1001: [PID: 71] 2026-03-02-05:10:40.101.210 The level has more than 3 rows.\n"
+    )
+    test = (
+        "E\n======\nERROR: setUpClass (__main__.TestTank)\n------\nTraceback (most recent call last):\n"
+        '  File "/w/test_tank.py", line 5, in setUpClass\n    start()\n'
+        "Exception: Server process exited with code -9. See its log.\n\n"
+        "------\nRan 0 tests in 3.011s\n\nFAILED (errors=1)\n"
+    )
+    said = verdict(npu + test).sentence
+    assert "aclnnPump failed: The level has more than 3 rows; it led to Exception: Server process exited" in said
+    assert "CANN reports a failure" not in said

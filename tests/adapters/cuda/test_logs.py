@@ -404,6 +404,19 @@ def test_where_an_error_is_said_in_other_forms(text: str, says: str) -> None:
     assert says in read(text.encode()).chief.sentence
 
 
+def test_an_error_that_its_process_prints_twice_is_at_the_user_s_line_once() -> None:
+    frames = (
+        b'  File "/w/tank.py", line 31, in fill\n    pump[(4,)](level)\n'
+        b'  File "/v/site-packages/triton/compiler/compiler.py", line 40, in _load\n    load(binary)\n'
+        b"RuntimeError: Triton Error [CUDA]: device kernel image is invalid\n"
+    )
+    begun = b"Traceback (most recent call last):\n"
+    outer = b'  File "/w/run.py", line 9, in main\n    raise e\n'
+    said = read(begun + frames + begun + outer + frames).chief.sentence
+    code = "cudaErrorInvalidKernelImage"
+    assert said == f"CUDA error: device kernel image is invalid ({code}), at fill (tank.py:31). Printed 2 times."
+
+
 def test_xla_says_the_code_behind_its_own_words_and_the_program_where_it_ended() -> None:
     report = b"""\
 E1120 10:59:55.894873   35984 pjrt_stream_executor_client.cc:3067] Execution of replica 0 failed: INTERNAL: Failed to \
@@ -421,7 +434,7 @@ encountered
 """
     later = b"2024-11-20 10:59:56.120011: E external/xla/cuda_driver.cc:1147] failed to unload module 0x5: "
     text = report + thrown + later + b"CUDA_ERROR_ILLEGAL_ADDRESS: an illegal memory access was encountered\n"
-    assert "(cudaErrorIllegalAddress), reported at <module> (flow.py:146)." in read(text).chief.sentence
+    assert "(cudaErrorIllegalAddress), reported at flow.py:146." in read(text).chief.sentence
 
 
 def test_errors_of_an_nvswitch() -> None:
