@@ -10,6 +10,8 @@ Invariants:
         earlier traceback of the same error shows to have come through the same function: the deeper frames are of both.
     passed_on.P3. A function that is named for raising (`raise_or_warn`, `fail`) and raises an exception whose message
         is what a name holds was told what to say: its caller is the place. One that writes the message is a place.
+    passed_on.P4. A frame that calls with all the arguments that it was given, and no others
+        (`return fn(*args, **kwargs)`), wraps or dispatches what failed.
 """
 
 from __future__ import annotations
