@@ -68,11 +68,37 @@ RAISED = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in f\n  
         (f"{STEPS}{RAISED}done\n", VerdictState.CRASHED),  # a shell's `echo done`
         (f"{STEPS}{RAISED}step 3 loss 0.1\ndone\n", VerdictState.EXITED),
         (f"{STEPS}[ERROR] it lost its flux\ndone\n", VerdictState.UNKNOWN),
+        (f"[ERROR] it lost its flux\n{STEPS}PASS: {{'pumps': 2}}\n", VerdictState.EXITED),
+        (f"{STEPS}PASS: {{'pumps': 2}}\nPASS: {{'pumps': 3}}\n", VerdictState.UNKNOWN),
+        (f"{STEPS}PASS: {{'pumps': 2}}\n{RAISED}", VerdictState.CRASHED),
     ],
 )
 @pytest.mark.invariant("completed.C3")
 def test_a_bare_word_that_says_that_a_program_is_done(text: str, state: VerdictState, tmp_path: Path) -> None:
     assert look(tmp_path, {"run.log": text}).verdict.state is state
+
+
+NO_PUMP = "plant: error: no pump is known by this name\n"
+NO_FLUX = "[ERROR] it lost its flux\n"
+
+
+@pytest.mark.parametrize(
+    ("logs", "state"),
+    [
+        ({"run.out": f"{STEPS}Training finished\n", "run.err": f"{NO_FLUX}{STEPS}"}, VerdictState.EXITED),
+        ({"run.out": f"{STEPS}Training finished\n", "run.err": f"{STEPS}{NO_PUMP}"}, VerdictState.UNKNOWN),
+        ({"run.out": f"{STEPS}done\n", "run.err": f"{STEPS}{NO_PUMP}"}, VerdictState.CRASHED),
+        ({"run.out": f"{STEPS}done\n", "run.err": f"{NO_FLUX}{STEPS}"}, VerdictState.UNKNOWN),
+        ({"run.out": f"{STEPS}Training finished\n", "run.err": RAISED}, VerdictState.CRASHED),
+        ({"a.out": f"{STEPS}Training finished\n", "b.err": f"{NO_FLUX}{STEPS}"}, VerdictState.UNKNOWN),
+    ],
+)
+@pytest.mark.invariant("completed.C5")
+@pytest.mark.invariant("last_lines.E19")
+def test_C5_error_lines_beside_the_completion_in_the_other_stream(
+    logs: dict[str, str], state: VerdictState, tmp_path: Path
+) -> None:
+    assert look(tmp_path, logs).verdict.state is state
 
 
 def test_binary_data_is_no_log(tmp_path: Path) -> None:
