@@ -120,3 +120,26 @@ def test_error_lines_that_nobody_understands_beside_a_run_that_completed(tmp_pat
 def test_a_decoder_that_makes_nothing_of_an_error_line_does_not_hide_it(tmp_path: Path) -> None:
     found = look(tmp_path, {"run.log": "[ERROR] corrupted header, and a memory limit was exceeded\n"})
     assert found.verdict.sentence.startswith("1 error line that livedbg does not understand, at run.log:1")
+
+
+CTRL_C = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in f\n    g()\nKeyboardInterrupt\n'
+STAMPED = "2026-03-02 10:0{}:00 INFO the tank is open\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "said"),
+    [
+        ("waiting for pump 3...\n", ', below its line "waiting for pump 3": whether'),
+        (
+            f"{STAMPED.format(1)}waiting for pump 3...\n{STAMPED.format(8)}",
+            ', below its line "waiting for pump 3", after 7 min without a stamped line: whether',
+        ),
+        (f"waiting for pump 3...\n{STEPS}", ": whether"),  # it goes on after that
+        (f"{STAMPED.format(1)}{STAMPED.format(8)}", ": whether"),
+        ("done waiting\n", ": whether"),
+    ],
+)
+def test_what_was_waited_for_above_an_interrupt(above: str, said: str, tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": STEPS + above + CTRL_C}).verdict
+    assert found.state is VerdictState.UNKNOWN
+    assert found.sentence == f"Interrupted by Ctrl-C in f (a.py:3){said} it hung is not known."
