@@ -9,7 +9,7 @@ Invariants:
     sanitizers.S2. A frame is the user's own unless its function, file or module is of the sanitizer, the C or the C++
         library.
     sanitizers.S3. The caller of an allocator that is one by its name is no place if a frame with a line is below it, of
-        another file.
+        another file. A constructor (`tank_new`) is no such allocator.
     sanitizers.S4. Of a race both accesses are told: what each did, and which thread.
 """
 
@@ -74,7 +74,7 @@ _RACING: Final = lazy_re(
 )
 _ALLOCATES: Final = lazy_re(r"(?:malloc|calloc|realloc|posix_memalign|aligned_alloc|memalign|operator new(?:\[\])?)\b")
 _FREES: Final = lazy_re(r"(?:free|operator delete(?:\[\])?)(?![\w:])")
-_WRAPS_ALLOCATOR: Final = lazy_re(r".{0,300}(?:alloc|free|strn?dup|(?:\b|_)(?:new|delete)(?:_|$))", re.IGNORECASE)
+_WRAPS_ALLOCATOR: Final = lazy_re(r".{0,300}(?:alloc|free|strn?dup)|(?:\w{1,2}_)?(?:new|delete)(?:_|$)", re.IGNORECASE)
 _NOT_OWN_FUNCTION: Final = lazy_re(
     r"^(?:__interceptor_|___interceptor_|__asan|__tsan|__msan|__lsan|__ubsan|__sanitizer|__libc_start|_start$|clone3?$"
     r"|start_thread$|asan_thread_start|operator (?:new|delete)\b|(?:std|__gnu_cxx|__sanitizer)::|<null>$"
@@ -94,6 +94,8 @@ class SanitizerReport(NamedTuple):
     type: str
     message: str
     stack: tuple[Frame, ...]
+    leaks: int = 0
+    """Bytes of the leak whose stack it is."""
 
 
 def sanitizer_report(lines: Sequence[str]) -> SanitizerReport | None:
@@ -133,15 +135,17 @@ def _report(head: re.Match[str], lines: Sequence[str]) -> SanitizerReport:
     leak = head["tool"] == "LeakSanitizer"
     cut = "ERROR: " in head[0] and not leak and "\nSUMMARY: " not in text  # the last word of a program
     ended = cut or "==ABORTING" in text or "\nExiting" in text
-    stack = _stack(lines, _largest(lines) if leak else 0)
+    largest, begin = _largest(lines) if leak else (0, 0)
+    stack = _stack(lines, begin)
     message = "; ".join(dict.fromkeys(_details(text, lines)))
-    return SanitizerReport(ENDED if ended else WARNED, f"{head['tool']}: {kind}", message, stack)
+    return SanitizerReport(ENDED if ended else WARNED, f"{head['tool']}: {kind}", message, stack, largest)
 
 
-def _largest(lines: Sequence[str]) -> int:
-    """Return the number of the line that heads the largest leak."""
+def _largest(lines: Sequence[str]) -> tuple[int, int]:
+    """Return the bytes of the largest leak, and the number of the line that heads it."""
     leaks = [(int(leak[1]), -number) for number, line in enumerate(lines) if (leak := _LEAK.match(line)) is not None]
-    return -max(leaks)[1] if leaks else 0
+    size, number = max(leaks, default=(0, 0))
+    return size, -number
 
 
 def _details(text: str, lines: Sequence[str]) -> Iterator[str]:

@@ -284,6 +284,7 @@ def _sanitizer(text: str, _begin: int) -> Block | None:
     if report is None:  # a leak's last line is enough
         return Block(dict.fromkeys(GIVES["sanitizer"], "")) if " byte(s) leaked in " in text else None
     values = {"kind": report.kind, "type": report.type, "message": report.message, "own": place_of(report.stack)}
+    values["largest"] = str(report.leaks or "")
     return Block(values, report.stack)
 
 
@@ -310,7 +311,7 @@ BLOCKS: Final[Mapping[str, Callable[[str, int], Block | None]]] = MappingProxyTy
 GIVES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {name: frozenset({"frame", "bare", "module"}) for name in BLOCKS}
     | {name: frozenset({"kind", "type", "message", "related"}) for name in ("traceback", "java")}
-    | {"sanitizer": frozenset({"kind", "type", "message", "own"})}
+    | {"sanitizer": frozenset({"kind", "type", "message", "own", "largest"})}
     | {"faulthandler": frozenset({"frame", "bare", "module", "main"})}
     | {"printed": frozenset({"frame", "bare", "module", "awaits"})}
     | {

@@ -207,3 +207,32 @@ def test_D1_a_comparison_without_its_exception_diverges_unless_its_run_goes_on(
     before: str, after: str, state: str
 ) -> None:
     assert verdict(before + _DIFFERS + after).state.value == state
+
+
+RAN = 'Traceback (most recent call last):\n  File "/home/ann/plant/{0}.py", line {1}, in {0}\n    go()\n{2}\n'
+CHILD = RAN.format("sweep", 9, "subprocess.CalledProcessError: Command '['fill']' returned non-zero exit status 1.")
+AGENT = "2026-05-04 10:00:{:02} - wandb.wandb_agent - {}\n"
+NEXT = "".join(f"step {number} loss 0.1\n" for number in range(9))
+GAVE_UP = AGENT.format(59, "ERROR - Detected 3 failed runs in a row, shutting down.")
+FULL, SHUT = RAN.format("fill", 4, "MemoryError: the tank is full"), RAN.format("lid", 5, "ValueError: it is shut")
+
+
+@pytest.mark.invariant("beside.B7")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            (FULL + CHILD + NEXT) * 2 + SHUT + CHILD + GAVE_UP,
+            "Crashed in lid (lid.py:5): ValueError: it is shut, as 3 runs failed, others by MemoryError (2 times).",
+        ),
+        (SHUT + CHILD + GAVE_UP, "Crashed in lid (lid.py:5): ValueError: it is shut, as 3 runs failed."),
+        (
+            (FULL + CHILD) * 2 + SHUT + CHILD + GAVE_UP,
+            "Crashed in fill (fill.py:4): MemoryError: the tank is full (2 times), as 3 runs failed, others by ValueError.",
+        ),
+        (GAVE_UP + SHUT, "Crashed in lid (lid.py:5): ValueError: it is shut."),
+        ((FULL + CHILD + NEXT) * 2 + SHUT, "Crashed in lid (lid.py:5): ValueError: it is shut."),
+    ],
+)
+def test_B7_the_runs_of_an_agent_that_gave_up(text: str, said: str) -> None:
+    assert verdict(text).sentence == said

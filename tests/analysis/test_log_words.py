@@ -68,11 +68,37 @@ RAISED = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in f\n  
         (f"{STEPS}{RAISED}done\n", VerdictState.CRASHED),  # a shell's `echo done`
         (f"{STEPS}{RAISED}step 3 loss 0.1\ndone\n", VerdictState.EXITED),
         (f"{STEPS}[ERROR] it lost its flux\ndone\n", VerdictState.UNKNOWN),
+        (f"[ERROR] it lost its flux\n{STEPS}PASS: {{'pumps': 2}}\n", VerdictState.EXITED),
+        (f"{STEPS}PASS: {{'pumps': 2}}\nPASS: {{'pumps': 3}}\n", VerdictState.UNKNOWN),
+        (f"{STEPS}PASS: {{'pumps': 2}}\n{RAISED}", VerdictState.CRASHED),
     ],
 )
 @pytest.mark.invariant("completed.C3")
 def test_a_bare_word_that_says_that_a_program_is_done(text: str, state: VerdictState, tmp_path: Path) -> None:
     assert look(tmp_path, {"run.log": text}).verdict.state is state
+
+
+NO_PUMP = "plant: error: no pump is known by this name\n"
+NO_FLUX = "[ERROR] it lost its flux\n"
+
+
+@pytest.mark.parametrize(
+    ("logs", "state"),
+    [
+        ({"run.out": f"{STEPS}Training finished\n", "run.err": f"{NO_FLUX}{STEPS}"}, VerdictState.EXITED),
+        ({"run.out": f"{STEPS}Training finished\n", "run.err": f"{STEPS}{NO_PUMP}"}, VerdictState.UNKNOWN),
+        ({"run.out": f"{STEPS}done\n", "run.err": f"{STEPS}{NO_PUMP}"}, VerdictState.CRASHED),
+        ({"run.out": f"{STEPS}done\n", "run.err": f"{NO_FLUX}{STEPS}"}, VerdictState.UNKNOWN),
+        ({"run.out": f"{STEPS}Training finished\n", "run.err": RAISED}, VerdictState.CRASHED),
+        ({"a.out": f"{STEPS}Training finished\n", "b.err": f"{NO_FLUX}{STEPS}"}, VerdictState.UNKNOWN),
+    ],
+)
+@pytest.mark.invariant("completed.C5")
+@pytest.mark.invariant("last_lines.E19")
+def test_C5_error_lines_beside_the_completion_in_the_other_stream(
+    logs: dict[str, str], state: VerdictState, tmp_path: Path
+) -> None:
+    assert look(tmp_path, logs).verdict.state is state
 
 
 def test_binary_data_is_no_log(tmp_path: Path) -> None:
@@ -94,3 +120,26 @@ def test_error_lines_that_nobody_understands_beside_a_run_that_completed(tmp_pat
 def test_a_decoder_that_makes_nothing_of_an_error_line_does_not_hide_it(tmp_path: Path) -> None:
     found = look(tmp_path, {"run.log": "[ERROR] corrupted header, and a memory limit was exceeded\n"})
     assert found.verdict.sentence.startswith("1 error line that livedbg does not understand, at run.log:1")
+
+
+CTRL_C = 'Traceback (most recent call last):\n  File "/w/a.py", line 3, in f\n    g()\nKeyboardInterrupt\n'
+STAMPED = "2026-03-02 10:0{}:00 INFO the tank is open\n"
+
+
+@pytest.mark.parametrize(
+    ("above", "said"),
+    [
+        ("waiting for pump 3...\n", ', below its line "waiting for pump 3": whether'),
+        (
+            f"{STAMPED.format(1)}waiting for pump 3...\n{STAMPED.format(8)}",
+            ', below its line "waiting for pump 3", after 7 min without a stamped line: whether',
+        ),
+        (f"waiting for pump 3...\n{STEPS}", ": whether"),  # it goes on after that
+        (f"{STAMPED.format(1)}{STAMPED.format(8)}", ": whether"),
+        ("done waiting\n", ": whether"),
+    ],
+)
+def test_what_was_waited_for_above_an_interrupt(above: str, said: str, tmp_path: Path) -> None:
+    found = look(tmp_path, {"run.log": STEPS + above + CTRL_C}).verdict
+    assert found.state is VerdictState.UNKNOWN
+    assert found.sentence == f"Interrupted by Ctrl-C in f (a.py:3){said} it hung is not known."

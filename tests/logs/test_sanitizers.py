@@ -117,6 +117,8 @@ def test_of_a_race_both_accesses_are_told_and_what_frees_for_others_is_no_place(
     assert report.message == "a free by thread T3 races with an atomic read of 1 byte in lid_is_open by the main thread"
     alone = _RACE.replace("lib/tank.c:378", "lib/heap.c:378")  # the same file: it may be the program's own
     assert place_of(reports(alone.encode())[0].stack) == "pump_free at heap.c:130"
+    made = _RACE.replace("pump_free", "tank_delete")
+    assert place_of(reports(made.encode())[0].stack) == "tank_delete at heap.c:130"
     unknown = _RACE.replace("    #0 lid_is_open", "    [failed to restore the stack]\n\n    #0 lid_is_open")
     assert reports(unknown.encode())[0].message.endswith("an atomic read of 1 byte by the main thread")
 

@@ -8,6 +8,8 @@ Invariants:
         says that its case passed, none. What begins something (the mark ABOVE) is said of a failure below it only.
     beside.B5. Of further cases of the same signature (their value `case`) that failed in its log, and did not pass
         later, it is said how many and which; those that one signal ended, as often as it says, are told as one.
+    beside.B7. What sums up a series of runs (the mark RUNS) is said of a failure above it, however far, with the
+        other exceptions above it; that a child failed is none of these.
     beside.B4. It explains no exception: a crash in whose own lines it stands is told as one.
     beside.B6. What only tells a place (the mark UNPLACED) is not said of an exception whose frames have a line.
     beside.D1. A crash is `diverged` if a comparison of results that failed (the mark COMPARED) is in its own lines, or
@@ -16,6 +18,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -34,6 +37,8 @@ COMPARED: Final = "compared"
 BELOW: Final = "below"
 ABOVE: Final = "above"
 UNPLACED: Final = "unplaced"
+RUNS: Final = "runs"
+_OF_CHILDREN: Final = frozenset({"CalledProcessError", "ChildFailedError", "SystemExit"})
 _BY_SIGNAL: Final = 128
 """A shell's exit status of a program that a signal ended is larger (POSIX, 2.8.2)."""
 _NAMED: Final = 4
@@ -52,12 +57,26 @@ def with_beside(findings: Sequence[Finding], snapshot: Snapshot) -> Sequence[Fin
     found = _beside(findings[at], [said for said in told if said.message.ends == BESIDE], hit)
     beside = [said for said in found if not said.message.values.get("passed")]
     more = {said.sentence: said.message.values.get("tells", "") for said in beside}
+    runs = next((said for said in beside if RUNS in said.message.marks), None)
+    if hit is not None and runs is not None and (others := _others(hit, runs.message.first, snapshot)):
+        more[others] = ""
     if (case := _case_of(findings[at], beside, told)) is not None:
         more = _with_cases(more, case, told, hit.count if hit is not None else 1)
     finding = replace(findings[at], sentence=with_phrases(findings[at].sentence, more))
     if finding.state is VerdictState.CRASHED and any(COMPARED in said.message.marks for said in beside):
         finding = replace(finding, state=VerdictState.DIVERGED)
     return [*findings[:at], finding, *findings[at + 1 :]]
+
+
+def _others(own: ExceptionHit, until: int, snapshot: Snapshot) -> str:
+    """Return `others by OutOfMemoryError (4 times)`, or ""."""
+    counts = Counter[str]()
+    for hit in snapshot.exceptions.values():
+        name = hit.type.rpartition(".")[2]
+        if hit is not own and hit.source == own.source and (hit.line or 0) < until and name not in _OF_CHILDREN:
+            counts[name] += hit.count
+    told = (f"{name} ({times} times)" if times > 1 else name for name, times in counts.most_common(_NAMED))
+    return f"others by {listing(list(told))}" if counts else ""
 
 
 def _case_of(finding: Finding, beside: Sequence[Diagnostic], told: Sequence[Diagnostic]) -> Diagnostic | None:
@@ -117,7 +136,7 @@ def _beside(finding: Finding, told: Iterable[Diagnostic], hit: ExceptionHit | No
         lines = (said.message.first, said.message.last)
         if BELOW in said.message.marks:
             below = said.message.first - spans[0][1]
-            away = below if below >= 0 else NEAR + 1
+            away = (min(below, NEAR) if RUNS in said.message.marks else below) if below >= 0 else NEAR + 1
         elif ABOVE in said.message.marks:
             above = spans[0][0] - said.message.last
             away = above if above >= 0 else NEAR + 1

@@ -6,7 +6,10 @@ Invariants:
     completed.C2. After such a line nothing comes but usual output at a program's end (a full progress bar too): no
         step, no ordinary line, and nothing that begins.
     completed.C3. A bare word (`done`, which a shell or a wrapper also prints) counts only if it comes once, and after
-        the last error of its log that is not over, if there is one, only with a step between.
+        the last error of its log that is not over, if there is one, only with a step between. What also is said of
+        each of several cases (the mark "once") counts only if it comes once.
+    completed.C5. Error lines of one stream's log after which it went on were survived if the other stream's log of the
+        same program ends with its completion, in more than a bare word.
     completed.C4. What says only that no fault was found (the mark "besides") counts where something else completed.
 """
 
@@ -25,6 +28,7 @@ from livedbg.model.snapshot import Snapshot
 _AT_THE_END: Final = 2**62
 """The line of what was read at the end of a big log, whose lines are not counted."""
 _BESIDES: Final = "besides"
+_ONCE: Final = "once"
 
 
 def completions(snapshot: Snapshot, log: str = "") -> Iterator[Diagnostic]:
@@ -41,15 +45,16 @@ def is_bare(said: Diagnostic) -> bool:
 
 
 def _counts(said: Diagnostic, snapshot: Snapshot) -> bool:
+    again = said.evidence[0].line != said.evidence[-1].line
     if not is_bare(said):
-        return True
+        return not (again and _ONCE in said.message.marks)
     if _BESIDES in said.message.marks:
         told = (one.message for one in snapshot.diagnostics.values() if one.message.ends == "completes")
         if not any(not one.over and _BESIDES not in one.marks for one in told):
             return False
     source, number = snapshot.log_sources.get(said.log), line_of(said)
-    if said.evidence[0].line != said.evidence[-1].line:
-        return False  # it comes again and again
+    if again:
+        return False
     errors = [line for line in _error_lines(said.log, snapshot) if line < number]
     if source is None or (not errors and not source.errors):
         return source is not None
@@ -90,6 +95,8 @@ def completed_behind_errors(source: LogSource, snapshot: Snapshot) -> bool:
 
     Tests that all passed did so whatever their log goes on with.
     """
+    if completed_beside(source, snapshot) and _went_on(source, snapshot):
+        return True
     passed = (said for said in completions(snapshot, source.id) if "tests" in said.message.marks)
     last = completed_in(source, snapshot) or list(passed)
     if not last or source.first_error_line is None:
@@ -98,6 +105,23 @@ def completed_behind_errors(source: LogSource, snapshot: Snapshot) -> bool:
     number = max(_number(said, lines) for said in last)
     behind = (line for line in lines if line.number > number)
     return source.first_error_line < number and not any(source.last_error in line.text for line in behind)
+
+
+def completed_beside(source: LogSource, snapshot: Snapshot) -> bool:
+    """Return whether the log of the same program's other stream ends with its completion (C5)."""
+    stem = stem_of(source.path or source.id)
+    others = (one for one in snapshot.log_sources.values() if one.id != source.id)
+    beside = (one for one in others if stem_of(one.path or one.id) == stem)
+    return any(not is_bare(said) for one in beside for said in completed_in(one, snapshot))
+
+
+def _went_on(source: LogSource, snapshot: Snapshot) -> bool:
+    """Return whether a log goes on after the last of its error lines."""
+    lines = known_lines(source, snapshot)
+    errors = (line.number for line in lines if source.last_error and source.last_error in line.text)
+    last = max(errors, default=source.first_error_line or 0)
+    behind = (line for line in lines if line.number > last)
+    return any(line.ordinary or line.step is not None or is_full(line.text) for line in behind)
 
 
 def not_completed(sources: Sequence[LogSource], snapshot: Snapshot) -> list[str] | None:

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.completed import completed_in, completions, is_bare, line_of, not_completed
 from livedbg.analysis.postmortem.ended import hang_before, heads, how_ended, is_interrupt, lives, was_hung
-from livedbg.analysis.postmortem.lines import older_logs
+from livedbg.analysis.postmortem.lines import known_lines, older_logs
 from livedbg.analysis.postmortem.survived import goes_on_after, survived
 from livedbg.analysis.postmortem.tested import tests_open
 from livedbg.analysis.postmortem.unexplained import errors_at
 from livedbg.analysis.rules.base import INTERRUPTED, Rule, RuleInput
 from livedbg.analysis.rules.words import many, name_of
+from livedbg.logs.last_words import waits
 from livedbg.logs.sanitizers import WARNED
-from livedbg.model import CauseClass, Evidence, Severity
+from livedbg.model import CauseClass, Evidence, ExceptionHit, Severity
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.quantities import duration
 from livedbg.text.wording import listing, sentence_case, sentences
 
 _SHOWN: Final = 2
+_ABOVE: Final = 6
+"""So many lines above an interrupt may say what was waited for."""
+_SILENT_NS: Final = 60_000_000_000
+_LINE: Final = 120
 
 
 class EndedHang:
@@ -62,7 +69,8 @@ class Interrupted:
     name = INTERRUPTED
     doc = (
         "A log shows a KeyboardInterrupt: the user ended the program. That is no crash. Where nothing shows that it "
-        "hung before, the verdict is `unknown`; the stack of the exception says where it was."
+        "hung before, the verdict is `unknown`; the stack of the exception says where it was, and the lines above it "
+        "what was waited for, and for how long nothing was logged."
     )
 
     def apply(self, state: RuleInput) -> Iterable[Finding]:
@@ -75,7 +83,7 @@ class Interrupted:
             yield Finding(
                 rule=self.name,
                 severity=Severity.INFO,
-                sentence=f"Interrupted by Ctrl-C{where}: whether it hung is not known.",
+                sentence=f"Interrupted by Ctrl-C{where}{_waited(hit, snapshot)}: whether it hung is not known.",
                 entities=tuple(entity for entity in (hit.process, hit.thread) if entity),
                 evidence=(
                     Evidence(kind="log", source=hit.catchpoint or "log", text=hit.type, at_wall_ns=hit.at_wall_ns),
@@ -83,6 +91,20 @@ class Interrupted:
                 since_wall_ns=hit.at_wall_ns,
                 state=None if lives(snapshot) else VerdictState.UNKNOWN,
             )
+
+
+def _waited(hit: ExceptionHit, snapshot: Snapshot) -> str:
+    """Return `, below its line "waiting for rank 3"`, and how long the log was silent before the interrupt, or ""."""
+    source, begins = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line or 0
+    lines = known_lines(source, snapshot) if source is not None else ()
+    above = [line for line in lines if line.number < begins and line.text.strip()][-_ABOVE:]
+    stamps = [line.wall_ns for line in above if line.wall_ns is not None]
+    silent = max((after - before for before, after in pairwise(stamps)), default=0)
+    last = next((line for line in reversed(above) if waits(line.text) or line.step is not None), None)
+    if last is None or last.step is not None:
+        return ""
+    long = f", after {duration(silent)} without a stamped line" if silent >= _SILENT_NS else ""
+    return f', below its line "{last.text.strip()[:_LINE].rstrip(".")}"{long}'
 
 
 class RunCompleted:

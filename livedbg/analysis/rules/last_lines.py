@@ -15,6 +15,7 @@ Invariants:
         go on after that, the row says no more.
     last_lines.E11. An error right above it that a decoder has understood, and that may have ended its program, is its
         cause, also if its logger calls it a warning.
+    last_lines.E19. If the log of the program's other stream says that it completed, the end is not known.
     last_lines.E2. An error that is followed by a retry, or whose text says that it may be ignored, is none of these.
     last_lines.E3. An error that the log also has earlier, and goes on after, ended nothing.
     last_lines.E5. Where a launcher reports that something failed, or an exception only says that another program did,
@@ -45,7 +46,7 @@ from typing import Final, NamedTuple
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.place_names import place_text
 from livedbg.analysis.postmortem.beside import BESIDE
-from livedbg.analysis.postmortem.completed import completes_after, completions
+from livedbg.analysis.postmortem.completed import completed_beside, completes_after, completions
 from livedbg.analysis.postmortem.exceptions import is_bare_abort
 from livedbg.analysis.postmortem.lines import around, newest, proof_of, shown
 from livedbg.analysis.postmortem.survived import goes_on_after, is_replaced, summaries, survived
@@ -111,7 +112,7 @@ from livedbg.model import (
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.quantities import duration
 from livedbg.text.shortening import shortened
-from livedbg.text.wording import sentence_case, spans
+from livedbg.text.wording import sentence_case, sentences, spans
 
 ENDED_WITH_ERROR: Final = "ended-with-error"
 _LOOKED_AT: Final = 40  # of the newest records of a log
@@ -205,14 +206,17 @@ class EndedWithError:
             thrown = thrown or placed_by(record, last) or _asserted_at(end, snapshot)
             thrown += f"; {end.beside}" if end.beside and end.beside.partition(": ")[2] not in last else ""
             where = f"{end.source.name}:{record.line + end.number}" if record.line is not None else end.source.name
+            done = completed_beside(end.source, snapshot)
+            more = "Its program's other stream says that it completed" if done else ""
             yield Finding(
                 rule=self.name,
                 severity=Severity.ERROR,
-                sentence=f"{end.why}{who} ends with an error{_unit(end)}, at {where}: {last}{thrown}.",
+                sentence=sentences(f"{end.why}{who} ends with an error{_unit(end)}, at {where}: {last}{thrown}", more),
                 claim=last,
                 evidence=around(record, end.source, snapshot),
                 since_wall_ns=record.wall_ns,
-                state=VerdictState.CRASHED,
+                state=VerdictState.UNKNOWN if done else VerdictState.CRASHED,
+                decides=done,
                 cause=cause,
                 writer=record.writer,
             )

@@ -24,7 +24,8 @@ from livedbg.text.wording import sentence_case
 NOTED: Final = "noted"
 """The mark of a message that is worth telling where nothing else is known."""
 USER_PLACE: Final = "user_place"
-"""The value of a message whose sentence has the user's own place, so that a framework's frame adds nothing."""
+"""The value of a message whose sentence has the user's own place, so that a framework's frame, or another one of the
+same stack, adds nothing."""
 HARMLESS: Final = "harmless"
 """The mark of a message whose words speak of a failure, and which is none."""
 _SHOWN: Final = 10
@@ -50,9 +51,12 @@ def thrown_at(said: Diagnostic, state: RuleInput, line: int = 0) -> str:
         hit for hit in hits if any(at in range(hit.first_line or hit.line or 0, (hit.line or 0) + 1) for at in lines)
     ]
     around = around or [hit for hit in hits if hit.message == CUT_OFF and hit.first_line == last + 1]
-    frame = state.code.frame_of(min(around, key=lambda hit: hit.line or 0).stack) if around else None
+    stack = min(around, key=lambda hit: hit.line or 0).stack if around else ()
+    frame = state.code.frame_of(stack) if stack else None
     inside = state.code.inside(frame) if frame is not None else Inside.NEVER
-    if inside is Inside.FRAMEWORK and said.message.values.get(USER_PLACE):
+    told_place = said.message.values.get(USER_PLACE, "")
+    of_it = any(place in told_place for one in stack if (place := line_of(one)))
+    if told_place and (inside is Inside.FRAMEWORK or of_it):
         return in_test(said, state, line)
     most = Inside.FRAMEWORK if said.message.signature else Inside.PACKAGE  # the others tell places of their own
     if frame is not None and frame.file and inside <= most and not is_of_string(frame):

@@ -35,6 +35,8 @@ _OVER: Final = ("process", "rank", "job", "perhaps", "completes")
 _SHOWN: Final = 160
 _SAID: Final = 200  # characters of what followed
 _ADDRESS: Final = "address"
+_HUNG: Final = "hung"
+"""The mark of a report that a test hung, by who ended it."""
 
 _ENDED: Final = ("process", "rank", "job", "host")
 
@@ -64,25 +66,29 @@ class SignatureFound:
         for told in found.values():
             for finding in findings_of(self.name, with_outputs_joined(told), state, amounts_to):
                 waits = finding.state is VerdictState.STALLED
-                judged = _unless_over(finding, told[0].cause, state) if waits else finding
+                judged = _unless_over(finding, told[0], state) if waits else finding
                 ended.append(_with_same_address(judged, told, state.snapshot))
         yield from _with_what_followed(ended, state.snapshot)
 
 
-def _unless_over(finding: Finding, cause: CauseClass | None, state: RuleInput) -> Finding:
+def _unless_over(finding: Finding, about: Diagnostic, state: RuleInput) -> Finding:
     """Keep a wait as a stall only if its log does not go on and does not say that the waiter has ended.
 
     Two steps of one writer after it are enough: who waits reports none. A wait of a host is no stall either if the job
-    completed.
+    completed. Whoever reports that a test hung has ended it, so an account of that end says nothing against it.
     """
     last, snapshot = finding.evidence[-1], state.snapshot
-    if cause is CauseClass.HOST and any(said.message.ends == "completes" for said in snapshot.diagnostics.values()):
+    if about.cause is CauseClass.HOST and any(
+        said.message.ends == "completes" for said in snapshot.diagnostics.values()
+    ):
         return replace(finding, state=None)
     source = snapshot.log_sources.get(last.log)
     lines = known_lines(source, snapshot) if source is not None and last.line is not None else ()
     later = [line for line in lines if line.number > (last.line or 0)]
     over = goes_on_after(finding.evidence, snapshot) or steps_on(later)
-    if over or any(said.message.ends in _OVER for said in _later(last, snapshot)):
+    own = CauseClass.SUMMARY if _HUNG in about.message.marks else None
+    ends = (said for said in _later(last, snapshot) if said.message.ends in _OVER)
+    if over or any(said.message.ends == "completes" or own is None or said.cause is not own for said in ends):
         return replace(finding, state=None)
     ended = next((line for line in later if line.shuts_down), None)
     if ended is None:
