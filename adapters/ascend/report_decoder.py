@@ -41,6 +41,7 @@ _HEAD: Final = 300  # characters in which the head of a line of CANN's logs stan
 _PID: Final = lazy_re(r"\bpid=(\d{1,10})")
 _MESSAGE_PID: Final = lazy_re(r"\[PID: (\d{1,10})\]")
 _OF_RANK: Final = "rank "
+_PROCESS: Final = lazy_re(r"(?:\S{1,80} )?(?:worker|engine core) ")  # behind its host's name, where that is known
 _LINE_END: Final = lazy_re(r"(?<!,)\n|(?<=,)\n(?! {2,8}[a-z])")
 _WRAP: Final = lazy_re(r"\n {2,8}")
 _RANK: Final = lazy_re(r"\b[Rr]ank ?[\[=:]? ?(\d{1,6})\b")
@@ -201,6 +202,8 @@ def _owner(log: _Log, record: LogRecord, writer: str, found: Sequence[Fact]) -> 
         known = log.pids[pid] = log.current or ""  # torch_npu prints it below its message, whose prefix was another
     if known and not (known != writer and known.startswith(_OF_RANK) and writer.startswith(_OF_RANK)):
         return known
+    if not pid and log.current is not None and log.current.removeprefix("(").startswith(f"{writer} "):
+        return log.current  # a host's name alone: as without a prefix
     if writer and pid and len(log.pids) < _MOST:
         log.pids[pid] = writer
     return writer or (f"pid {pid}" if pid else log.current or "")
@@ -248,7 +251,7 @@ def _take_below(log: _Log, record: LogRecord, writer: str) -> None:
 
 
 def _writer(record: LogRecord) -> str:
-    worker = record.writer.startswith(("worker ", "engine core ")) and record.pid is not None
+    worker = _PROCESS.match(record.writer) is not None and record.pid is not None
     return f"({record.writer} pid={record.pid})" if worker else record.writer
 
 

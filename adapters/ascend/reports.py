@@ -200,7 +200,10 @@ def report_facts(said: Diagnostic) -> ReportFacts:
         return facts_of(said.facts, ReportFacts)
     known = said.attributes
     lists = {name: tuple(known.get(name, "").split()) for name in ("codes", "blocks", "lines")}
-    named = {"who": _who(known, known.get("owner", "")), "operation": _operation(known), "raised": "raised" in known}
+    owner = known.get("owner", "")
+    named = {"who": _who(known, owner), "operation": _operation(known), "raised": "raised" in known}
+    if "pid" not in known and (worker := _WORKER.search(owner)) is not None:
+        named["pid"] = worker["pid"]
     return facts_from({**known, **lists, **named}, ReportFacts)
 
 
