@@ -228,7 +228,7 @@ FULL, SHUT = RAN.format("fill", 4, "MemoryError: the tank is full"), RAN.format(
         (SHUT + CHILD + GAVE_UP, "Crashed in lid (lid.py:5): ValueError: it is shut, as 3 runs failed."),
         (
             (FULL + CHILD) * 2 + SHUT + CHILD + GAVE_UP,
-            "Crashed in fill (fill.py:4): MemoryError: the tank is full (2 times), as 3 runs failed, others by ValueError.",
+            "Crashed in fill (fill.py:4): MemoryError: the tank is full (printed 2 times), as 3 runs failed, others by ValueError.",
         ),
         (GAVE_UP + SHUT, "Crashed in lid (lid.py:5): ValueError: it is shut."),
         ((FULL + CHILD + NEXT) * 2 + SHUT, "Crashed in lid (lid.py:5): ValueError: it is shut."),

@@ -50,6 +50,7 @@ from livedbg.model import (
     FAULT,
     TESTS_WENT_ON,
     CauseClass,
+    Diagnostic,
     Evidence,
     ExceptionHit,
     Frame,
@@ -149,9 +150,9 @@ class Crash:
         if fatal and kind == "signal" and own is None:
             ran = traced_before(hit.source or "", hit.first_line or hit.line or 0, hit.writer, snapshot)
             text = f"{text.rstrip('.')}, as {ran} ran" if ran and ran not in text else text
-        root = _of_peer(hit, state) if kind == FAILED_TESTS else ""
-        if root:
-            text = f"{hit.type}: {root.rstrip('.')}; it led to {telling_line(hit.message)}"
+        root = _of_peer(hit, state) if kind == FAILED_TESTS else None
+        if root is not None:
+            text = f"{hit.type}: {root.sentence.rstrip('.')}; it led to {telling_line(hit.message)}"
         by = raised_by(hit, snapshot) if fatal and kind == "traceback" else ""
         what = crashed_where(hit, kind, state.code, by) if fatal else "An exception was logged"
         fault = fault_of(owner, snapshot) if fatal and owner is not None else None
@@ -186,7 +187,7 @@ class Crash:
             since_wall_ns=hit.at_wall_ns,
             state=VerdictState.CRASHED if fatal else None,
             over=not fatal,
-            cause=CauseClass.PROCESS if root else state.judged.cause_of(hit),
+            cause=CauseClass.PROCESS if root and not state.judged.judges(root) else state.judged.cause_of(hit),
             writer=hit.writer,
         )
 
@@ -277,9 +278,9 @@ def _next(hit: ExceptionHit, fault: ExceptionHit | None, snapshot: Snapshot) -> 
     return ()
 
 
-def _of_peer(hit: ExceptionHit, state: RuleInput) -> str:
+def _of_peer(hit: ExceptionHit, state: RuleInput) -> Diagnostic | None:
     if state.judged.cause_of_text(hit.message).rank < CauseClass.PEER.rank:
-        return ""
+        return None
     line = hit.first_line or hit.line or 0
     told = [
         said
@@ -289,7 +290,7 @@ def _of_peer(hit: ExceptionHit, state: RuleInput) -> str:
         and said.cause in (CauseClass.HOST, CauseClass.DEVICE, CauseClass.PROCESS)
         and said.message.first < line
     ]
-    return max(told, key=lambda said: said.message.first).sentence if told else ""
+    return max(told, key=lambda said: said.message.first, default=None)
 
 
 def _evidence(hit: ExceptionHit, text: str, snapshot: Snapshot) -> tuple[Evidence, ...]:
