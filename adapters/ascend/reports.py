@@ -86,7 +86,7 @@ _EXCEPTIONS: Final = lazy_re(
 )
 _FIRST_WINS: Final = frozenset({"core", "aicpu"})
 _RANK: Final = lazy_re(r"\brank ?[=:]? ?(\d{1,6})\b|\[(?:rank|default)(\d{1,6})\]|^(\d{1,6})$", re.IGNORECASE)
-_WORKER: Final = lazy_re(r"\((?P<name>[\w .:-]{1,60}?),? {0,100}pid=(?P<pid>\d{1,10})[^)]{0,2000}\)")
+_WORKER: Final = lazy_re(r"\((?P<name>[\w .:/\[\]-]{1,100}?),? {0,100}pid=(?P<pid>\d{1,10})[^)]{0,2000}\)")
 _OPERATION: Final = lazy_re(
     r"(?:Hcom|hcom_?)?(?P<name>All-?Reduce|AllGather\w*|ReduceScatter\w*|Broadcast|AllToAll\w*|Send|Recv\w*|Reduce|Scatter|Gather|Barrier|BatchSendRecv)",
     re.IGNORECASE,
