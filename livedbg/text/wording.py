@@ -36,9 +36,14 @@ def sentence_case(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
+def clause(text: str) -> str:
+    """Return a sentence without its full stop, as a part of another one."""
+    return text.rstrip(".")
+
+
 def sentences(*parts: str) -> str:
     """Join the non-empty parts, each with one full stop: `It failed. It was retried.`"""
-    return " ".join(f"{part.rstrip('.')}." for part in parts if part)
+    return " ".join(f"{clause(part)}." for part in parts if part)
 
 
 def split_brackets(text: str) -> tuple[str, str]:

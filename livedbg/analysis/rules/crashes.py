@@ -59,7 +59,7 @@ from livedbg.model import (
 )
 from livedbg.model.snapshot import Snapshot
 from livedbg.text.sanitize import clean_line
-from livedbg.text.wording import sentence_case, sentences
+from livedbg.text.wording import clause, sentence_case, sentences
 
 _DUMPED: Final = frozenset(
     -number for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGQUIT)
@@ -152,7 +152,7 @@ class Crash:
             text = f"{text.rstrip('.')}, as {ran} ran" if ran and ran not in text else text
         root = _of_peer(hit, state) if kind == FAILED_TESTS else None
         if root is not None:
-            text = f"{hit.type}: {root.sentence.rstrip('.')}; it led to {telling_line(hit.message)}"
+            text = f"{hit.type}: {clause(root.sentence)}; it led to {telling_line(hit.message)}"
         by = raised_by(hit, snapshot) if fatal and kind == "traceback" else ""
         what = crashed_where(hit, kind, state.code, by) if fatal else "An exception was logged"
         fault = fault_of(owner, snapshot) if fatal and owner is not None else None
