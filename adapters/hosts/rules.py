@@ -187,8 +187,7 @@ def _lock_of(said: Diagnostic, code: UserCode) -> str:
     by = code.frame_of(outer)
     above = outer[outer.index(by) + 1 :] if by is not None else ()
     asked = next((place_text(frame) for frame in above if by is not None and frame.function != by.function), "")
-    mutex = said.message.values.get("mutex", "")
-    return f"{', called by ' * bool(asked)}{asked}. Who holds the mutex{' at ' * bool(mutex)}{mutex} is not shown"
+    return f"{', called by ' * bool(asked)}{asked}. Who holds the mutex is not shown"
 
 
 class _Place(NamedTuple):

@@ -53,7 +53,7 @@ def test_waves_of_one_kernel_are_one_fault() -> None:
         "not use (125 waves)."
     ]
     (fault,) = found("signature", NEW)
-    assert fault.sentence == "GPU 4 wrote to memory that is read-only, at 0x7ffb61f02000."
+    assert fault.sentence == "GPU 4 wrote to memory that is read-only."
     assert verdict(NEW).state is VerdictState.CRASHED
 
 
@@ -82,10 +82,8 @@ def test_the_kernels_log_says_who_accessed_the_address() -> None:
     for address in ("0x7a8a4be00000", "0x00007a8a4be00000"):
         said = verdict(PAGE.format(address), KERNEL)
         assert said.state is VerdictState.CRASHED
-        assert said.sentence.startswith(
-            f"GPU node 1 accessed memory that is not mapped, at {address} (Page not present)"
-        )
-        assert f"{more} process 4711 (pump) at 0x00007a8a4be00000." in said.sentence
+        assert said.sentence.startswith("GPU node 1 accessed memory that is not mapped (Page not present)")
+        assert f"{more} process 4711 (pump)." in said.sentence
     for address in ("0x7a8a4be01000", "(nil)"):
         assert ".log: GPU" not in verdict(PAGE.format(address), KERNEL).sentence
     twice = PAGE.format("0x7a8a4be00000")
