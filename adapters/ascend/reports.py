@@ -213,8 +213,9 @@ def _who(fields: Mapping[str, str], owner: str) -> str:
         return f"rank {fields['rank']}"
     if rank is not None:
         return f"rank {next(one for one in rank.groups() if one)}"
-    passed_on = worker is not None and worker["name"].startswith("engine ") and fields.get("pid", worker["pid"])
-    if worker is not None and passed_on in (False, worker["pid"]):  # else its worker's, which it tells
+    about = fields.get("pid", "")  # of the process that the message names
+    relayed = worker is not None and "engine core" in worker["name"] and about not in ("", worker["pid"])
+    if worker is not None and not relayed:
         return f"{worker['name'].strip()} (pid {worker['pid']})"
     pid = fields.get("pid") or owner.removeprefix("pid ")
     return f"process {pid}" if pid.isdecimal() else owner
