@@ -52,6 +52,19 @@ def test_K1_without_a_function_nothing_is_said(more: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("later_s", "state"), [(200, "stalled"), (900, "unknown")]
+)  # the kernel reports it again each two minutes
+def test_a_task_that_is_not_reported_again_may_go_on(later_s: int, state: str) -> None:
+    later = f"[ {4711 + later_s}.000001] usb 1-1: new device number 3\n"
+    told = verdict(stamped(FILL) + later)
+    assert told.state == state
+    assert ("It may be over: " in told.sentence) is (state == "unknown")
+    again = f"[ {4711 + later_s - 100}.000001] {BLOCKED.format('pump', 411).partition(chr(10))[0]}\n"
+    assert verdict(stamped(FILL) + again + later).state == "stalled"
+    assert verdict(FILL + "usb 1-1: new device number 3\n").state == "stalled"  # without times
+
+
 @pytest.mark.invariant("hung_tasks.K2")
 def test_K2_the_owner_that_the_kernel_names() -> None:
     owner = OWNED.format("pump", 411, "valve", 412) + trace(PAGE, "valve_open+0x11/0x20")

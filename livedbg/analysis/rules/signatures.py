@@ -12,13 +12,14 @@ from msgspec.structs import replace
 from livedbg.analysis.diagnosis import Finding, VerdictState
 from livedbg.analysis.postmortem.beside import BESIDE
 from livedbg.analysis.postmortem.differing import with_outputs_joined
-from livedbg.analysis.postmortem.lines import known_lines, steps_on
+from livedbg.analysis.postmortem.lines import KnownLine, known_lines, steps_on
 from livedbg.analysis.postmortem.survived import goes_on_after
 from livedbg.analysis.rules.base import Rule, RuleInput
 from livedbg.analysis.rules.said import NOTED, findings_of
 from livedbg.analysis.wording import brief, with_more
 from livedbg.model import CauseClass, Diagnostic, Evidence, ExceptionHit
 from livedbg.model.snapshot import Snapshot
+from livedbg.text.quantities import duration
 
 _ENDS: Final[Mapping[str, VerdictState | None]] = {
     "nothing": None,
@@ -35,6 +36,9 @@ _OVER: Final = ("process", "rank", "job", "perhaps", "completes")
 _SHOWN: Final = 160
 _SAID: Final = 200  # characters of what followed
 _ADDRESS: Final = "address"
+_EVERY: Final = "every_s"
+"""The value of a wait that is reported again after so many seconds while it lasts."""
+_TURNS: Final = 3
 _HUNG: Final = "hung"
 """The mark of a report that a test hung, by who ended it."""
 
@@ -72,7 +76,7 @@ class SignatureFound:
 
 
 def _unless_over(finding: Finding, about: Diagnostic, state: RuleInput) -> Finding:
-    """Keep a wait as a stall only if its log does not go on and does not say that the waiter has ended.
+    """Keep a wait as a stall only if its log does not go on, does not say that the waiter has ended, and repeats it.
 
     Two steps of one writer after it are enough: who waits reports none. A wait of a host is no stall either if the job
     completed. Whoever reports that a test hung has ended it, so an account of that end says nothing against it.
@@ -91,10 +95,24 @@ def _unless_over(finding: Finding, about: Diagnostic, state: RuleInput) -> Findi
     if over or any(said.message.ends == "completes" or own is None or said.cause is not own for said in ends):
         return replace(finding, state=None)
     ended = next((line for line in later if line.shuts_down), None)
-    if ended is None:
+    more = f"Its log ends after that, at {last.file}:{ended.number}: {ended.text.strip()[:_SHOWN]}" if ended else ""
+    more = more or _not_repeated(about, last, lines)
+    if not more:
         return finding
-    more = f"Its log ends after that, at {last.file}:{ended.number}: {ended.text.strip()[:_SHOWN]}"
     return with_more(finding, more, state=VerdictState.UNKNOWN, decides=True, roots=())
+
+
+def _not_repeated(about: Diagnostic, last: Evidence, lines: Sequence[KnownLine]) -> str:
+    """Return that a wait, which is reported again while it lasts, was not for as long as its log goes on; or ""."""
+    every = about.message.values.get(_EVERY, "")
+    at_ns = next((line.wall_ns for line in lines if last.line in line.numbers), None)
+    silent_ns = max((line.wall_ns or 0 for line in lines), default=0) - (at_ns or 0)
+    if not every.isdecimal() or at_ns is None or silent_ns <= _TURNS * int(every) * 1_000_000_000:
+        return ""
+    return (
+        "It may be over: such a line is repeated while it lasts, ten times at most, and the log goes on for "
+        f"{duration(silent_ns)} without it"
+    )
 
 
 def _with_same_address(finding: Finding, told: Iterable[Diagnostic], snapshot: Snapshot) -> Finding:
