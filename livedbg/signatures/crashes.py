@@ -160,7 +160,7 @@ class TestRun(Struct):
         ended: whether a test has failed for a known reason: the run, too, if nothing follows.
         named: whether its runner has said so: the run, too, whatever follows of its tests.
         printed: the failed test whose runner prints below what it printed, or "".
-        output: whether what is printed is of a failed test that lit has named above what is there of the log.
+        output: whether a failed test prints this, which lit has named; that line may be missing from the log.
         expects: whether that test wants a program to crash (`not --crash`).
         own: whether the exception of the text is one of such a test, or of that of a section.
         again_passed: whether the text says that a test that had failed has passed since.

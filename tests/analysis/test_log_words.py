@@ -129,10 +129,10 @@ STAMPED = "2026-03-02 10:0{}:00 INFO the tank is open\n"
 @pytest.mark.parametrize(
     ("above", "said"),
     [
-        ("waiting for pump 3...\n", ', below its line "waiting for pump 3": whether'),
+        ("waiting for pump 3...\n", ', after it logged "waiting for pump 3": whether'),
         (
             f"{STAMPED.format(1)}waiting for pump 3...\n{STAMPED.format(8)}",
-            ', below its line "waiting for pump 3", after 7 min without a stamped line: whether',
+            ', after it logged "waiting for pump 3" and nothing for 7 min: whether',
         ),
         (f"waiting for pump 3...\n{STEPS}", ": whether"),  # it goes on after that
         (f"{STAMPED.format(1)}{STAMPED.format(8)}", ": whether"),

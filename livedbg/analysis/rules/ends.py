@@ -94,7 +94,7 @@ class Interrupted:
 
 
 def _waited(hit: ExceptionHit, snapshot: Snapshot) -> str:
-    """Return `, below its line "waiting for rank 3"`, and how long the log was silent before the interrupt, or ""."""
+    """Return `, after it logged "waiting for rank 3"`, and how long the log was silent before the interrupt, or ""."""
     source, begins = snapshot.log_sources.get(hit.source or ""), hit.first_line or hit.line or 0
     lines = known_lines(source, snapshot) if source is not None else ()
     above = [line for line in lines if line.number < begins and line.text.strip()][-_ABOVE:]
@@ -103,8 +103,8 @@ def _waited(hit: ExceptionHit, snapshot: Snapshot) -> str:
     last = next((line for line in reversed(above) if waits(line.text) or line.step is not None), None)
     if last is None or last.step is not None:
         return ""
-    long = f", after {duration(silent)} without a stamped line" if silent >= _SILENT_NS else ""
-    return f', below its line "{last.text.strip()[:_LINE].rstrip(".")}"{long}'
+    long = f" and nothing for {duration(silent)}" if silent >= _SILENT_NS else ""
+    return f', after it logged "{last.text.strip()[:_LINE].rstrip(".")}"{long}'
 
 
 class RunCompleted:
