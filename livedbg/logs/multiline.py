@@ -432,7 +432,9 @@ class Continuation:
             return not line or _GO_LINE.match(line) is not None
         if state is _State.OF_R:
             return not line or _R_LINE.match(line) is not None
-        return (_JULIA_LINE if state is _State.JULIA else _TABLE_LINE).match(line) is not None
+        if state is _State.JULIA:
+            return _JULIA_LINE.match(line) is not None
+        return _TABLE_LINE.match(line) is not None
 
     def _raised(self, line: str) -> None:
         """Take the line that names the exception; text that it quotes may follow."""
